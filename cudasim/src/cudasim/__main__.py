@@ -91,7 +91,6 @@ def without_ours(trace: TracebackType | None) -> TracebackType | None:
 
 
 def change_startup(name: str, *others: str) -> None:
-    """Run a command of `startup_file`, and end the program."""
     if others:
         print(f"cudasim: {name!r} takes no arguments", file=sys.stderr)
         sys.exit(2)

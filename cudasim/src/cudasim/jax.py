@@ -10,10 +10,8 @@ TRIED = "0.10.2"  # of JAX; the private names below are those of this version
 
 def enable(gpus: int | None = None) -> None:
     """Let JAX see `gpus` simulated GPUs, two by default, unless real ones are there; one line says.
-
     Raises ValueError for a number that makes no sense; RuntimeError for another number than before,
-    for a JAX that is missing, was not tried, or has used devices already.
-    """
+    for a JAX that is missing, was not tried, or has used devices already."""
     frameworks.enable("JAX", TRIED, gpus, simulate)
 
 

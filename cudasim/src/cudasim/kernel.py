@@ -10,7 +10,7 @@ from cudasim.device.types import DEFAULT
 
 
 def install(folder: Path, wanted: config.Config) -> Path:
-    """Write the kernel into `folder`, which holds Jupyter's data; returns its own folder."""
+    """Write the kernel into `folder`, Jupyter's data; returns its own folder."""
     card, type = wanted.find_card().name, wanted.type
     named = "" if card == type.card else card.lower().replace(" ", "-")
     kind = "" if type is DEFAULT else type.name
@@ -32,9 +32,8 @@ def install(folder: Path, wanted: config.Config) -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        "python -m cudasim.kernel", description="Install a Jupyter kernel with simulated GPUs."
-    )
+    about = "Install a Jupyter kernel with simulated GPUs."
+    parser = argparse.ArgumentParser("python -m cudasim.kernel", description=about)
     config.add_options(parser)
     parser.add_argument("--prefix", type=Path, help="install in PREFIX/share/jupyter/kernels")
     options = parser.parse_args()

@@ -12,10 +12,8 @@ TRIED = "2.21.0"  # of TensorFlow; the private names below are those of this ver
 
 def enable(gpus: int | None = None) -> None:
     """Let TensorFlow see `gpus` simulated GPUs, two by default, unless real ones are there.
-
     One line says what it sees. Raises ValueError for a number that makes no sense; RuntimeError for
-    another than before, for a TensorFlow that is missing, was not tried, or has used devices.
-    """
+    another than before, for a TensorFlow that is missing, was not tried, or has used devices."""
     frameworks.enable("TensorFlow", TRIED, gpus, simulate)
 
 
@@ -76,20 +74,17 @@ def rename(gpus: int) -> None:
             spec = spec.replace(device_type=kind, device_index=spec.device_index - index)
         return spec.to_string()
 
-    def read_within(message: str) -> str:
-        return re.sub(r"/job:localhost\S+CPU:\d+", lambda name: read(name[0]), message)
-
-    def translate(owner: type, name: str) -> None:
-        own = getattr(owner, name)
-        setattr(owner, name, property(lambda self: read(own.__get__(self))))
+    def translated(own: Any) -> property:
+        return property(lambda self: read(own.__get__(self)))
 
     for owner in (EagerTensor, SymbolicTensor, Operation):
-        translate(owner, "device")
-    translate(EagerTensor, "backing_device")
+        owner.device = translated(owner.device)
+    EagerTensor.backing_device = translated(EagerTensor.backing_device)
     enter, place = _EagerDeviceContext.__init__, Operation._set_device_from_string
     fail = OpError.__init__
     _EagerDeviceContext.__init__ = lambda self, context, name: enter(self, context, given(name))
     Operation._set_device_from_string = lambda self, name: place(self, given(name))
+    cpu = re.compile(r"/job:localhost\S+CPU:\d+")
     OpError.__init__ = lambda self, node, op, message, *rest: fail(
-        self, node, op, read_within(message), *rest
+        self, node, op, cpu.sub(lambda name: read(name[0]), message), *rest
     )

@@ -25,7 +25,6 @@ PARTS = {
 
 @replaces(torch, *PARTS)
 def make_sparse(original: Callable, *args, **kwargs) -> Tensor:
-    """A constructor that moves each of its parts to the device of the whole."""
     parts = PARTS[original.__name__]
     given = dict(zip(parts, args, strict=False))
     given |= {name: kwargs[name] for name in parts if name in kwargs}
