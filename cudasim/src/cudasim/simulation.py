@@ -128,7 +128,8 @@ def begin(wanted: config.Config, inherited: bool = False) -> str | None:
 
 def _read_allocator_settings() -> None:
     """Let the allocators follow the environment; a warning names what they cannot follow."""
-    new, old = (os.environ.get(f"PYTORCH_{name}ALLOC_CONF", "").strip() for name in ("", "CUDA_"))
+    names = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"
+    new, old = (os.environ.get(name, "").strip() for name in names)
     try:
         session.settings.change(new or old)
     except (NotImplementedError, ValueError) as error:
