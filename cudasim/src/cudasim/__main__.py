@@ -46,7 +46,6 @@ def parse() -> tuple[argparse.Namespace, config.Config]:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Run the program as `__main__`. An exception is reported as Python reports one."""
     sys.argv = options.program
     main = sys.modules["__main__"] = ModuleType("__main__")
     path = options.program[0]

@@ -35,10 +35,8 @@ OPTIONS, LINE = ("--gpus", "--device-type"), ("GPUS", "--device-type")
 
 @dataclass(frozen=True)
 class Config:
-    """So many GPUs of one type; the `card` may yet be unknown."""
-
     gpus: int
-    card: object
+    card: object  # may yet be unknown
     type: DeviceType
     force: bool = False
     clock: str | None = None

@@ -19,13 +19,12 @@ def simulate(jax: Any, gpus: int) -> int:
     from jax._src import xla_bridge
     from jax._src.lib import xla_client
 
-    used = xla_bridge.backends_are_initialized()
-    clients = xla_bridge.backends()
+    used, clients = xla_bridge.backends_are_initialized(), xla_bridge.backends()
     platforms = xla_bridge.expand_platform_alias("gpu")
     real = sum(clients[name].device_count() for name in platforms if name in clients)
+    if used and not real:
+        raise RuntimeError(frameworks.USED.format("JAX"))
     if not real:
-        if used:
-            raise RuntimeError(frameworks.USED.format("JAX"))
         client = xla_client.make_cpu_client(num_devices=gpus)
         clients["cuda"] = xla_bridge._default_backend = client
         jax.default_backend = xla_bridge.default_backend = lambda: "gpu"

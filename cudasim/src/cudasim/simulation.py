@@ -127,7 +127,6 @@ def begin(wanted: config.Config, inherited: bool = False) -> str | None:
 
 
 def _read_allocator_settings() -> None:
-    """Let the allocators follow the environment; a warning names what they cannot follow."""
     names = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"
     new, old = (os.environ.get(name, "").strip() for name in names)
     try:
