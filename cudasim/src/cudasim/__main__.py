@@ -46,7 +46,6 @@ def parse() -> tuple[argparse.Namespace, config.Config]:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Run the program as `__main__`. An exception is reported as Python reports one."""
     sys.argv = options.program
     main = sys.modules["__main__"] = ModuleType("__main__")
     path = options.program[0]
@@ -91,7 +90,6 @@ def without_ours(trace: TracebackType | None) -> TracebackType | None:
 
 
 def change_startup(name: str, *others: str) -> None:
-    """Run a command of `startup_file`, and end the program."""
     if others:
         print(f"cudasim: {name!r} takes no arguments", file=sys.stderr)
         sys.exit(2)

@@ -35,10 +35,8 @@ OPTIONS, LINE = ("--gpus", "--device-type"), ("GPUS", "--device-type")
 
 @dataclass(frozen=True)
 class Config:
-    """So many GPUs of one type; the `card` may yet be unknown."""
-
     gpus: int
-    card: object
+    card: object  # may yet be unknown
     type: DeviceType
     force: bool = False
     clock: str | None = None
@@ -54,7 +52,6 @@ class Config:
         return card
 
     def settings(self) -> dict[str, str | None]:
-        """What asks for the same, as text, by the names of SETTINGS."""
         values = str(self.gpus), str(self.card), self.type.name, self.clock, self.races
         return dict(zip(SETTINGS, values, strict=True))
 
@@ -67,14 +64,12 @@ def card_of(sheet: Sheet) -> Card:
     """The card that a sheet is of. Raises ValueError if the sheet does not say enough of it."""
     if sheet.name in CARDS:
         return CARDS[sheet.name]
-    about = sheet.provenance
+    about, words = sheet.provenance, "its file does not say what it is; calibrate again"
     try:
-        capability = tuple(about["capability"])
-        facts = about["memory"], capability, sheet.processors, about["cache"], about["hardware"]
+        facts = about["memory"], tuple(about["capability"]), sheet.processors
+        return Card(sheet.name, *facts, about["cache"], about["hardware"])
     except KeyError:
-        words = "its file does not say what it is; calibrate again"
         raise ValueError(f"card={sheet.name!r}: {words}") from None
-    return Card(sheet.name, *facts)
 
 
 def parse(
@@ -99,8 +94,7 @@ def parse(
     if _is_file(card):  # programs that are started are elsewhere
         card = str(Path(card).resolve())
     number = type.usual if gpus is None else type.check_number(gpus, source[0])
-    if races is not None:
-        check_races(races)
+    races = None if races is None else check_races(races)
     return Config(number, type.card if card is None else card, type, force, clock, races)
 
 
@@ -124,8 +118,8 @@ def _option(name: str) -> str:
 
 
 def from_options(options: argparse.Namespace, source: tuple[str, str] = OPTIONS) -> Config:
-    asked = {name: getattr(options, name) for name in SETTINGS}
-    return parse(**asked, force=options.force, source=source)
+    asked = {name: getattr(options, name) for name in (*SETTINGS, "force")}
+    return parse(**asked, source=source)
 
 
 def to_options(wanted: Config) -> list[str]:
@@ -159,14 +153,12 @@ def to_environment(wanted: Config) -> dict[str, str]:
 
 
 def shown(uuids: Callable[[], list[str]], number: int) -> list[int]:
-    """The numbers of a machine's so many cards that CUDA_VISIBLE_DEVICES shows, in its order.
-
-    All cards where it is not set, or has the value that a forced simulation found and ignored.
-    An entry is an index, or the beginning of one card's identity (`GPU-...`), of which `uuids`
-    returns all. The list ends at the first entry that is neither, and one that names a card twice
-    leaves none. Sources: PyTorch's own reading (torch/cuda/__init__.py, `_parse_visible_devices`),
-    https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html
-    """
+    """The numbers of a machine's so many cards that CUDA_VISIBLE_DEVICES shows, in its order:
+    all where it is not set, or has the value that a forced simulation found and ignored. An entry
+    is an index, or the beginning of one card's identity (`GPU-...`), of which `uuids` returns all.
+    The list ends at the first entry that is neither; one that names a card twice leaves none.
+    Sources: PyTorch's own reading (torch/cuda/__init__.py, `_parse_visible_devices`),
+    https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html"""
     visible, found = os.environ.get(VISIBLE), []
     if visible is None or visible == os.environ.get(IGNORED):
         return list(range(number))
@@ -193,8 +185,7 @@ def forks() -> bool:
     return value is not None
 
 
-def quiet() -> bool:
-    """True in what a simulation started: who started it has said so."""
+def quiet() -> bool:  # so is what a simulation started: who started it has said so
     return os.environ.get(QUIET) == "1"
 
 

@@ -20,15 +20,14 @@ def enable(name: str, tried: str, gpus: int | None, simulate: Callable) -> None:
         words = f"{had} GPUs are simulated in {name} already; for {wanted} start a new process"
         raise RuntimeError(words)
     module = name.lower()
+    install = f"'pip install {module}=={tried}'"
     try:
         framework = importlib.import_module(module)
     except ModuleNotFoundError:
-        raise RuntimeError(f"no {module} here: 'pip install {module}=={tried}'") from None
+        raise RuntimeError(f"no {module} here: {install}") from None
     if framework.__version__ != tried:
-        raise RuntimeError(
-            f"cudasim.{module} was tried with {module} {tried} alone, this is "
-            f"{framework.__version__}: 'pip install {module}=={tried}', and restart"
-        )
+        found = f"was tried with {module} {tried} alone, this is {framework.__version__}"
+        raise RuntimeError(f"cudasim.{module} {found}: {install}, and restart")
     done = f"{wanted} simulated GPU{'s'[: wanted > 1]} in {name}, computed on the CPU"
     if real := simulate(framework, wanted):
         done = f"{real} real GPU{'s'[: real > 1]} in {name}, nothing is simulated"

@@ -17,7 +17,6 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """End the simulation and take `%cudasim` away."""
     shell.magics_manager.magics["line"].pop("cudasim", None)
     simulation.disable()
 

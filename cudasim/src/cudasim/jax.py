@@ -10,10 +10,8 @@ TRIED = "0.10.2"  # of JAX; the private names below are those of this version
 
 def enable(gpus: int | None = None) -> None:
     """Let JAX see `gpus` simulated GPUs, two by default, unless real ones are there; one line says.
-
     Raises ValueError for a number that makes no sense; RuntimeError for another number than before,
-    for a JAX that is missing, was not tried, or has used devices already.
-    """
+    for a JAX that is missing, was not tried, or has used devices already."""
     frameworks.enable("JAX", TRIED, gpus, simulate)
 
 
@@ -21,13 +19,12 @@ def simulate(jax: Any, gpus: int) -> int:
     from jax._src import xla_bridge
     from jax._src.lib import xla_client
 
-    used = xla_bridge.backends_are_initialized()
-    clients = xla_bridge.backends()
+    used, clients = xla_bridge.backends_are_initialized(), xla_bridge.backends()
     platforms = xla_bridge.expand_platform_alias("gpu")
     real = sum(clients[name].device_count() for name in platforms if name in clients)
+    if used and not real:
+        raise RuntimeError(frameworks.USED.format("JAX"))
     if not real:
-        if used:
-            raise RuntimeError(frameworks.USED.format("JAX"))
         client = xla_client.make_cpu_client(num_devices=gpus)
         clients["cuda"] = xla_bridge._default_backend = client
         jax.default_backend = xla_bridge.default_backend = lambda: "gpu"

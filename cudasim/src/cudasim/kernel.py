@@ -10,7 +10,6 @@ from cudasim.device.types import DEFAULT
 
 
 def install(folder: Path, wanted: config.Config) -> Path:
-    """Write the kernel into `folder`, which holds Jupyter's data; returns its own folder."""
     card, type = wanted.find_card().name, wanted.type
     named = "" if card == type.card else card.lower().replace(" ", "-")
     kind = "" if type is DEFAULT else type.name
@@ -32,22 +31,21 @@ def install(folder: Path, wanted: config.Config) -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        "python -m cudasim.kernel", description="Install a Jupyter kernel with simulated GPUs."
-    )
+    about = "Install a Jupyter kernel with simulated GPUs."
+    parser = argparse.ArgumentParser("python -m cudasim.kernel", description=about)
     config.add_options(parser)
     parser.add_argument("--prefix", type=Path, help="install in PREFIX/share/jupyter/kernels")
     options = parser.parse_args()
-    if options.prefix:
-        folder = options.prefix / "share" / "jupyter"
-    else:
-        try:
-            from jupyter_core.paths import jupyter_data_dir
-        except ModuleNotFoundError:
-            parser.error("Jupyter is not installed here: 'pip install ipykernel', or --prefix")
-        folder = Path(jupyter_data_dir())
     try:
+        if options.prefix:
+            folder = options.prefix / "share" / "jupyter"
+        else:
+            from jupyter_core.paths import jupyter_data_dir
+
+            folder = Path(jupyter_data_dir())
         home = install(folder, config.from_options(options))
+    except ModuleNotFoundError:
+        parser.error("Jupyter is not installed here: 'pip install ipykernel', or --prefix")
     except (ValueError, OSError) as error:
         parser.error(str(error))
     print(f"cudasim: kernel {home.name!r} is in {home}")

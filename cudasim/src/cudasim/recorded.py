@@ -21,6 +21,7 @@ from cudasim.dispatch import booking
 from cudasim.session import session
 from cudasim.timing.sheets import Sheet, find_sheet
 
+BEGIN = "begin with cudasim.enable(clock='modelled')"
 UNNAMED = re.compile(r"Python, Thread-(\d+)(.*)")  # the lane of a thread that nobody named
 _seen: tuple[Any, int] = (None, 0)  # a clock, and how far timelines have shown what it booked
 _open = 0  # blocks that record from a clock
@@ -31,19 +32,15 @@ def timeline(card: str | None = None) -> "Recording":
 
     `with cudasim.timeline() as lanes:` records the block. Under a modelled clock its times are
     modelled; without one they are measured by `torch.profiler`, on the CPU and on real GPUs.
-    Called without `with`, under a modelled clock, it is what happened since the last timeline,
-    or since the simulation began.
-
+    Without `with`, under a modelled clock, it is what happened since the last timeline, or since
+    the simulation began. As the last expression of a notebook's cell it displays itself.
     `card`, one of those with a data sheet or the path of a calibrated card's file: under a
     modelled clock, the block takes the times of that card instead. It begins when the simulated
     GPUs have done what was asked of them before, and changes times alone: values, memory and the
-    name of the GPU stay.
-
-    As the last expression of a notebook's cell it displays itself. Blocks within blocks each
-    have what is theirs where times are modelled. Raises RuntimeError where they are measured in a
-    block of another timeline, or of `torch.profiler`, and for a `card` without a modelled clock;
-    ValueError for a `card` without a data sheet.
-    """
+    name of the GPU stay. Blocks within blocks each have what is theirs where times are modelled.
+    Raises RuntimeError where they are measured in a block of another timeline, or of
+    `torch.profiler`, and for a `card` without a modelled clock; ValueError for one without a
+    data sheet."""
     return Recording(card)
 
 
@@ -57,10 +54,8 @@ class Recording(Timeline):
         if self._sheet is not None:
             self.empty(f"the times of another card need a block: with timeline({card!r}):")
         elif clock is None:
-            self.empty(
-                "there is no modelled clock; write 'with cudasim.timeline() as lanes:' over the "
-                "lines to measure, or begin with cudasim.enable(clock='modelled')"
-            )
+            words = "write 'with cudasim.timeline() as lanes:' over the lines to measure"
+            self.empty(f"there is no modelled clock; {words}, or {BEGIN}")
         else:
             self._from_clock(clock, _seen[1] if _seen[0] is clock else 0, [])
 
@@ -83,10 +78,9 @@ class Recording(Timeline):
         home, sheet = clock.sheet, self._sheet
         if sheet is not None:
             if _open:
-                raise RuntimeError(
-                    f"timeline(card={sheet.name!r}): within another timeline, whose times it would "
-                    "change; leave out the card, or end the other first"
-                )
+                words = "within another timeline, whose times it would change; leave out "
+                words += "the card, or end the other first"
+                raise RuntimeError(f"timeline(card={sheet.name!r}): {words}")
             _go_on(clock, sheet)
         mark = clock.mark()
         _open += 1
@@ -102,24 +96,18 @@ class Recording(Timeline):
         _seen = clock, upto
         if lost := upto - mark - len(spans):
             notes.append(f"the first {lost:,} spans were dropped: there are too many")
-        lanes = _counted(spans)
-        renamed = (
-            replace(each, name=_operator(each.name), lane=lanes.get(each.lane, each.lane))
-            for each in spans
-        )
-        card = clock.sheet.name
+        lanes, card = _counted(spans), clock.sheet.name
+        spans = [replace(s, name=_operator(s.name), lane=lanes.get(s.lane, s.lane)) for s in spans]
         article = "an" if card.startswith(("A", "H", "L", "M", "RTX")) else "a"  # as one says it
-        self.fill(renamed, f"modelled for {article} {card}", notes)
+        self.fill(spans, f"modelled for {article} {card}", notes)
 
     def _measured(self) -> Iterator[None]:
         if torch.autograd._profiler_enabled():  # starting a second would end it
-            raise RuntimeError(
-                "cudasim.timeline(): another timeline or torch.profiler is running; end it first"
-            )
-        kinds = [torch.profiler.ProfilerActivity.CPU]
-        if session.mode is None and torch.cuda.is_available():
-            kinds.append(torch.profiler.ProfilerActivity.CUDA)
-        profiler = torch.profiler.profile(activities=kinds)
+            words = "another timeline or torch.profiler is running; end it first"
+            raise RuntimeError(f"cudasim.timeline(): {words}")
+        on_gpus = session.mode is None and torch.cuda.is_available()
+        kinds = torch.profiler.ProfilerActivity
+        profiler = torch.profiler.profile(activities=[kinds.CPU, *[kinds.CUDA] * on_gpus])
         with ExitStack() as after:
             if "KINETO_LOG_LEVEL" not in os.environ:  # else it reports that it begins
                 os.environ["KINETO_LOG_LEVEL"] = "99"
@@ -139,12 +127,9 @@ class Recording(Timeline):
 
 
 def _clock(card: str | None) -> Clock | None:
-    """The clock of the simulation. Raises RuntimeError if there is none, and a `card` is asked."""
     if session.clock is None and card is not None:
-        raise RuntimeError(
-            f"timeline(card={card!r}): only a modelled clock knows the times of another card; "
-            "begin with cudasim.enable(clock='modelled')"
-        )
+        words = "only a modelled clock knows the times of another card"
+        raise RuntimeError(f"timeline(card={card!r}): {words}; {BEGIN}")
     return session.clock
 
 
@@ -165,10 +150,8 @@ def _counted(spans: list[Span]) -> dict[str, str]:
     """New names for lanes of threads without a name: `Python, thread 1` is the first that began."""
     began = {span.lane: span.start for span in reversed(spans) if UNNAMED.match(span.lane)}
     order = sorted(began, key=lambda lane: (began[lane], int(UNNAMED.match(lane)[1])))
-    return {
-        lane: f"Python, thread {number}{UNNAMED.match(lane)[2]}"
-        for number, lane in enumerate(order, start=1)
-    }
+    numbered = enumerate(order, start=1)
+    return {lane: f"Python, thread {n}{UNNAMED.match(lane)[2]}" for n, lane in numbered}
 
 
 def processor() -> str:

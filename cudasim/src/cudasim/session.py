@@ -42,8 +42,6 @@ class ThreadState(threading.local):
 
 
 class Session:
-    """The simulated GPUs of one type, and what has been done to torch for them."""
-
     def __init__(self) -> None:
         self.gpus: list[GPU] = []
         self.reset(DEFAULT)
@@ -52,8 +50,7 @@ class Session:
         """Forget the simulation so far; without a `clock` times are the machine's own."""
         for gpu in self.gpus:
             gpu.alive = False
-        self.type = type
-        self.clock = clock
+        self.type, self.clock = type, clock
         self.thread = ThreadState()
         self.settings = Settings()  # of the allocators
         self.used = False  # whether the program has used one of the GPUs
@@ -64,8 +61,7 @@ class Session:
         self.patches = Patches()
         self.mode: TorchDispatchMode | None = None  # of the thread that began
         self.home: int | None = None  # the thread that began
-        # What the environment requested: (number, card, clock).
-        self.inherited: tuple[int, str, str | None] | None = None
+        self.inherited: tuple | None = None  # (number, card, clock) asked for by the environment
         self.factories: dict[Callable, Callable] = {}  # torch's own -> the one that replaces it
         self.autocast: Library | None = None  # the kernels that autocast has needed so far
         self.autocast_kept = WeakIdKeyDictionary()  # weight -> itself in half precision
@@ -119,8 +115,7 @@ class Session:
         self.watching = bool(self.sync_debug or self.traced or self.asleep or self.races)
 
     def look_for_races(self, order: Any) -> None:
-        """Tell an order of what streams do; None looks for no races."""
-        self.races = order
+        self.races = order  # is told what streams do; None looks for no races
         self.watch()
 
     def current(self) -> GPU:

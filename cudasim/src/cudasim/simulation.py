@@ -62,18 +62,15 @@ def enable(
 ) -> None:
     """Let PyTorch see `gpus` simulated GPUs of the model `card`; one line says so.
 
-    `device_type` is what PyTorch calls them: `cuda`, or `mps` (Apple's; a machine has
-    one). None is the usual number and card: two T4 for `cuda`. With `clock="modelled"`
-    times are those of the card's data sheet, the same on every run; None leaves the machine's.
-    With `races="raise"` or `"warn"` accesses to one memory that no wait puts in order are errors,
-    or warnings.
-
-    Does nothing, and says so, where as many real ones are there, unless `force`. Programs
-    started from here on see the GPUs too: until `disable`, CUDASIM_GPUS and similar variables
-    are set. Raises ValueError for a number that makes no sense, an unknown card, type, clock or
-    action at races, and under a clock for a card without a data sheet; RuntimeError if a
-    simulation is running or this process has used a real GPU.
-    """
+    `device_type` is what PyTorch calls them: `cuda`, or `mps` (Apple's; a machine has one). None is
+    the usual number and card: two T4 for `cuda`. With `clock="modelled"` times are those of the
+    card's data sheet, the same on every run; None leaves the machine's. With `races="raise"` or
+    `"warn"` accesses to one memory that no wait puts in order are errors, or warnings.
+    Does nothing, and says so, where as many real ones are there, unless `force`. Programs started
+    from here on see the GPUs too: until `disable`, CUDASIM_GPUS and similar variables are set.
+    Raises ValueError for a number that makes no sense, an unknown card, type, clock or action at
+    races, and under a clock for a card without a data sheet; RuntimeError if a simulation is
+    running or this process has used a real GPU."""
     quiet = config.quiet()
     line = begin(config.parse(gpus, card, device_type, force, clock=clock, races=races))
     if line and not quiet:
@@ -95,10 +92,8 @@ def begin(wanted: config.Config, inherited: bool = False) -> str | None:
         here = f"{real} real {type.word(real)} {'is' if real == 1 else 'are'} here"
         return f"cudasim: {here}, nothing is simulated (force=True does)"
     if torch.cuda.is_initialized() or torch.xpu.is_initialized():
-        raise RuntimeError(
-            "this process has used a real GPU; call cudasim.enable() before it does, "
-            "in a new process"
-        )
+        first = "call cudasim.enable() before it does, in a new process"
+        raise RuntimeError(f"this process has used a real GPU; {first}")
     _warn_if_untested()
     config.forks()  # raises for what cannot be
     clock = None
@@ -132,11 +127,10 @@ def begin(wanted: config.Config, inherited: bool = False) -> str | None:
 
 
 def _read_allocator_settings() -> None:
-    """Let the allocators follow the environment; a warning names what they cannot follow."""
-    names = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"  # the new name, and the older one
-    said = [os.environ.get(name, "").strip() for name in names]
+    names = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"
+    new, old = (os.environ.get(name, "").strip() for name in names)
     try:
-        session.settings.change(said[0] or said[1])
+        session.settings.change(new or old)
     except (NotImplementedError, ValueError) as error:
         warnings.warn(f"{error}; it is left out", stacklevel=5)
 
@@ -146,20 +140,16 @@ def _warn_if_untested() -> None:
     versions = *TESTED, torch.__version__
     first, last, version = (tuple(map(int, each.split(".")[:2])) for each in versions)
     if not first <= version <= last:
-        warnings.warn(
-            f"cudasim is tested with torch {TESTED[0]} to {TESTED[1]}, this is "
-            f"{torch.__version__}; 'python cudasim/facts survey', in its sources, tells what "
-            "holds here",
-            stacklevel=4,
-        )
+        tested = f"cudasim is tested with torch {TESTED[0]} to {TESTED[1]}"
+        tells = "'python cudasim/facts survey', in its sources, tells what holds here"
+        warnings.warn(f"{tested}, this is {torch.__version__}; {tells}", stacklevel=4)
 
 
 def disable() -> None:
     """End the simulation, if one is running: torch is as it was, simulated tensors are unusable.
 
     Raises RuntimeError in another thread than that which called `enable`, or within a dispatch mode
-    entered since: both would leave torch patched.
-    """
+    entered since: both would leave torch patched."""
     if not is_enabled():
         return
     if threading.get_ident() != session.home:

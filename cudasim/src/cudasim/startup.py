@@ -11,10 +11,9 @@ from cudasim import config
 
 
 class AfterTorch(MetaPathFinder):
-    """Stands before Python's finders until torch is found; loads nothing itself."""
+    """Stands before Python's finders until they find torch, whose loader then simulates, too."""
 
     def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
-        """Where the others find torch, with a loader that simulates when it is done."""
         if name != "torch":
             return None
         sys.meta_path.remove(self)

@@ -8,9 +8,8 @@ import sysconfig
 from pathlib import Path
 
 NAME = "cudasim.pth"
-LINE = (
-    'import os; os.environ.get("CUDASIM_GPUS") and __import__("cudasim.startup").startup.begin()\n'
-)
+BEGIN = '__import__("cudasim.startup").startup.begin()'
+LINE = f'import os; os.environ.get("CUDASIM_GPUS") and {BEGIN}\n'
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -35,10 +34,8 @@ def install() -> str:
         path().write_text(LINE, encoding="utf-8")
     except OSError as error:
         raise RuntimeError(f"{path()}: {error.strerror}; use an environment of your own") from None
-    return (
-        f"{path()}: written; every program of this Python heeds CUDASIM_GPUS. "
-        "Run 'cudasim remove-startup' before you uninstall cudasim"
-    )
+    later = "Run 'cudasim remove-startup' before you uninstall cudasim"
+    return f"{path()}: written; every program of this Python heeds CUDASIM_GPUS. {later}"
 
 
 def remove() -> str:

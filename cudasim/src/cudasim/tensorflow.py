@@ -12,43 +12,35 @@ TRIED = "2.21.0"  # of TensorFlow; the private names below are those of this ver
 
 def enable(gpus: int | None = None) -> None:
     """Let TensorFlow see `gpus` simulated GPUs, two by default, unless real ones are there.
-
     One line says what it sees. Raises ValueError for a number that makes no sense; RuntimeError for
-    another than before, for a TensorFlow that is missing, was not tried, or has used devices.
-    """
+    another than before, for a TensorFlow that is missing, was not tried, or has used devices."""
     frameworks.enable("TensorFlow", TRIED, gpus, simulate)
 
 
 def simulate(tf: Any, gpus: int) -> int:
     from tensorflow.python.eager import context
 
-    real = len(tf.config.list_physical_devices("GPU"))
-    if not real:
-        if context.context()._initialized:
-            raise RuntimeError(frameworks.USED.format("TensorFlow"))
-        (cpu,) = tf.config.list_physical_devices("CPU")
-        parts = [tf.config.LogicalDeviceConfiguration()] * (gpus + 1)
-        tf.config.set_logical_device_configuration(cpu, parts)
-        context.context().ensure_initialized()
-        list_devices(context.context(), gpus)
-        rename(gpus)
-    return real
-
-
-def list_devices(context: object, gpus: int) -> None:
-    """Let the context answer with one CPU and `gpus` GPUs when it is asked for devices."""
-    from tensorflow.python.eager.context import LogicalDevice, PhysicalDevice
-
+    if real := tf.config.list_physical_devices("GPU"):
+        return len(real)
+    own = context.context()
+    if own._initialized:
+        raise RuntimeError(frameworks.USED.format("TensorFlow"))
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    parts = [tf.config.LogicalDeviceConfiguration()] * (gpus + 1)
+    tf.config.set_logical_device_configuration(cpu, parts)
+    own.ensure_initialized()
+    # From here on it answers with one CPU and `gpus` GPUs when it is asked for devices.
     names = ["CPU:0", *(f"GPU:{index}" for index in range(gpus))]
-    physical = [PhysicalDevice(f"/physical_device:{name}", name[:3]) for name in names]
-    context._physical_devices = physical
-    context._logical_devices = [LogicalDevice(f"/device:{name}", name[:3]) for name in names]
-    context._memory_growth_map = dict.fromkeys(physical[1:], True)  # so that it can be asked for
-    context._num_gpus = gpus
-    context.get_visible_devices = context.list_physical_devices
-    context.get_device_details = lambda device: (
-        {"device_name": "Simulated GPU"} if device.device_type == "GPU" else {}
-    )
+    physical = [context.PhysicalDevice(f"/physical_device:{each}", each[:3]) for each in names]
+    own._physical_devices = physical
+    own._logical_devices = [context.LogicalDevice(f"/device:{each}", each[:3]) for each in names]
+    own._memory_growth_map = dict.fromkeys(physical[1:], True)  # so that it can be asked for
+    own._num_gpus = gpus
+    own.get_visible_devices = own.list_physical_devices
+    details = {"GPU": {"device_name": "Simulated GPU"}}
+    own.get_device_details = lambda device: {**details.get(device.device_type, {})}
+    rename(gpus)
+    return 0
 
 
 def rename(gpus: int) -> None:
@@ -76,20 +68,17 @@ def rename(gpus: int) -> None:
             spec = spec.replace(device_type=kind, device_index=spec.device_index - index)
         return spec.to_string()
 
-    def read_within(message: str) -> str:
-        return re.sub(r"/job:localhost\S+CPU:\d+", lambda name: read(name[0]), message)
-
-    def translate(owner: type, name: str) -> None:
-        own = getattr(owner, name)
-        setattr(owner, name, property(lambda self: read(own.__get__(self))))
+    def translated(own: Any) -> property:
+        return property(lambda self: read(own.__get__(self)))
 
     for owner in (EagerTensor, SymbolicTensor, Operation):
-        translate(owner, "device")
-    translate(EagerTensor, "backing_device")
+        owner.device = translated(owner.device)
+    EagerTensor.backing_device = translated(EagerTensor.backing_device)
     enter, place = _EagerDeviceContext.__init__, Operation._set_device_from_string
     fail = OpError.__init__
     _EagerDeviceContext.__init__ = lambda self, context, name: enter(self, context, given(name))
     Operation._set_device_from_string = lambda self, name: place(self, given(name))
+    cpu = re.compile(r"/job:localhost\S+CPU:\d+")
     OpError.__init__ = lambda self, node, op, message, *rest: fail(
-        self, node, op, read_within(message), *rest
+        self, node, op, cpu.sub(lambda name: read(name[0]), message), *rest
     )

@@ -26,7 +26,12 @@ def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
     """A copy of the numbers of `source`; `options` are those of `_to_copy`. Nothing is recorded."""
     seen_by_class = type(source).__torch_dispatch__ is not Tensor.__torch_dispatch__
     if seen_by_class or torch._C._len_torch_dispatch_stack() > 1:
-        return _duplicate_in_sight(source, gpu, options)
+        thread, device = session.thread, gpu.device if gpu else CPU
+        before, thread.to_host = thread.to_host, gpu is None
+        try:
+            return torch.ops.aten._to_copy.default(source.detach(), device=device, **options)
+        finally:
+            thread.to_host = before
     here, non_blocking = gpu_read(source), options.get("non_blocking", False)
     watch_copy(here, gpu, non_blocking)
     memory = None
@@ -40,17 +45,6 @@ def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
     if session.clock is not None:
         book_copy(source, copy, here, gpu, non_blocking)
     return copy
-
-
-def _duplicate_in_sight(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
-    """The same where a subclass or another dispatch mode must see the copy."""
-    thread = session.thread
-    before, thread.to_host = thread.to_host, gpu is None
-    try:
-        device = CPU if gpu is None else gpu.device
-        return torch.ops.aten._to_copy.default(source.detach(), device=device, **options)
-    finally:
-        thread.to_host = before
 
 
 class ToCopy(torch.autograd.Function):
@@ -96,7 +90,6 @@ def functionalized(original: Callable, interpreter: Any, function: type, *operan
 
 
 def copy_to(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
-    """A copy of `source` on `gpu`, recorded if `source` needs a gradient."""
     if torch._C._are_functorch_transforms_active():
         return ToCopyInTransform.apply(source, gpu, options)
     if source.requires_grad and torch.is_grad_enabled():
@@ -129,11 +122,10 @@ def parse_to(args: tuple, kwargs: dict) -> tuple[Any, dict]:
 @replaces(Tensor, "to", overridable=True)
 def to(original: Callable, self: Tensor, *args, **kwargs) -> Tensor:
     target, options = parse_to(args, kwargs)
-    if target is ELSEWHERE:
-        return original(self, *args, **kwargs)
-    if self.device.type not in ("cpu", session.type.name):  # meta has no numbers: torch says so
-        if isinstance(target, GPU):
-            return original(self, device="cpu", **options)
+    has_numbers = self.device.type in ("cpu", session.type.name)  # meta has none: torch says so
+    if not has_numbers and isinstance(target, GPU):
+        return original(self, device="cpu", **options)
+    if not has_numbers or target is ELSEWHERE:
         return original(self, *args, **kwargs)
     if target is STAY or target is gpu_of(self):
         return original(self, **options) if options else self

@@ -3,7 +3,7 @@
 import json
 import warnings
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,8 @@ def init(original: Callable, self: Any, *args, **kwargs) -> None:
 @replaces(profiler.profile, "_parse_kineto_results")
 def parse(original: Callable, *args, **kwargs) -> list[Any]:
     events = original(*args, **kwargs)
-    rows = [(each.thread, each.time_range.start, each.time_range.end, each.name) for each in events]
-    return [event for event, ours in zip(events, _are_ours(rows), strict=True) if not ours]
+    ours = _ours((e, e.thread, e.time_range.start, e.time_range.end, e.name) for e in events)
+    return [event for event in events if id(event) not in ours]
 
 
 @replaces(profiler.profile, "export_chrome_trace")
@@ -41,25 +41,22 @@ def export(original: Callable, self: Any, path: Any, *args, **kwargs) -> Any:
     result = original(self, path, *args, **kwargs)
     trace = json.loads(Path(path).read_text(encoding="utf-8"))
     events = trace["traceEvents"]
-    operations = [each for each in events if each.get("cat") == "cpu_op"]
-    rows = [
-        ((each["pid"], each["tid"]), each["ts"], each["ts"] + each["dur"], each["name"])
-        for each in operations
-    ]
-    ours = {id(each) for each, its in zip(operations, _are_ours(rows), strict=True) if its}
+    ours = _ours(
+        (each, (each["pid"], each["tid"]), each["ts"], each["ts"] + each["dur"], each["name"])
+        for each in events
+        if each.get("cat") == "cpu_op"
+    )
     trace["traceEvents"] = [each for each in events if id(each) not in ours]
     Path(path).write_text(json.dumps(trace), encoding="utf-8")
     return result
 
 
-def _are_ours(rows: list[tuple]) -> list[bool]:
-    """Which of `rows` (thread, begin, end, name) are a dispatch mode's, or within one of its."""
-    until = defaultdict(lambda: float("-inf"))  # of each thread, the end of a mode's block
-    ours = [True] * len(rows)
-    for place, row in sorted(enumerate(rows), key=lambda placed: (placed[1][1], -placed[1][2])):
-        thread, _, end, name = row
+def _ours(rows: Iterable[tuple]) -> set[int]:
+    """The `id` of events, of (event, thread, begin, end, name), within a dispatch mode's block."""
+    until, ours = defaultdict(lambda: float("-inf")), set()  # of each thread, the end of a block
+    for event, thread, _, end, name in sorted(rows, key=lambda row: (row[2], -row[3])):
         if end > until[thread] and name == OURS:
             until[thread] = end
-        elif end > until[thread]:
-            ours[place] = False
+        if end <= until[thread]:
+            ours.add(id(event))
     return ours

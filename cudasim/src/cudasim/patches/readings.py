@@ -40,7 +40,6 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 
 def patch_readings(patches: Patches) -> None:
-    """If the simulation has a clock, let clocks read it, and what costs the host tell it."""
     if session.clock is None:
         return
     for owner, name, made in watched(session.clock):

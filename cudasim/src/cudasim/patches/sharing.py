@@ -43,10 +43,8 @@ def share(original: Callable, self: UntypedStorage) -> tuple:
     if gpu is None:
         raise RuntimeError("_share_cuda_: only available on CUDA")
     if sys.platform == "win32":
-        raise RuntimeError(
-            "cudasim: CUDA cannot share memory between processes on Windows (see PyTorch's "
-            "Windows FAQ); send a tensor of the CPU"
-        )
+        words = "cannot share memory between processes on Windows (see PyTorch's Windows FAQ)"
+        raise RuntimeError(f"cudasim: CUDA {words}; send a tensor of the CPU")
     handle = None  # nothing to share
     if self.nbytes() and get_sharing_strategy() == "file_system":
         handle = self._share_filename_cpu_()
@@ -79,10 +77,8 @@ def release(*unused: Any, **also_unused: Any) -> None:
 def exported(name: str, tensor: Tensor, **kwargs) -> None:
     """What hands a tensor to another library, of which none can reach a simulated GPU."""
     if gpu := gpu_of(tensor):
-        raise BufferError(
-            f"{gpu.device} is simulated: no other library can read its memory by DLPack; "
-            "use Tensor.cpu() first"
-        )
+        words = "no other library can read its memory by DLPack; use Tensor.cpu() first"
+        raise BufferError(f"{gpu.device} is simulated: {words}")
 
 
 @replaces((torch, torch.utils.dlpack), "from_dlpack")

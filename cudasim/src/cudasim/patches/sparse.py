@@ -25,7 +25,6 @@ PARTS = {
 
 @replaces(torch, *PARTS)
 def make_sparse(original: Callable, *args, **kwargs) -> Tensor:
-    """A constructor that moves each of its parts to the device of the whole."""
     parts = PARTS[original.__name__]
     given = dict(zip(parts, args, strict=False))
     given |= {name: kwargs[name] for name in parts if name in kwargs}
@@ -37,8 +36,7 @@ def make_sparse(original: Callable, *args, **kwargs) -> Tensor:
         home = resolve(kwargs["device"])
     elif tensors:  # none is moved
         refuse_apart(tensors)
-    on_gpu = any(map(gpu_of, tensors.values()))
-    if not isinstance(home, GPU) and not (home is None and on_gpu):
+    if not isinstance(home, GPU) and (home is not None or not any(map(gpu_of, tensors.values()))):
         return original(*args, **kwargs)
     where = home.device if home else CPU
     moved = [torch.as_tensor(part, device=where) for part in given.values()]

@@ -68,7 +68,6 @@ def resize(original: Callable, self: UntypedStorage, size: int) -> UntypedStorag
 
 
 def pinned(tensor: Tensor) -> Tensor:
-    """Mark `tensor`, whose storage is new. Raises RuntimeError if it is on a GPU."""
     if tags.gpu_of(tensor) is not None:
         raise RuntimeError("Only dense CPU tensors can be pinned")
     setattr(tags.storage_of(tensor), tags.PINNED, True)
@@ -88,7 +87,6 @@ def pin_memory(original: Callable, self: Tensor, device: Any = None) -> Tensor:
 def is_pinned(original: Callable, self: Tensor, device: Any = None) -> bool:
     if self.layout is not torch.strided:
         return False
-    storage = tags.storage_of(self)
-    return getattr(storage, tags.PINNED, False) or (
-        bool(session.registered) and storage.data_ptr() in session.registered
-    )
+    storage, registered = tags.storage_of(self), session.registered
+    marked = getattr(storage, tags.PINNED, False)
+    return marked or (bool(registered) and storage.data_ptr() in registered)

@@ -73,17 +73,14 @@ def get_device(self: Tensor) -> int:
 
 def assign_gradient(self: Tensor, value: Tensor | None) -> None:
     """Assigning `Tensor.grad`: a gradient lives where its tensor does (python_variable.cpp)."""
-    if isinstance(value, Tensor) and not is_scratch(value):
+    if isinstance(value, Tensor) and not is_scratch(value) and gpu_of(self) is not gpu_of(value):
         home, other = gpu_of(self), gpu_of(value)
-        if home is not other:
-            if home and other:
-                theirs, mine = (f"located on device with index '{g.index}'" for g in (other, home))
-            else:
-                theirs, mine = (f"with device type '{t.device.type}'" for t in (value, self))
-            raise RuntimeError(
-                f"attempting to assign a gradient {theirs} to a tensor {mine}. "
-                "Please ensure that the gradient and the tensor are on the same device"
-            )
+        if home and other:
+            theirs, mine = (f"located on device with index '{g.index}'" for g in (other, home))
+        else:
+            theirs, mine = (f"with device type '{t.device.type}'" for t in (value, self))
+        words = "Please ensure that the gradient and the tensor are on the same device"
+        raise RuntimeError(f"attempting to assign a gradient {theirs} to a tensor {mine}. {words}")
     _grad.__set__(self, value)
 
 
@@ -138,10 +135,8 @@ def without_modes(original: Callable) -> Iterator[list]:
 def numpy(original: Callable, self: Tensor, *args, **kwargs) -> Any:
     gpu = gpu_of(self)
     if gpu and not kwargs.get("force"):
-        raise TypeError(
-            f"can't convert {gpu.device} device type tensor to numpy. "
-            "Use Tensor.cpu() to copy the tensor to host memory first."
-        )
+        words = "Use Tensor.cpu() to copy the tensor to host memory first."
+        raise TypeError(f"can't convert {gpu.device} device type tensor to numpy. {words}")
     return original(self.cpu() if gpu else self, *args, **kwargs)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures.thread import _WorkItem
 from contextlib import contextmanager, nullcontext
-from functools import wraps
 from typing import Any
 
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
@@ -54,16 +53,9 @@ def _simulated(began: int) -> Iterator[None]:
 @replaces(_thread, "start_new_thread", "start_new")  # two names of one function
 def start_new_thread(original: Callable, function: Any, *args) -> int:
     """A thread of `_thread`, which threads of `threading` do not come through."""
-    if not callable(function):
-        return original(function, *args)  # refuses it in Python's words
-    began = _now()
-
-    @wraps(function)
-    def run(*args, **kwargs) -> Any:
-        with _simulated(began):
-            return function(*args, **kwargs)
-
-    return original(run, *args)
+    if callable(function):  # else Python refuses it in its words
+        function = _simulated(_now())(function)
+    return original(function, *args)
 
 
 @replaces(threading.Thread, "start", when=_is_timed)
