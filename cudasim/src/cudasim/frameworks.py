@@ -1,24 +1,32 @@
 """What simulated GPUs of other frameworks have in common. They show names, placement and errors."""
 
 import importlib
+import re
 from types import ModuleType
 
 from cudasim import config
 
 
-def load(name: str, tried: str) -> ModuleType:
-    """The framework. Raises RuntimeError if it is missing, or not the version that was tried."""
+def load(name: str, tried: tuple[str, ...]) -> ModuleType:
+    """The framework. Raises RuntimeError if it is missing, or older or newer than what was tried.
+
+    `tried` is the oldest version, the one to advise, and the newest.
+    """
     try:
         framework = importlib.import_module(name)
     except ModuleNotFoundError:
-        raise RuntimeError(f"no {name} here: 'pip install {name}=={tried}'") from None
-    found = framework.__version__
-    if found != tried:
+        raise RuntimeError(f"no {name} here: 'pip install {name}=={tried[1]}'") from None
+    oldest, found, newest = tried[0], framework.__version__, tried[-1]
+    if not _numbers(oldest) <= _numbers(found) <= _numbers(newest):
         raise RuntimeError(
-            f"cudasim.{name} was tried with {name} {tried} alone, this is {found}: "
-            f"'pip install {name}=={tried}', and restart"
+            f"cudasim.{name} was tried with {name} {oldest} to {newest} alone, this is {found}: "
+            f"'pip install {name}=={tried[1]}', and restart"
         )
     return framework
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]
 
 
 def number(gpus: int | None, simulated: int, name: str) -> int:

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from cudasim.frameworks import load, number, say
 
-TRIED = "0.10.2"  # of JAX; the private names below are those of this version
+# Of JAX: Colab's, the last for Python 3.11, and the newest. All have the private names below.
+TRIED = "0.7.2", "0.10.2", "0.12.0.1"
 
 _simulated = 0  # GPUs
 

@@ -9,7 +9,7 @@ import re
 
 from cudasim.frameworks import load, number, say
 
-TRIED = "2.21.0"  # of TensorFlow; the private names below are those of this version
+TRIED = "2.20.0", "2.21.0"  # of TensorFlow: Colab's, and the newest; both have the names below
 
 _simulated = 0  # GPUs
 
