@@ -1,7 +1,8 @@
 """What simulated GPUs of other frameworks have in common. They show names, placement and errors."""
 
 import importlib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 
 from cudasim import config
 
@@ -10,24 +11,26 @@ USED = "{} has used devices already: restart, and enable GPUs first"
 _simulated: dict[str, int] = {}  # framework -> GPUs
 
 
-def enable(name: str, tried: str, gpus: int | None, simulate: Callable) -> None:
-    """Let the framework of that `name`, tried in one version, see `gpus` GPUs, and say so.
-    `simulate(module, gpus)` returns how many real GPUs are there, and does nothing if any are."""
+def enable(name: str, tried: Sequence[str], gpus: int | None, simulate: Callable) -> None:
+    """Let the framework of that `name` see `gpus` GPUs, and say so. `tried` is the oldest of its
+    versions that is taken, the one to advise, and the newest. `simulate(module, gpus)` returns how
+    many real GPUs are there, and does nothing if any are."""
     wanted, had = config.parse(gpus).gpus, _simulated.get(name, 0)
     if had == wanted:
         return
     if had:
         words = f"{had} GPUs are simulated in {name} already; for {wanted} start a new process"
         raise RuntimeError(words)
-    module = name.lower()
-    install = f"'pip install {module}=={tried}'"
+    module, oldest, newest = name.lower(), tried[0], tried[-1]
+    install = f"'pip install {module}=={tried[1]}'"
     try:
         framework = importlib.import_module(module)
     except ModuleNotFoundError:
         raise RuntimeError(f"no {module} here: {install}") from None
-    if framework.__version__ != tried:
-        found = f"was tried with {module} {tried} alone, this is {framework.__version__}"
-        raise RuntimeError(f"cudasim.{module} {found}: {install}, and restart")
+    found = framework.__version__
+    if not numbers(oldest) <= numbers(found) <= numbers(newest):
+        fault = f"was tried with {module} {oldest} to {newest} alone, this is {found}"
+        raise RuntimeError(f"cudasim.{module} {fault}: {install}, and restart")
     done = f"{wanted} simulated GPU{'s'[: wanted > 1]} in {name}, computed on the CPU"
     if real := simulate(framework, wanted):
         done = f"{real} real GPU{'s'[: real > 1]} in {name}, nothing is simulated"
@@ -36,3 +39,7 @@ def enable(name: str, tried: str, gpus: int | None, simulate: Callable) -> None:
         _simulated[name] = wanted
     if not config.quiet():
         print(f"cudasim: {done}")
+
+
+def numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]

@@ -5,7 +5,8 @@ from typing import Any
 
 from cudasim import frameworks
 
-TRIED = "0.10.2"  # of JAX; the private names below are those of this version
+# Of JAX: Colab's, the last for Python 3.11, and the newest. All have the private names below.
+TRIED = "0.7.2", "0.10.2", "0.12.0.1"
 
 
 def enable(gpus: int | None = None) -> None:

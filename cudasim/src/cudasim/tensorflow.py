@@ -7,7 +7,7 @@ from typing import Any
 
 from cudasim import frameworks
 
-TRIED = "2.21.0"  # of TensorFlow; the private names below are those of this version
+TRIED = "2.20.0", "2.21.0"  # of TensorFlow: Colab's, and the newest; both have the names below
 
 
 def enable(gpus: int | None = None) -> None:
