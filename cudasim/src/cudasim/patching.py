@@ -32,7 +32,6 @@ class Patches:
         self._undo: list[Callable] = []  # an ExitStack would take twice the time
 
     def finally_do(self, action: Callable, *args) -> None:
-        """Have `restore` call `action`, for changes other than those below."""
         self._undo.append(functools.partial(action, *args))
 
     def restore(self) -> None:
@@ -43,10 +42,8 @@ class Patches:
         """Set `owner.name` to `value` until `restore`."""
         own = vars(owner).get(name, _ABSENT)  # what is inherited is restored by deleting
         self._before.append((owner, name, own))
-        if own is _ABSENT:
-            self.finally_do(delattr, owner, name)
-        else:
-            self.finally_do(setattr, owner, name, own)
+        undo = (delattr, owner, name) if own is _ABSENT else (setattr, owner, name, own)
+        self.finally_do(*undo)
         setattr(owner, name, value)
 
     def wrap(self, owner: Any, name: str, how: Callable, overridable: bool = False) -> Callable:

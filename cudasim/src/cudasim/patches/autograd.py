@@ -16,8 +16,7 @@ from cudasim.dispatch.tags import CPU, device_of, gpu_of, put, storage_of
 from cudasim.patches.moves import copy_to
 from cudasim.patching import replaces
 
-# Of a step of a graph: the GPUs of the arguments that it was given, and of its results.
-PLACES = "_cudasim_places"
+PLACES = "_cudasim_places"  # of a step of a graph: the GPUs of its arguments, and of its results
 NOWHERE = object()  # that of an argument that is no tensor
 CROSSINGS = ("ToCopyBackward0", "CopyBackwards")  # steps of graphs that may change the device
 BACKWARDS = [name for name in ("apply", "apply_boxed") if hasattr(BackwardCFunction, name)]
@@ -31,8 +30,7 @@ def _sent(source: Any, target: Tensor) -> Any:
     """`source` where `target` is, if its gradient has to find the way back; else itself."""
     if isinstance(source, Tensor) and source.requires_grad and torch.is_grad_enabled():
         gpu = gpu_of(target)
-        if gpu is not gpu_of(source):
-            return copy_to(source, gpu, {})
+        return source if gpu is gpu_of(source) else copy_to(source, gpu, {})
     return source
 
 
@@ -71,12 +69,10 @@ def _at_home(gradient: Tensor, home: GPU | None, index: int, words: str) -> Tens
     # One that is batched by `is_grads_batched` does not say where it is.
     if gpu_of(gradient) is home or gradient.is_meta or storage_of(gradient) is None:
         return gradient
-    if gradient.dim():
-        expected = home.device if home else CPU
-        raise RuntimeError(
-            f"{words} at index {index} - expected device {expected} but got {device_of(gradient)}"
-        )
-    return copy_to(gradient, home, {})
+    if not gradient.dim():
+        return copy_to(gradient, home, {})
+    there, got = home.device if home else CPU, device_of(gradient)
+    raise RuntimeError(f"{words} at index {index} - expected device {there} but got {got}")
 
 
 @replaces(Tensor, "register_hook", overridable=True)
@@ -102,11 +98,9 @@ def register_hook(original: Callable, self: Any, hook: Callable) -> Any:
 def apply_function(original: Callable, cls: type, *args, **kwargs) -> Any:
     """`Function.apply`, which notes on which devices its gradients have to be."""
     out = original(cls, *args, **kwargs)
-    for made in _tuple(out):
-        node = made.grad_fn if isinstance(made, Tensor) else None
-        if isinstance(node, cls._backward_cls):
-            setattr(node, PLACES, (_places(args), _places(_tuple(out))))
-            break
+    nodes = (made.grad_fn for made in _tuple(out) if isinstance(made, Tensor))
+    if node := next((node for node in nodes if isinstance(node, cls._backward_cls)), None):
+        setattr(node, PLACES, (_places(args), _places(_tuple(out))))
     return out
 
 

@@ -62,18 +62,17 @@ def _is_index(value: Any) -> bool:
 
 def make_device(new: Callable, cls: type, args: tuple, kwargs: dict) -> torch.device:
     given = (*args, *kwargs.values())
-    if len(given) == 1 and _is_index(given[0]):
-        if given[0] < 0:
-            raise RuntimeError("Device index must not be negative")
-        args, kwargs = (session.type.name, given[0]), {}
-    return new(cls, args, kwargs)
+    if len(given) != 1 or not _is_index(given[0]):
+        return new(cls, args, kwargs)
+    if given[0] < 0:
+        raise RuntimeError("Device index must not be negative")
+    return new(cls, (session.type.name, given[0]), {})
 
 
 def make_generator(new: Callable, cls: type, args: tuple, kwargs: dict) -> torch.Generator:
     device = args[0] if args else kwargs.get("device", "cpu")
-    if isinstance(resolve(device), GPU):
-        return Generator(torch.device(device))
-    return new(cls, args, kwargs)
+    own = isinstance(resolve(device), GPU)
+    return Generator(torch.device(device)) if own else new(cls, args, kwargs)
 
 
 def patch_classes(patches: Patches) -> None:
@@ -91,8 +90,7 @@ def patch_classes(patches: Patches) -> None:
     kind = type(torch.FloatTensor)
     for name, original in list(vars(torch).items()):
         if isinstance(original, kind):
-            own = {"__doc__": original.__doc__, "_original": original}  # pickle looks up the rest
-            own |= {"__module__": "torch", "__qualname__": name}
+            own = {"__doc__": original.__doc__, "_original": original, "__module__": "torch"}
             patches.replace(torch, name, HostType(name, (), own))
 
 
