@@ -74,12 +74,11 @@ class Patches:
 
 
 def _put_back(mapping: MutableMapping, key: Any, own: Any, value: Any) -> None:
-    if mapping.get(key) != value:
-        return
-    if own is _ABSENT:
-        del mapping[key]
-    else:
-        mapping[key] = own
+    if mapping.get(key) == value:
+        if own is _ABSENT:
+            del mapping[key]
+        else:
+            mapping[key] = own
 
 
 def replaces(
@@ -100,16 +99,15 @@ def checks(owners: Any, *names: str, when: Callable | None = None) -> Callable:
     """The same for a function that looks at the name and the arguments first, and may raise."""
 
     def register(check: Callable[..., None]) -> Callable:
+        def checked(called: str, original: Callable, /, *args, **kwargs) -> Any:
+            check(called, *args, **kwargs)
+            return original(*args, **kwargs)
+
         for name in names:
-            replaces(owners, name, when=when)(functools.partial(_checked, check, name))
+            replaces(owners, name, when=when)(functools.partial(checked, name))
         return check
 
     return register
-
-
-def _checked(check: Callable, name: str, original: Callable, /, *args, **kwargs) -> Any:
-    check(name, *args, **kwargs)
-    return original(*args, **kwargs)
 
 
 def patch_functions(patches: Patches) -> None:

@@ -57,7 +57,6 @@ class Attention:
         self.halves = list(FUSED) if self.capability >= AMPERE else [torch.float16]
 
     def why_not(self, kernel: str) -> str | None:
-        """The first reason for which the kernel called so cannot run; None if it can."""
         return next(getattr(self, kernel)(), None)
 
     def flash(self) -> Iterator[str]:
@@ -66,7 +65,8 @@ class Attention:
             yield "Flash Attention does not support non-null attn_mask."
         if len(set(self.heads)) > 1 or self.heads[0] > LONGEST:
             yield WORDS["flash heads"].format(*self.heads)
-        yield from self._too_old("Flash attention")
+        if self.capability < AMPERE:
+            yield WORDS["capability"].format("Flash attention", *self.capability)
         query, key = (tensor.shape[-2] for tensor in self.tensors[:2])
         if self.asked.is_causal and query != key:
             yield WORDS["causal"].format(query, key)
@@ -84,7 +84,8 @@ class Attention:
     def cudnn(self) -> Iterator[str]:
         yield from self._not_at_all("cuDNN", torch._C._get_cudnn_sdp_enabled())
         yield from self._other_type(self.halves)
-        yield from self._too_old("cuDNN MHA")
+        if self.capability < AMPERE:
+            yield WORDS["capability"].format("cuDNN MHA", *self.capability)
         query, _, value = self.heads
         if max(query, value) > 128:
             yield "head_dim should be no more than 128"
@@ -99,10 +100,6 @@ class Attention:
         dimensions = [tensor.dim() for tensor in self.tensors]
         if dimensions != [4, 4, 4]:
             yield WORDS["dimensions"].format(*dimensions)
-
-    def _too_old(self, name: str) -> Iterator[str]:
-        if self.capability < AMPERE:
-            yield WORDS["capability"].format(name, *self.capability)
 
     def _other_type(self, allowed: list[torch.dtype]) -> Iterator[str]:
         if self.types[0] not in allowed or len(set(self.types)) > 1:

@@ -3,7 +3,7 @@ tensor to be on the CPU, so devices are compared here (torch/csrc/autograd/engin
 
 from collections.abc import Callable, Iterable
 from functools import wraps
-from types import EllipsisType
+from types import EllipsisType, NoneType
 from typing import Any
 
 import torch
@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.autograd.function import BackwardCFunction, Function
 
 from cudasim.clock.watching import steps
-from cudasim.device.gpu import GPU
 from cudasim.dispatch.tags import CPU, device_of, gpu_of, put, storage_of
 from cudasim.patches.moves import copy_to
 from cudasim.patching import replaces
@@ -47,8 +46,7 @@ def copy_(original: Callable, self: Tensor, *args, **kwargs) -> Tensor:
 def setitem(original: Callable, self: Tensor, index: Any, value: Any) -> None:
     """`tensor[index] = value`, the same. Of chosen places, only one number may be elsewhere."""
     if isinstance(value, Tensor):
-        parts = _tuple(index)
-        is_view = all(part is None or type(part) in (int, slice, EllipsisType) for part in parts)
+        is_view = all(type(part) in (int, slice, NoneType, EllipsisType) for part in _tuple(index))
         value = _sent(value, self) if is_view or not value.dim() else value
     original(self, index, value)
 
@@ -57,17 +55,15 @@ def setitem(original: Callable, self: Tensor, index: Any, value: Any) -> None:
 def make_grads(original: Callable, outputs: Iterable, *args, **kwargs) -> tuple:
     """Where backward begins with a gradient that it was given, which has to be at home."""
     outputs = tuple(outputs)
-    made = list(original(outputs, *args, **kwargs))
-    for index, (output, gradient) in enumerate(zip(outputs, made, strict=True)):
-        if isinstance(output, Tensor) and isinstance(gradient, Tensor):
-            made[index] = _at_home(gradient, gpu_of(output), index, "invalid gradient")
-    return tuple(made)
+    made = zip(_places(outputs), original(outputs, *args, **kwargs), strict=True)
+    return tuple(_at_home(*pair, index, "invalid gradient") for index, pair in enumerate(made))
 
 
-def _at_home(gradient: Tensor, home: GPU | None, index: int, words: str) -> Tensor:
+def _at_home(home: Any, gradient: Any, index: int, words: str) -> Any:
     """`gradient` on `home`. Of those elsewhere a single number moves, others are refused."""
-    # One that is batched by `is_grads_batched` does not say where it is.
-    if gpu_of(gradient) is home or gradient.is_meta or storage_of(gradient) is None:
+    if home is NOWHERE or not isinstance(gradient, Tensor) or gpu_of(gradient) is home:
+        return gradient
+    if gradient.is_meta or storage_of(gradient) is None:  # batched by `is_grads_batched`
         return gradient
     if not gradient.dim():
         return copy_to(gradient, home, {})
@@ -122,9 +118,9 @@ def apply_backward(original: Callable, self: Any, *args) -> Any:
     index = -1  # among the tensors, as the engine counts
     for place, (home, needed) in enumerate(zip(homes, self.needs_input_grad, strict=False)):
         index += home is not NOWHERE
-        if needed and place < len(gradients) and isinstance(gradients[place], Tensor):
+        if needed and place < len(gradients):
             words = f"Function {self.name()} returned an invalid gradient"
-            gradients[place] = _at_home(gradients[place], home, index, words)
+            gradients[place] = _at_home(home, gradients[place], index, words)
     return tuple(gradients)
 
 

@@ -46,8 +46,7 @@ WORDS = {  # TensorShape.cpp, LinearAlgebra.cpp, Sorting.cpp, TensorAdvancedInde
     "{here} and {name} tensor at {there}",
 }
 REAL = ("rfft", "ihfft")  # transforms of real numbers
-SIGNALS = "fft fft2 fftn ifft ifft2 ifftn hfft hfft2 hfftn irfft irfft2 irfftn".split()
-SIGNALS += [f"{name}{dimensions}" for name in REAL for dimensions in ("", "2", "n")]
+SIGNALS = [f"{name}{n}" for name in ("fft", "ifft", "hfft", "irfft", *REAL) for n in ("", "2", "n")]
 RECURRENT = "lstm", "gru", "rnn_tanh", "rnn_relu"
 
 
