@@ -7,6 +7,7 @@ from typing import Any
 
 from torch.overrides import handle_torch_function, has_torch_function
 
+When = Callable[[], bool] | None
 _ABSENT = object()
 _table: list[tuple] = []  # (owner, name, function, overridable, when)
 
@@ -81,9 +82,7 @@ def _put_back(mapping: MutableMapping, key: Any, own: Any, value: Any) -> None:
             mapping[key] = own
 
 
-def replaces(
-    owners: Any, *names: str, overridable: bool = False, when: Callable | None = None
-) -> Callable:
+def replaces(owners: Any, *names: str, overridable: bool = False, when: When = None) -> Callable:
     """Let the decorated function run `around` those called `names` of an owner, or of several.
     Only where `when()` holds as a simulation begins. Of two, that which stands above runs first."""
 
@@ -95,7 +94,7 @@ def replaces(
     return register
 
 
-def checks(owners: Any, *names: str, when: Callable | None = None) -> Callable:
+def checks(owners: Any, *names: str, when: When = None) -> Callable:
     """The same for a function that looks at the name and the arguments first, and may raise."""
 
     def register(check: Callable[..., None]) -> Callable:

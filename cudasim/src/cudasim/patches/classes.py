@@ -20,7 +20,6 @@ class HostType(type):
     """The class of what stands in for types of the CPU, and is equal to them: tables find it."""
 
     def __call__(cls, *args, **kwargs) -> Any:
-        """A tensor of that type. Raises TypeError, in PyTorch's words, for one of a GPU's."""
         if args and isinstance(args[0], torch.Tensor) and (gpu := gpu_of(args[0])):
             mine = _options(cls._original, torch.bool) or _options(cls._original, torch.uint8)
             theirs = _options(cls._original, args[0].dtype) or (mine[0], mine[0])
@@ -71,8 +70,8 @@ def make_device(new: Callable, cls: type, args: tuple, kwargs: dict) -> torch.de
 
 def make_generator(new: Callable, cls: type, args: tuple, kwargs: dict) -> torch.Generator:
     device = args[0] if args else kwargs.get("device", "cpu")
-    own = isinstance(resolve(device), GPU)
-    return Generator(torch.device(device)) if own else new(cls, args, kwargs)
+    simulated = isinstance(resolve(device), GPU)
+    return Generator(torch.device(device)) if simulated else new(cls, args, kwargs)
 
 
 def patch_classes(patches: Patches) -> None:

@@ -21,11 +21,11 @@ RESULTS = dict.fromkeys(
     "other tensors on {here} (when checking argument in method "
     "wrapper_{key}_linalg_vector_norm_out_out)",
 )
-for function in ("linalg.cond", "linalg.pinv", "torch.linalg.matrix_rank"):
-    RESULTS[function.split(".")[-1]] = (
-        f"{function}: Expected result and input tensors to be on the same device, but got result "
-        "on {there} and input on {here}"
-    )
+RESULTS |= {
+    name.split(".")[-1]: f"{name}: Expected result and input tensors to be on the same device, but "
+    "got result on {there} and input on {here}"
+    for name in ("linalg.cond", "linalg.pinv", "torch.linalg.matrix_rank")
+}
 # Of an argument called `name`, or in that place, that is not where the first one is.
 WORDS = {  # TensorShape.cpp, LinearAlgebra.cpp, Sorting.cpp, TensorAdvancedIndexing.cpp, RNN.h
     "meshgrid": "meshgrid expects all tensors to have the same device",
@@ -74,8 +74,7 @@ def apart(name: str, *args, **kwargs) -> None:
 def matrix_rank(original: Callable, *args, out: Tensor | None = None, **kwargs) -> Tensor:
     """C++ makes its result new, and PyTorch 2.13 leaves `out` as it was under a dispatch mode."""
     rank = original(*args, **kwargs)
-    gpu = gpu_of(_operands(args, kwargs)[0])
-    if gpu and gpu_of(rank) is None:
+    if (gpu := gpu_of(_operands(args, kwargs)[0])) and gpu_of(rank) is None:
         put(rank, gpu)
     return rank if out is None else out.resize_(rank.shape).copy_(rank)
 
