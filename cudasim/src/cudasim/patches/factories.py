@@ -98,7 +98,8 @@ def share(original: Callable, *args, **kwargs) -> Tensor:
         if gpu_of(source) is not gpu:
             kwargs.pop("copy", None)
             source = source.to(device, dtype=kwargs.get("dtype"))
-        return original(source, **{**kwargs, "device": "cpu"})
+        kwargs["device"] = "cpu"
+        return original(source, **kwargs)
     made = _allocating(original, gpu, args, kwargs)
     if gpu is None:
         return made
@@ -108,25 +109,25 @@ def share(original: Callable, *args, **kwargs) -> Tensor:
 
 @replaces(torch, *LIKES)
 @replaces(Tensor, *NEWS)
-def make_like(original: Callable, self: Tensor, *args, **kwargs) -> Tensor:
+def make_like(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
     if kwargs.get("pin_memory"):
-        return pinned(make_like(original, self, *args, **{**kwargs, "pin_memory": False}))
+        return pinned(make_like(original, input, *args, **{**kwargs, "pin_memory": False}))
     device, name = kwargs.get("device"), original.__name__
     if device is None:
-        made = original(self, *args, **kwargs)
+        made = original(input, *args, **kwargs)
         # No dispatch mode saw these, except a tensor that `new` was given, which it views.
-        if name in ("new", "new_tensor") and (gpu := gpu_of(self)) and not gpu_of(made):
+        if name in ("new", "new_tensor") and (gpu := gpu_of(input)) and not gpu_of(made):
             put(made, gpu)
         return made
     gpu = resolve(device)
     if gpu is ELSEWHERE or (gpu and (fakes() or torch._C._is_tracing())):
-        return original(self, *args, **kwargs)
-    if name == "new" and bool(gpu) is not bool(gpu_of(self)):
+        return original(input, *args, **kwargs)
+    if name == "new" and bool(gpu) is not bool(gpu_of(input)):
         mine, theirs = (session.type.name, "cpu") if gpu is None else ("cpu", session.type.name)
         raise RuntimeError(
             f"legacy constructor expects device type: {mine} but device type: {theirs} was passed"
         )
-    return _sent(_allocating(original, gpu, (self, *args), kwargs), gpu, name)
+    return _sent(_allocating(original, gpu, (input, *args), kwargs), gpu, name)
 
 
 def _sent(made: Tensor, gpu: GPU | None, name: str) -> Tensor:
