@@ -7,6 +7,7 @@ from typing import Any
 
 from torch.overrides import handle_torch_function, has_torch_function
 
+When = Callable[[], bool] | None
 _ABSENT = object()
 _table: list[tuple] = []  # (owner, name, function, overridable, when)
 
@@ -32,7 +33,6 @@ class Patches:
         self._undo: list[Callable] = []  # an ExitStack would take twice the time
 
     def finally_do(self, action: Callable, *args) -> None:
-        """Have `restore` call `action`, for changes other than those below."""
         self._undo.append(functools.partial(action, *args))
 
     def restore(self) -> None:
@@ -43,10 +43,8 @@ class Patches:
         """Set `owner.name` to `value` until `restore`."""
         own = vars(owner).get(name, _ABSENT)  # what is inherited is restored by deleting
         self._before.append((owner, name, own))
-        if own is _ABSENT:
-            self.finally_do(delattr, owner, name)
-        else:
-            self.finally_do(setattr, owner, name, own)
+        undo = (delattr, owner, name) if own is _ABSENT else (setattr, owner, name, own)
+        self.finally_do(*undo)
         setattr(owner, name, value)
 
     def wrap(self, owner: Any, name: str, how: Callable, overridable: bool = False) -> Callable:
@@ -77,17 +75,14 @@ class Patches:
 
 
 def _put_back(mapping: MutableMapping, key: Any, own: Any, value: Any) -> None:
-    if mapping.get(key) != value:
-        return
-    if own is _ABSENT:
-        del mapping[key]
-    else:
-        mapping[key] = own
+    if mapping.get(key) == value:
+        if own is _ABSENT:
+            del mapping[key]
+        else:
+            mapping[key] = own
 
 
-def replaces(
-    owners: Any, *names: str, overridable: bool = False, when: Callable | None = None
-) -> Callable:
+def replaces(owners: Any, *names: str, overridable: bool = False, when: When = None) -> Callable:
     """Let the decorated function run `around` those called `names` of an owner, or of several.
     Only where `when()` holds as a simulation begins. Of two, that which stands above runs first."""
 
@@ -99,20 +94,19 @@ def replaces(
     return register
 
 
-def checks(owners: Any, *names: str, when: Callable | None = None) -> Callable:
+def checks(owners: Any, *names: str, when: When = None) -> Callable:
     """The same for a function that looks at the name and the arguments first, and may raise."""
 
     def register(check: Callable[..., None]) -> Callable:
+        def checked(called: str, original: Callable, /, *args, **kwargs) -> Any:
+            check(called, *args, **kwargs)
+            return original(*args, **kwargs)
+
         for name in names:
-            replaces(owners, name, when=when)(functools.partial(_checked, check, name))
+            replaces(owners, name, when=when)(functools.partial(checked, name))
         return check
 
     return register
-
-
-def _checked(check: Callable, name: str, original: Callable, /, *args, **kwargs) -> Any:
-    check(name, *args, **kwargs)
-    return original(*args, **kwargs)
 
 
 def patch_functions(patches: Patches) -> None:

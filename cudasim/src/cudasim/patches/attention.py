@@ -22,8 +22,28 @@ FUSED = torch.float16, torch.bfloat16
 AMPERE = (8, 0)  # the least capability of flash attention, of cuDNN's, and of bfloat16 in them
 LONGEST = 256  # numbers of a head in flash attention
 ALL = SDPBackend.MATH, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION
-GOT = "Got Query.size(-1): {}, Key.size(-1): {}, Value.size(-1): {} instead."
+ASKED = dict.fromkeys(("query", "key", "value", "attn_mask"))  # by SDPAParams, in this order
+ASKED |= {"dropout_p": 0.0, "is_causal": False, "enable_gqa": False}
 TITLES = {"efficient": "Memory efficient", "flash": "Flash attention", "cudnn": "cuDNN attention"}
+GOT = "Got Query.size(-1): {}, Key.size(-1): {}, Value.size(-1): {} instead."
+WORDS = {
+    "disabled": "{} attention has been runtime disabled.",
+    "devices": "All tensors need to be on cuda device. Got query on device: {}, key on device: {}, "
+    "value on device: {}",
+    "dimensions": "All fused kernels requires query, key and value to be 4 dimensional, but got "
+    "Query dim: {}, Key dim: {}, Value dim: {} instead.",
+    "types": "Expected query, key and value to all be of dtype: {{{}}}. Got Query dtype: {}, Key "
+    "dtype: {}, and Value dtype: {} instead.",
+    "capability": "{} only supports gpu architectures in the range [sm80, sm121]. Attempting to "
+    "run on a sm {}.{} gpu.",
+    "flash heads": "Flash attention requires q,k,v to have the same last dimension and to be less "
+    f"than or equal to {LONGEST}. {GOT}",
+    "causal": "Flash attention does not support the is_causal flag when seqlen_q != seqlen_k. Got "
+    "seqlen_q: {} seqlen_k: {}. If you would like to use causal attention with non-square masks, "
+    "please see CausalAttnMask.",
+    "efficient heads": "Mem efficient attention requires last dimension of inputs to be divisible "
+    f"by {{}}. {GOT}",
+}
 
 
 class Attention:
@@ -37,7 +57,6 @@ class Attention:
         self.halves = list(FUSED) if self.capability >= AMPERE else [torch.float16]
 
     def why_not(self, kernel: str) -> str | None:
-        """The first reason for which the kernel called so cannot run; None if it can."""
         return next(getattr(self, kernel)(), None)
 
     def flash(self) -> Iterator[str]:
@@ -45,18 +64,12 @@ class Attention:
         if self.asked.attn_mask is not None:
             yield "Flash Attention does not support non-null attn_mask."
         if len(set(self.heads)) > 1 or self.heads[0] > LONGEST:
-            yield (
-                "Flash attention requires q,k,v to have the same last dimension and to be less "
-                f"than or equal to {LONGEST}. {GOT.format(*self.heads)}"
-            )
-        yield from self._too_old("Flash attention")
+            yield WORDS["flash heads"].format(*self.heads)
+        if self.capability < AMPERE:
+            yield WORDS["capability"].format("Flash attention", *self.capability)
         query, key = (tensor.shape[-2] for tensor in self.tensors[:2])
         if self.asked.is_causal and query != key:
-            yield (
-                "Flash attention does not support the is_causal flag when seqlen_q != seqlen_k. "
-                f"Got seqlen_q: {query} seqlen_k: {key}. If you would like to use causal attention "
-                "with non-square masks, please see CausalAttnMask."
-            )
+            yield WORDS["causal"].format(query, key)
         yield from self._other_type(self.halves)
 
     def efficient(self) -> Iterator[str]:
@@ -65,16 +78,14 @@ class Attention:
         half = self.types[0] in FUSED and self.capability >= (7, 0)
         step = 8 if half else 4 if self.capability >= AMPERE else 1
         if self.heads[0] != self.heads[1] or any(not head or head % step for head in self.heads):
-            yield (
-                "Mem efficient attention requires last dimension of inputs to be divisible by "
-                f"{step}. {GOT.format(*self.heads)}"
-            )
+            yield WORDS["efficient heads"].format(step, *self.heads)
         yield from self._other_type([torch.float16, torch.float32, *self.halves[1:]])
 
     def cudnn(self) -> Iterator[str]:
         yield from self._not_at_all("cuDNN", torch._C._get_cudnn_sdp_enabled())
         yield from self._other_type(self.halves)
-        yield from self._too_old("cuDNN MHA")
+        if self.capability < AMPERE:
+            yield WORDS["capability"].format("cuDNN MHA", *self.capability)
         query, _, value = self.heads
         if max(query, value) > 128:
             yield "head_dim should be no more than 128"
@@ -83,39 +94,22 @@ class Attention:
 
     def _not_at_all(self, name: str, enabled: bool) -> Iterator[str]:
         if not enabled:
-            yield f"{name} attention has been runtime disabled."
+            yield WORDS["disabled"].format(name)
         if gpu_of(self.asked.query) is None:
-            query, key, value = map(device_of, self.tensors)
-            yield (
-                f"All tensors need to be on cuda device. Got query on device: {query}, key on "
-                f"device: {key}, value on device: {value}"
-            )
-        query, key, value = (tensor.dim() for tensor in self.tensors)
-        if {query, key, value} != {4}:
-            yield (
-                "All fused kernels requires query, key and value to be 4 dimensional, but got "
-                f"Query dim: {query}, Key dim: {key}, Value dim: {value} instead."
-            )
-
-    def _too_old(self, name: str) -> Iterator[str]:
-        if self.capability < AMPERE:
-            major, minor = self.capability
-            yield (
-                f"{name} only supports gpu architectures in the range [sm80, sm121]. "
-                f"Attempting to run on a sm {major}.{minor} gpu."
-            )
+            yield WORDS["devices"].format(*map(device_of, self.tensors))
+        dimensions = [tensor.dim() for tensor in self.tensors]
+        if dimensions != [4, 4, 4]:
+            yield WORDS["dimensions"].format(*dimensions)
 
     def _other_type(self, allowed: list[torch.dtype]) -> Iterator[str]:
         if self.types[0] not in allowed or len(set(self.types)) > 1:
-            query, key, value = (
-                f"c10::{NAMES[dtype]}" if dtype in FUSED else NAMES.get(dtype, str(dtype)).lower()
-                for dtype in self.types  # as C++ prints them
-            )
-            yield (
-                "Expected query, key and value to all be of dtype: "
-                f"{{{', '.join(NAMES[dtype] for dtype in allowed)}}}. Got Query dtype: {query}, "
-                f"Key dtype: {key}, and Value dtype: {value} instead."
-            )
+            known = ", ".join(NAMES[dtype] for dtype in allowed)
+            yield WORDS["types"].format(known, *map(_in_cpp, self.types))
+
+
+def _in_cpp(dtype: torch.dtype) -> str:
+    """`dtype` as C++ prints it."""
+    return f"c10::{NAMES[dtype]}" if dtype in FUSED else NAMES.get(dtype, str(dtype)).lower()
 
 
 def _has_kernels() -> bool:
@@ -128,31 +122,20 @@ def is_flash_attention_available(original: Callable) -> bool:
 
 
 @replaces((torch._C._nn, functional), "scaled_dot_product_attention", when=_has_kernels)
-def attend(
-    original: Callable,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    *,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Tensor:
-    given = query, key, value, attn_mask, dropout_p, is_causal
-    more = {"scale": scale, "enable_gqa": enable_gqa}
+def attend(original: Callable, query: Tensor, *args, **kwargs) -> Tensor:
     if type(query) not in (Tensor, torch.nn.Parameter) or gpu_of(query) is None:
-        return original(*given, **more)
-    asked = Attention(SDPAParams(*given, enable_gqa))
-    reasons = {} if torch._C._get_math_sdp_enabled() else {k: asked.why_not(k) for k in TITLES}
-    if reasons and all(reasons.values()):
-        for kernel, reason in reasons.items():
-            warnings.warn(f"{TITLES[kernel]} kernel not used because:", stacklevel=3)
-            warnings.warn(reason, stacklevel=3)
-        raise RuntimeError("No available kernel. Aborting execution.")
+        return original(query, *args, **kwargs)
+    if not torch._C._get_math_sdp_enabled():
+        given = ASKED | dict(zip(ASKED, (query, *args), strict=False)) | kwargs
+        asked = Attention(SDPAParams(*map(given.get, ASKED)))
+        reasons = {kernel: asked.why_not(kernel) for kernel in TITLES}
+        if all(reasons.values()):
+            for kernel, reason in reasons.items():
+                warnings.warn(f"{TITLES[kernel]} kernel not used because:", stacklevel=3)
+                warnings.warn(reason, stacklevel=3)
+            raise RuntimeError("No available kernel. Aborting execution.")
     with sdpa_kernel(list(ALL)):
-        return original(*given, **more)
+        return original(query, *args, **kwargs)
 
 
 # In a module whose package has an operator by its name.

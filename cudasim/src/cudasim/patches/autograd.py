@@ -3,7 +3,7 @@ tensor to be on the CPU, so devices are compared here (torch/csrc/autograd/engin
 
 from collections.abc import Callable, Iterable
 from functools import wraps
-from types import EllipsisType
+from types import EllipsisType, NoneType
 from typing import Any
 
 import torch
@@ -11,13 +11,11 @@ from torch import Tensor
 from torch.autograd.function import BackwardCFunction, Function
 
 from cudasim.clock.watching import steps
-from cudasim.device.gpu import GPU
 from cudasim.dispatch.tags import CPU, device_of, gpu_of, put, storage_of
 from cudasim.patches.moves import copy_to
 from cudasim.patching import replaces
 
-# Of a step of a graph: the GPUs of the arguments that it was given, and of its results.
-PLACES = "_cudasim_places"
+PLACES = "_cudasim_places"  # of a step of a graph: the GPUs of its arguments, and of its results
 NOWHERE = object()  # that of an argument that is no tensor
 CROSSINGS = ("ToCopyBackward0", "CopyBackwards")  # steps of graphs that may change the device
 BACKWARDS = [name for name in ("apply", "apply_boxed") if hasattr(BackwardCFunction, name)]
@@ -31,8 +29,7 @@ def _sent(source: Any, target: Tensor) -> Any:
     """`source` where `target` is, if its gradient has to find the way back; else itself."""
     if isinstance(source, Tensor) and source.requires_grad and torch.is_grad_enabled():
         gpu = gpu_of(target)
-        if gpu is not gpu_of(source):
-            return copy_to(source, gpu, {})
+        return source if gpu is gpu_of(source) else copy_to(source, gpu, {})
     return source
 
 
@@ -49,8 +46,7 @@ def copy_(original: Callable, self: Tensor, *args, **kwargs) -> Tensor:
 def setitem(original: Callable, self: Tensor, index: Any, value: Any) -> None:
     """`tensor[index] = value`, the same. Of chosen places, only one number may be elsewhere."""
     if isinstance(value, Tensor):
-        parts = _tuple(index)
-        is_view = all(part is None or type(part) in (int, slice, EllipsisType) for part in parts)
+        is_view = all(type(part) in (int, slice, NoneType, EllipsisType) for part in _tuple(index))
         value = _sent(value, self) if is_view or not value.dim() else value
     original(self, index, value)
 
@@ -59,24 +55,20 @@ def setitem(original: Callable, self: Tensor, index: Any, value: Any) -> None:
 def make_grads(original: Callable, outputs: Iterable, *args, **kwargs) -> tuple:
     """Where backward begins with a gradient that it was given, which has to be at home."""
     outputs = tuple(outputs)
-    made = list(original(outputs, *args, **kwargs))
-    for index, (output, gradient) in enumerate(zip(outputs, made, strict=True)):
-        if isinstance(output, Tensor) and isinstance(gradient, Tensor):
-            made[index] = _at_home(gradient, gpu_of(output), index, "invalid gradient")
-    return tuple(made)
+    made = zip(_places(outputs), original(outputs, *args, **kwargs), strict=True)
+    return tuple(_at_home(*pair, index, "invalid gradient") for index, pair in enumerate(made))
 
 
-def _at_home(gradient: Tensor, home: GPU | None, index: int, words: str) -> Tensor:
+def _at_home(home: Any, gradient: Any, index: int, words: str) -> Any:
     """`gradient` on `home`. Of those elsewhere a single number moves, others are refused."""
-    # One that is batched by `is_grads_batched` does not say where it is.
-    if gpu_of(gradient) is home or gradient.is_meta or storage_of(gradient) is None:
+    if home is NOWHERE or not isinstance(gradient, Tensor) or gpu_of(gradient) is home:
         return gradient
-    if gradient.dim():
-        expected = home.device if home else CPU
-        raise RuntimeError(
-            f"{words} at index {index} - expected device {expected} but got {device_of(gradient)}"
-        )
-    return copy_to(gradient, home, {})
+    if gradient.is_meta or storage_of(gradient) is None:  # batched by `is_grads_batched`
+        return gradient
+    if not gradient.dim():
+        return copy_to(gradient, home, {})
+    there, got = home.device if home else CPU, device_of(gradient)
+    raise RuntimeError(f"{words} at index {index} - expected device {there} but got {got}")
 
 
 @replaces(Tensor, "register_hook", overridable=True)
@@ -102,11 +94,9 @@ def register_hook(original: Callable, self: Any, hook: Callable) -> Any:
 def apply_function(original: Callable, cls: type, *args, **kwargs) -> Any:
     """`Function.apply`, which notes on which devices its gradients have to be."""
     out = original(cls, *args, **kwargs)
-    for made in _tuple(out):
-        node = made.grad_fn if isinstance(made, Tensor) else None
-        if isinstance(node, cls._backward_cls):
-            setattr(node, PLACES, (_places(args), _places(_tuple(out))))
-            break
+    nodes = (made.grad_fn for made in _tuple(out) if isinstance(made, Tensor))
+    if node := next((node for node in nodes if isinstance(node, cls._backward_cls)), None):
+        setattr(node, PLACES, (_places(args), _places(_tuple(out))))
     return out
 
 
@@ -128,9 +118,9 @@ def apply_backward(original: Callable, self: Any, *args) -> Any:
     index = -1  # among the tensors, as the engine counts
     for place, (home, needed) in enumerate(zip(homes, self.needs_input_grad, strict=False)):
         index += home is not NOWHERE
-        if needed and place < len(gradients) and isinstance(gradients[place], Tensor):
+        if needed and place < len(gradients):
             words = f"Function {self.name()} returned an invalid gradient"
-            gradients[place] = _at_home(gradients[place], home, index, words)
+            gradients[place] = _at_home(home, gradients[place], index, words)
     return tuple(gradients)
 
 

@@ -20,7 +20,6 @@ class HostType(type):
     """The class of what stands in for types of the CPU, and is equal to them: tables find it."""
 
     def __call__(cls, *args, **kwargs) -> Any:
-        """A tensor of that type. Raises TypeError, in PyTorch's words, for one of a GPU's."""
         if args and isinstance(args[0], torch.Tensor) and (gpu := gpu_of(args[0])):
             mine = _options(cls._original, torch.bool) or _options(cls._original, torch.uint8)
             theirs = _options(cls._original, args[0].dtype) or (mine[0], mine[0])
@@ -62,18 +61,17 @@ def _is_index(value: Any) -> bool:
 
 def make_device(new: Callable, cls: type, args: tuple, kwargs: dict) -> torch.device:
     given = (*args, *kwargs.values())
-    if len(given) == 1 and _is_index(given[0]):
-        if given[0] < 0:
-            raise RuntimeError("Device index must not be negative")
-        args, kwargs = (session.type.name, given[0]), {}
-    return new(cls, args, kwargs)
+    if len(given) != 1 or not _is_index(given[0]):
+        return new(cls, args, kwargs)
+    if given[0] < 0:
+        raise RuntimeError("Device index must not be negative")
+    return new(cls, (session.type.name, given[0]), {})
 
 
 def make_generator(new: Callable, cls: type, args: tuple, kwargs: dict) -> torch.Generator:
     device = args[0] if args else kwargs.get("device", "cpu")
-    if isinstance(resolve(device), GPU):
-        return Generator(torch.device(device))
-    return new(cls, args, kwargs)
+    simulated = isinstance(resolve(device), GPU)
+    return Generator(torch.device(device)) if simulated else new(cls, args, kwargs)
 
 
 def patch_classes(patches: Patches) -> None:
@@ -91,8 +89,7 @@ def patch_classes(patches: Patches) -> None:
     kind = type(torch.FloatTensor)
     for name, original in list(vars(torch).items()):
         if isinstance(original, kind):
-            own = {"__doc__": original.__doc__, "_original": original}  # pickle looks up the rest
-            own |= {"__module__": "torch", "__qualname__": name}
+            own = {"__doc__": original.__doc__, "_original": original, "__module__": "torch"}
             patches.replace(torch, name, HostType(name, (), own))
 
 

@@ -17,6 +17,16 @@ from cudasim.session import session
 
 UNCOMPILED = "torch.compile generates no code for simulated GPUs; what it is given runs uncompiled"
 UNTRACED = "fullgraph=True is not checked for simulated GPUs: a graph break is not found"
+UNCALLED = (
+    "cudasim: torch.compile traces nothing for simulated GPUs, so the backend {!r} would never be "
+    "called; compile before cudasim.enable(), or with backend='eager'"
+)
+UNEXPORTED = {  # whether strict
+    True: "cudasim: torch.export with strict=True does not run with simulated GPUs; leave it out, "
+    "as strict=False is the default",
+    False: "cudasim: torch.export does not run with simulated GPUs on this platform; export before "
+    "cudasim.enable()",
+}
 # What a build with CUDA has, and `torch._inductor` imports for graphs that are never made.
 OF_CUDA = {
     "_cuda_CUDAAllocator_AllocatorState": type("AllocatorState", (), {}),
@@ -55,11 +65,7 @@ def compile(original: Callable, *args, **kwargs) -> Any:
             backend = torch._dynamo.lookup_backend(backend)
         if not _is_torch(getattr(backend, "__module__", "torch")):
             name = getattr(backend, "__name__", type(backend).__name__)
-            raise NotImplementedError(
-                "cudasim: torch.compile traces nothing for simulated GPUs, so the backend "
-                f"{name!r} would never be called; compile before cudasim.enable(), or with "
-                "backend='eager'"
-            )
+            raise NotImplementedError(UNCALLED.format(name))
         _say(UNCOMPILED)
         if kwargs.get("fullgraph"):
             _say(UNTRACED)
@@ -74,16 +80,8 @@ def _is_torch(module: str) -> bool:
 @checks(torch.export, "export")
 def export(name: str, *args, strict: bool = False, **kwargs) -> None:
     """It is refused where it would compile, and where C++ would end the process."""
-    if strict:
-        raise NotImplementedError(
-            "cudasim: torch.export with strict=True does not run with simulated GPUs; "
-            "leave it out, as strict=False is the default"
-        )
-    if registry() is None:
-        raise NotImplementedError(
-            "cudasim: torch.export does not run with simulated GPUs on this platform; "
-            "export before cudasim.enable()"
-        )
+    if strict or registry() is None:
+        raise NotImplementedError(UNEXPORTED[bool(strict)])
 
 
 @replaces(torch.jit._serialization, "validate_map_location")
@@ -98,6 +96,5 @@ def patch_torchscript(patches: Patches) -> None:
     """Let TorchScript, which knows PyTorch's functions by identity, know what replaces them."""
     table = torch.jit._builtins._get_builtin_table()
     for before, now in patches.replaced():
-        name = table.get(id(before))
-        if name is not None:
+        if name := table.get(id(before)):
             patches.replace_item(table, id(now), name)

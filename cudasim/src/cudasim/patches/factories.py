@@ -26,19 +26,16 @@ MAKERS = (
 ).split()
 LIKES = "empty_like full_like ones_like rand_like randint_like randn_like zeros_like".split()
 NEWS = "new new_empty new_empty_strided new_full new_ones new_tensor new_zeros".split()
-UNSEEN = ("new", "new_tensor")  # C++ makes them where no dispatch mode sees it
 RANDOM = ("normal", "rand", "randint", "randn", "randperm")
 SHARING = {"asarray": "obj", "as_tensor": "data"}  # may return this argument, or share its memory
 CONVERTERS = ("tensor", "new_tensor", *SHARING)  # of numbers that the host has
-
 DEVICE = 7  # the position of `device` among the arguments of `_make_wrapper_subclass`
 
 
 def patch_factories(patches: Patches) -> None:
     for module, names in ((torch, MAKERS), (torch.fft, ("fftfreq", "rfftfreq"))):
         for name in names:
-            original = getattr(module, name)
-            how = share if name in SHARING else make
+            original, how = getattr(module, name), share if name in SHARING else make
             session.factories[original] = patches.wrap(module, name, how)
     patches.forget(_device)  # `with torch.device(...)` knows which functions take its device
     wrapper = around(make_wrapper, Tensor._make_wrapper_subclass)
@@ -59,7 +56,6 @@ def within(
 # With tensors it takes their device, so `with torch.device(...)` gives it none.
 @replaces(torch, "normal")
 def make(original: Callable, *args, **kwargs) -> Tensor:
-    """A factory without a tensor to take the device from."""
     if kwargs.get("pin_memory"):
         return pinned(make(original, *args, **{**kwargs, "pin_memory": False}))
     device, name = kwargs.get("device"), original.__name__
@@ -78,7 +74,6 @@ def make(original: Callable, *args, **kwargs) -> Tensor:
     if gpu is None:
         made = original(*args, **kwargs)
         return put(made, None) if name == "tensor" else made
-    kwargs["device"] = "cpu"
     if name in RANDOM:
         kwargs["generator"] = random.source(gpu, kwargs.get("generator"))
     return _sent(_allocating(original, gpu, args, kwargs), gpu, name)
@@ -99,11 +94,11 @@ def share(original: Callable, *args, **kwargs) -> Tensor:
         if gpu_of(seen) is not gpu:
             here, there = device_of(seen), gpu.device if gpu else "cpu"
             raise ValueError(f"can't alias tensor from device '{here}' to '{there}'.")
-    kwargs["device"] = "cpu"
     if isinstance(source, Tensor):  # itself or what it becomes there, and a copy once at most
         if gpu_of(source) is not gpu:
             kwargs.pop("copy", None)
             source = source.to(device, dtype=kwargs.get("dtype"))
+        kwargs["device"] = "cpu"
         return original(source, **kwargs)
     made = _allocating(original, gpu, args, kwargs)
     if gpu is None:
@@ -114,26 +109,25 @@ def share(original: Callable, *args, **kwargs) -> Tensor:
 
 @replaces(torch, *LIKES)
 @replaces(Tensor, *NEWS)
-def make_like(original: Callable, self: Tensor, *args, **kwargs) -> Tensor:
+def make_like(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
     if kwargs.get("pin_memory"):
-        return pinned(make_like(original, self, *args, **{**kwargs, "pin_memory": False}))
+        return pinned(make_like(original, input, *args, **{**kwargs, "pin_memory": False}))
     device, name = kwargs.get("device"), original.__name__
     if device is None:
-        made = original(self, *args, **kwargs)
-        # The mode did not see it, except a tensor that `new` was given, which it views.
-        if name in UNSEEN and (gpu := gpu_of(self)) and not gpu_of(made):
+        made = original(input, *args, **kwargs)
+        # No dispatch mode saw these, except a tensor that `new` was given, which it views.
+        if name in ("new", "new_tensor") and (gpu := gpu_of(input)) and not gpu_of(made):
             put(made, gpu)
         return made
     gpu = resolve(device)
     if gpu is ELSEWHERE or (gpu and (fakes() or torch._C._is_tracing())):
-        return original(self, *args, **kwargs)
-    if name == "new" and bool(gpu) is not bool(gpu_of(self)):
+        return original(input, *args, **kwargs)
+    if name == "new" and bool(gpu) is not bool(gpu_of(input)):
         mine, theirs = (session.type.name, "cpu") if gpu is None else ("cpu", session.type.name)
         raise RuntimeError(
             f"legacy constructor expects device type: {mine} but device type: {theirs} was passed"
         )
-    kwargs["device"] = "cpu"
-    return _sent(_allocating(original, gpu, (self, *args), kwargs), gpu, name)
+    return _sent(_allocating(original, gpu, (input, *args), kwargs), gpu, name)
 
 
 def _sent(made: Tensor, gpu: GPU | None, name: str) -> Tensor:
@@ -146,9 +140,10 @@ def _sent(made: Tensor, gpu: GPU | None, name: str) -> Tensor:
 
 
 def _allocating(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) -> Tensor:
-    """Call `original`; a refusal of the host's memory is one of the simulated GPU's."""
+    """Call `original` on the CPU; a refusal of the host's memory is one of the simulated GPU's."""
     doing = session.thread.doing
     doing.making = None if original.__name__ in CONVERTERS else gpu
+    kwargs["device"] = "cpu"
     try:
         return original(*args, **kwargs)
     except RuntimeError as error:

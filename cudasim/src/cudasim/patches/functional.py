@@ -14,22 +14,17 @@ from cudasim.dispatch.tags import device_of, gpu_of, put
 from cudasim.patching import checks, replaces
 from cudasim.session import session
 
-COPIED = (
-    ": Expected result and input tensors to be on the same device, but got result on {there} and "
-    "input on {here}"
-)
-NORM = (
+# Of an `out` that is not `here`, where the operands are (LinearAlgebra.cpp).
+RESULTS = dict.fromkeys(
+    ("norm", "matrix_norm"),  # say what vector_norm says
     "Expected all tensors to be on the same device, but got out is on {there}, different from "
     "other tensors on {here} (when checking argument in method "
-    "wrapper_{key}_linalg_vector_norm_out_out)"
+    "wrapper_{key}_linalg_vector_norm_out_out)",
 )
-# Of an `out` that is not `here`, where the operands are (LinearAlgebra.cpp).
-RESULTS = {
-    "norm": NORM,  # says what vector_norm says
-    "matrix_norm": NORM,
-    "cond": "linalg.cond" + COPIED,
-    "pinv": "linalg.pinv" + COPIED,
-    "matrix_rank": "torch.linalg.matrix_rank" + COPIED,
+RESULTS |= {
+    name.split(".")[-1]: f"{name}: Expected result and input tensors to be on the same device, but "
+    "got result on {there} and input on {here}"
+    for name in ("linalg.cond", "linalg.pinv", "torch.linalg.matrix_rank")
 }
 # Of an argument called `name`, or in that place, that is not where the first one is.
 WORDS = {  # TensorShape.cpp, LinearAlgebra.cpp, Sorting.cpp, TensorAdvancedIndexing.cpp, RNN.h
@@ -43,12 +38,15 @@ WORDS = {  # TensorShape.cpp, LinearAlgebra.cpp, Sorting.cpp, TensorAdvancedInde
     "(while checking arguments for torch.take_along_dim():)",
     "stft": "{name} input and window must be on the same device but got self on {here} and window "
     "on {there}",
+    "tensordot": "tensordot: Expected the output and input tensors to be on the same device, but "
+    "got the output tensor on {}, input tensor a on {}, and input tensor b on {}",
+    "tensor_split": "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on {}",
+    "lstsq": "torch.linalg.lstsq: `driver` other than `gels` is not supported on CUDA",
     "recurrent": "Input and {name} tensors are not at the same device, found input tensor at "
     "{here} and {name} tensor at {there}",
 }
 REAL = ("rfft", "ihfft")  # transforms of real numbers
-SIGNALS = "fft fft2 fftn ifft ifft2 ifftn hfft hfft2 hfftn irfft irfft2 irfftn".split()
-SIGNALS += [f"{name}{dimensions}" for name in REAL for dimensions in ("", "2", "n")]
+SIGNALS = [f"{name}{n}" for name in ("fft", "ifft", "hfft", "irfft", *REAL) for n in ("", "2", "n")]
 RECURRENT = "lstm", "gru", "rnn_tanh", "rnn_relu"
 
 
@@ -76,8 +74,7 @@ def apart(name: str, *args, **kwargs) -> None:
 def matrix_rank(original: Callable, *args, out: Tensor | None = None, **kwargs) -> Tensor:
     """C++ makes its result new, and PyTorch 2.13 leaves `out` as it was under a dispatch mode."""
     rank = original(*args, **kwargs)
-    gpu = gpu_of(_operands(args, kwargs)[0])
-    if gpu and gpu_of(rank) is None:
+    if (gpu := gpu_of(_operands(args, kwargs)[0])) and gpu_of(rank) is None:
         put(rank, gpu)
     return rank if out is None else out.resize_(rank.shape).copy_(rank)
 
@@ -91,15 +88,10 @@ def result_elsewhere(name: str, *args, out: Tensor | None = None, **kwargs) -> N
 @checks(torch, "inner", "tensordot")
 def product(name: str, *args, out: Tensor | None = None, **kwargs) -> None:
     """Products whose result is copied (Linear.cpp)."""
-    if out is None:
-        return
-    a, b = map(device_of, _operands(args, kwargs)[:2])
-    if not a == b == device_of(out):
-        raise RuntimeError(
-            "tensordot: Expected the output and input tensors to be on the same device, but got "
-            f"the output tensor on {device_of(out)}, input tensor a on {a}, and input tensor b on "
-            f"{b}"
-        )
+    if out is not None:
+        places = [device_of(each) for each in (out, *_operands(args, kwargs)[:2])]
+        if len(set(places)) > 1:
+            raise RuntimeError(WORDS["tensordot"].format(*places))
 
 
 @checks((torch, Tensor), "tensor_split")
@@ -107,10 +99,7 @@ def tensor_split(name: str, input: Tensor, *args, **kwargs) -> None:
     """It reads where to split (TensorShape.cpp)."""
     for where in (*args[:1], *kwargs.values()):
         if isinstance(where, Tensor) and gpu_of(where) is not None:
-            raise RuntimeError(
-                "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on "
-                f"{device_of(where)}"
-            )
+            raise RuntimeError(WORDS["tensor_split"].format(device_of(where)))
 
 
 @checks((torch, Tensor), "quantile", "nanquantile")
@@ -132,14 +121,11 @@ def stft(name: str, input: Tensor, *args, **kwargs) -> None:
     together(input, [(name, window)], WORDS["stft"])
 
 
-@checks(torch.linalg, "lstsq")
+@checks(torch.linalg, "lstsq", when=lambda: session.type.has_cudnn)
 def lstsq(name: str, *args, driver: str | None = None, **kwargs) -> None:
     """CUDA has one of the drivers (BatchLinearAlgebra.cpp)."""
-    on_gpu = any(gpu_of(operand) for operand in _operands(args, kwargs))
-    if on_gpu and session.type.has_cudnn and driver not in (None, "gels"):
-        raise RuntimeError(
-            "torch.linalg.lstsq: `driver` other than `gels` is not supported on CUDA"
-        )
+    if driver not in (None, "gels") and any(map(gpu_of, _operands(args, kwargs))):
+        raise RuntimeError(WORDS["lstsq"])
 
 
 @replaces(nn.RNNBase, "flatten_parameters")
@@ -150,10 +136,9 @@ def flatten_parameters(original: Callable, self: nn.RNNBase) -> None:
 @checks((torch, torch._VF), *RECURRENT, when=lambda: session.type.decomposes_recurrent_layers)
 def recurrent(name: str, input: Tensor, hidden: Any, weights: Sequence, *args, **kwargs) -> None:
     """A recurrent layer. Packed sequences, whose second holds sizes, are not compared."""
-    if not (args and isinstance(args[0], bool)):
-        return
-    named = [("hidden", each) for each in tensors_in((hidden,))]
-    together(input, [*named, *(("parameter", each) for each in weights)], WORDS["recurrent"])
+    if args and isinstance(args[0], bool):
+        named = [("hidden", each) for each in tensors_in((hidden,))]
+        together(input, [*named, *(("parameter", each) for each in weights)], WORDS["recurrent"])
 
 
 @replaces((nn.functional, torch._C._nn), "one_hot")
@@ -173,8 +158,7 @@ def one_hot(original: Callable, tensor: Tensor, num_classes: int = -1) -> Tensor
 @replaces(torch.fft, *SIGNALS, when=lambda: session.type.lists_kernels)
 def transform(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
     """CUDA's are in half precision too, which C++ refuses on the CPU. What is real stays so."""
-    half = isinstance(input, Tensor) and input.dtype is torch.float16
-    if not half or gpu_of(input) is None:
+    if not isinstance(input, Tensor) or input.dtype is not torch.float16 or not gpu_of(input):
         return original(input, *args, **kwargs)
     name = original.__name__.removeprefix("fft_")
     if not name.startswith(REAL):

@@ -1,15 +1,13 @@
-"""What neither CPython nor PyTorch promises: slots of classes, and C++'s table of devices.
+"""What neither CPython nor PyTorch promises: slots of classes, and C++'s table of devices. Tried
+with CPython 3.11 and PyTorch 2.11 and 2.13; where memory does not look as there, it stays as it is.
+A class in the place of `torch.device` or `torch.Generator` would not be the `type` of what C++
+makes: so their own get a `__new__`, and the slot by which CPython calls it. C++ ends the process
+where a traced tensor (`torch.export`) names a device that it does not know: so it finds what it
+knows of the CPU (c10/core/impl/DeviceGuardImplInterface.h)."""
 
-Tried with CPython 3.11 and PyTorch 2.11 and 2.13; where the memory does not look as it did there,
-nothing is written to it. A class in the place of `torch.device` or `torch.Generator` would not be
-the `type` of what C++ makes: so their own get a `__new__`, and the slot by which CPython calls it.
-C++ ends the process where a traced tensor (`torch.export`) names a device that it does not know: so
-it finds what it knows of the CPU (c10/core/impl/DeviceGuardImplInterface.h).
-"""
-
-import ctypes
 import gc
 from collections.abc import Callable
+from ctypes import CDLL, PYFUNCTYPE, Array, c_int, c_void_p, py_object, pythonapi, sizeof
 from pathlib import Path
 from typing import Any
 
@@ -19,27 +17,19 @@ from cudasim.patching import Patches
 from cudasim.session import session
 
 NEW = 65  # the number of the slot `tp_new` (CPython, Include/typeslots.h)
-WORD = ctypes.sizeof(ctypes.c_void_p)
 REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"  # c10::impl::device_guard_impl_registry
 CPU = 0  # its number among the types of devices
 
-_slot = ctypes.pythonapi.PyType_GetSlot
-_slot.argtypes, _slot.restype = [ctypes.py_object, ctypes.c_int], ctypes.c_void_p
-_modified = ctypes.pythonapi.PyType_Modified
-_modified.argtypes, _modified.restype = [ctypes.py_object], None
-_function = ctypes.PYFUNCTYPE(*[ctypes.py_object] * 4)
-
-
-class _Asking:  # any class whose objects are made by Python
-    def __new__(cls) -> "_Asking":
-        return super().__new__(cls)
+_slot = PYFUNCTYPE(c_void_p, py_object, c_int)(("PyType_GetSlot", pythonapi))
+_modified = PYFUNCTYPE(None, py_object)(("PyType_Modified", pythonapi))
+_function = PYFUNCTYPE(*[py_object] * 4)
 
 
 def patch_making(patches: Patches, cls: type, make: Callable) -> None:
     """Have `make(new, cls, args, kwargs)` make the objects of `cls`, of C++, until `restore`.
     Raises RuntimeError on a Python that does not keep its slots in the memory of the class."""
     before = _slot(cls, NEW)
-    words = (ctypes.c_void_p * (type.__basicsize__ // WORD)).from_address(id(cls))
+    words = (c_void_p * (type.__basicsize__ // sizeof(c_void_p))).from_address(id(cls))
     places = [place for place, word in enumerate(words) if word == before]
     if len(places) != 1:
         raise RuntimeError(f"cudasim knows no way to make objects of {cls} on this Python")
@@ -52,7 +42,7 @@ def patch_making(patches: Patches, cls: type, make: Callable) -> None:
     patches.finally_do(_modified, cls)
     patches.finally_do(words.__setitem__, places[0], before)
     patches.replace_item(namespace, "__new__", staticmethod(__new__))
-    words[places[0]] = _slot(_Asking, NEW)
+    words[places[0]] = _slot(torch.nn.Parameter, NEW)  # as of any class with a `__new__` in Python
     _modified(cls)
 
 
@@ -65,11 +55,11 @@ def patch_guards(patches: Patches) -> None:
         known[number] = known[CPU]
 
 
-def registry() -> ctypes.Array | None:
+def registry() -> Array | None:
     """What C++ knows of each type of device, by number; None where its library hides that."""
     found = list(Path(torch.__file__).with_name("lib").glob("*c10.*"))
     try:
-        library = ctypes.CDLL(str(found[0]))
-        return (ctypes.c_void_p * (session.type.number + 1)).in_dll(library, REGISTRY)
+        library = CDLL(str(found[0]))
+        return (c_void_p * (session.type.number + 1)).in_dll(library, REGISTRY)
     except (IndexError, OSError, ValueError):
         return None
