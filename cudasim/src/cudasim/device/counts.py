@@ -14,10 +14,8 @@ class Peaks:
 
 
 class Counts(Peaks):
-    """How many blocks and bytes of one kind there are, were at most, and have ever been.
-
-    `splits` are free blocks beside used ones, which only a fitting request can use.
-    """
+    """How many blocks and bytes of one kind there are, were at most, and have ever been. `splits`
+    are free blocks beside used ones, which only a fitting request can use."""
 
     __slots__ = ("before", *(name + end for name in NAMES for end in ("", "_peak", "_taken")))
 

@@ -1,8 +1,6 @@
-"""Random number generators of simulated GPUs.
-
-As CUDA's, one is a seed and an offset: each operation draws from a stream of its own that they
-determine, and moves the offset on. The numbers are not those of a real GPU.
-"""
+"""Random number generators of simulated GPUs. As CUDA's, one is a seed and an offset: each
+operation draws from a stream of its own that they determine, and moves the offset on. The numbers
+are not those of a real GPU."""
 
 import struct
 import weakref

@@ -92,11 +92,9 @@ class Allocation:
 
     @property
     def block(self) -> Block | None:
-        if self.held is None:
-            return None
-        if type(self.held[0]) is int:
+        if self.held and type(self.held[0]) is int:
             self.gpu.memory.settle()
-        return self.held[0]
+        return self.held and self.held[0]
 
     def __del__(self) -> None:
         if self.held is not None:

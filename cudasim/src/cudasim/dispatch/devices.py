@@ -17,10 +17,8 @@ ELSEWHERE = Elsewhere()
 
 def resolve(device: Any) -> GPU | Elsewhere | None:
     """The GPU that `device` names, None for the CPU, ELSEWHERE for `meta` and what is no device.
-
     Raises PyTorch's error for a GPU that is not there, a negative index and a string that names no
-    device.
-    """
+    device."""
     if isinstance(device, int) and not isinstance(device, bool):
         if device < 0:
             raise RuntimeError("Device index must not be negative")

@@ -1,8 +1,6 @@
-"""How many bytes an operation's results take, known from shapes before it runs.
-
-So a GPU refuses what it cannot hold before the host has made it. A surely small result is counted
-when it is there, which costs less.
-"""
+"""How many bytes an operation's results take, known from shapes before it runs. So a GPU refuses
+what it cannot hold before the host has made it. A surely small result is counted when it is there,
+which costs less."""
 
 import itertools
 import math
@@ -24,10 +22,8 @@ Bound = Callable[[tuple, Sequence[Tensor]], int]  # (arguments, tensors among th
 
 
 def reserve(gpu: GPU, func: Callable, args: tuple, kwargs: dict) -> list[Allocation]:
-    """Memory of `gpu` for what `func` will return, in its order, where that is known.
-
-    Raises PyTorch's error if the card has not so much left.
-    """
+    """Memory of `gpu` for what `func` will return, in its order, where that is known. Raises
+    PyTorch's error if the card has not so much left."""
     return [Allocation(gpu, size) for size in _sizes(func, args, kwargs)]
 
 

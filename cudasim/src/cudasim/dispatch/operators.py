@@ -12,12 +12,10 @@ MANY = 2**62  # where only `bound` knows a bound
 
 Rule = Callable[[Callable, tuple, dict], Any]  # (operation, its arguments) -> its result
 
-# What runs for an operation instead of the general rule, which stands under None.
-OWN: dict[Callable | None, Rule] = {}
+OWN: dict[Callable | None, Rule] = {}  # rules of operations; the general one is under None
 # The same for kinds of them: an operation -> its rule, or None.
 KINDS: list[Callable[[Callable], Rule | None]] = []
-# What tells, from its arguments, that an operation on a GPU needs no layer.
-Idle = Callable[[tuple], bool]
+Idle = Callable[[tuple], bool]  # tells from its arguments that an operation needs no layer
 # (names of operators and operations, what runs around the rule of each, when it does nothing);
 # the first is innermost.
 LAYERS: list[tuple[frozenset, Callable, Idle]] = []
@@ -38,8 +36,7 @@ def around(*which: str | Callable, idle: Idle = lambda args: False) -> Callable:
 
     `which` are operations, or names of PyTorch's operators, which stand for all their overloads and
     for their forms in place. Where plain tensors are all on one GPU, and `idle` of them, it would
-    do nothing but heed an error; as with tensors of the CPU.
-    """
+    do nothing but heed an error; as with tensors of the CPU."""
 
     def register(function: Callable) -> Callable:
         LAYERS.append((frozenset(which), function, idle))

@@ -70,8 +70,7 @@ class CUDA(DeviceType):
 
     A process that uses one has a CUDA context there, whose size depends on the card, the driver and
     what kernels are loaded. `context` is a model: on a T4 a program had 4.11 GiB in use, 3.72 GiB
-    and 264.21 MiB of it PyTorch's (https://github.com/Zheng-Chong/CatVTON/issues/133).
-    """
+    and 264.21 MiB of it PyTorch's (https://github.com/Zheng-Chong/CatVTON/issues/133)."""
 
     name, key, number, noun, card = "cuda", "CUDA", 1, "GPU", "T4"
     kernel_suffix = "cuda"
