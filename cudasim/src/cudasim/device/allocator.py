@@ -8,7 +8,7 @@ on several streams (`record_stream`) is free at once. All sizes are in bytes."""
 import sys
 import threading
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
@@ -398,9 +398,8 @@ class Memory:
 
     def begin_pool(self, id: PoolId, mine: Callable[[], bool]) -> None:
         """Let what is taken while `mine()` go to private pools (beginAllocateToPool)."""
-        if id not in self.private:
-            self.private[id] = Private(id, self.small.counts, self.large.counts)
-        self.private[id].users += 1
+        private = self.private.setdefault(id, Private(id, self.small.counts, self.large.counts))
+        private.users += 1
         self.settle(self.routes.append, (id, mine))
 
     def end_pool(self, id: PoolId) -> None:
@@ -457,16 +456,14 @@ class Memory:
         every = [*self.used.values()]
         for each in (self, *self.private.values()):
             every += each.small.blocks() + each.large.blocks()
-        every = sorted((block for block in every if block.mapped), key=lambda each: each.address)
-        return [list(_run(each)) for each in every if not (each.previous and each.previous.mapped)]
+        found = []
+        for block in sorted(every, key=lambda each: each.address):
+            if block.mapped:
+                if block.previous is None or not block.previous.mapped:
+                    found.append([])
+                found[-1].append(block)
+        return found
 
 
 def round_up(size: int, grain: int) -> int:
     return -(-size // grain) * grain
-
-
-def _run(block: Block | None) -> Iterator[Block]:
-    """`block` and those behind it that have memory."""
-    while block is not None and block.mapped:
-        yield block
-        block = block.next

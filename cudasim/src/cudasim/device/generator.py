@@ -79,7 +79,6 @@ class Generator(torch._C.Generator):
         return Generator(self.device, list(self._state))
 
     def graphsafe_get_state(self) -> "Generator":
-        """A generator that shares this one's state."""
         return Generator(self.device, self._state)
 
     def graphsafe_set_state(self, other: "Generator") -> "Generator":

@@ -126,7 +126,6 @@ class Pool:
 
 
 def _growable(block: Block) -> int:
-    """Its size with the addresses behind it."""
     behind = block.next
     return block.size + (behind.size if behind is not None and not behind.mapped else 0)
 

@@ -6,8 +6,6 @@ from cudasim.device.sizes import LARGE_SEGMENT, MIB
 
 
 class Settings:
-    """What PYTORCH_ALLOC_CONF says; the simulated GPUs have one among them."""
-
     def __init__(self, text: str = "") -> None:
         self.expandable = self._has_grown = False
         self.change(text)

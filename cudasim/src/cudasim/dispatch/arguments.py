@@ -36,7 +36,6 @@ def named_tensors(func: Callable, args: tuple, kwargs: dict) -> list[tuple[str, 
 
 
 def mapped_tensors(function: Callable[[Tensor], Any], value: Any) -> Any:
-    """`value` with what `function` gives for each tensor in it."""
     return mapped(lambda item: function(item) if isinstance(item, Tensor) else item, value)
 
 

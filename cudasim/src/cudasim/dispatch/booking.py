@@ -55,10 +55,7 @@ class Operation:
 
 
 _operations: dict[Callable, Operation] = {}
-
-
-def forget() -> None:
-    _operations.clear()
+forget = _operations.clear
 
 
 def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
@@ -115,9 +112,6 @@ def read_back(gpu: GPU, name: Any, size: int = NUMBER) -> None:
     clock.wait_until(clock.copy([(gpu.index, OUT)], stream_on(gpu), duration, size), name)
 
 
-# Copies
-
-
 def _book_crossing(func: Callable, args: tuple, kwargs: dict, out: Any) -> bool:
     """Book a copy between devices; False if it is none."""
     target, source, *given = args if func is aten.copy_.default else (out, args[0])
@@ -170,11 +164,8 @@ def _convert(clock: Clock, source: Tensor, size: int, gpu: Home) -> None:
         clock.kernel(gpu.index, stream_on(gpu), "convert", duration, fills=full)
 
 
-# Plans
-
-
 def _plan(operation: Operation, func: Callable, args: tuple, kwargs: dict, out: Any) -> Plan:
-    key = [is_meta(out)]
+    key = [isinstance(out, Tensor) and out.is_meta]
     _describe((*args, *kwargs.values(), out), key)
     if operation.product:
         key += (torch._C._get_fp32_precision_getter("cuda", kind) for kind in PRECISE)
@@ -189,11 +180,6 @@ def _plan(operation: Operation, func: Callable, args: tuple, kwargs: dict, out: 
             operation.plans.clear()
         operation.plans[key] = plan
     return plan
-
-
-def is_meta(out: Any) -> bool:
-    """True for a result without numbers, which took no time to compute."""
-    return isinstance(out, Tensor) and out.is_meta
 
 
 def _describe(values: Iterable, key: list) -> None:
@@ -212,7 +198,8 @@ def _describe(values: Iterable, key: list) -> None:
 
 
 def _make_plan(clock: Clock, func: Callable, args: tuple, kwargs: dict, out: Any) -> Plan:
-    work = None if is_meta(out) else work_of(func, args, kwargs, out)
+    empty = isinstance(out, Tensor) and out.is_meta  # which took no time to compute
+    work = None if empty else work_of(func, args, kwargs, out)
     call = formulas.call_seconds(work, operands(args), clock.host)
     if work is None:
         return Plan(nanoseconds(call), None, 0, "other", False, 0)

@@ -124,8 +124,7 @@ class Capture(LightMode):
         read = (names for key, names in self._names.items() if key not in self._made)
         if not all(map(_holders, read)):
             warnings.warn(GONE, stacklevel=3)
-        gpus = session.gpus
-        for gpu in gpus:
+        for gpu in session.gpus:
             gpu.memory.change(suspended=threading.get_ident())
         try:
             # The first restores what the steps set.
@@ -135,15 +134,14 @@ class Capture(LightMode):
                     torch._C._set_grad_enabled(step.grad)
                     _do(step)
         finally:
-            for gpu in gpus:
+            for gpu in session.gpus:
                 gpu.memory.change(suspended=0)
 
     def _note(self, func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
         self._let_go()
         changed = tensors_in(written_by(func, args, kwargs))
         self._save(changed)
-        grad = torch.is_grad_enabled()
-        source = self._source(func, kwargs, gpu)
+        grad, source = torch.is_grad_enabled(), self._source(func, kwargs, gpu)
         known = set(map(_key, tensors_in((*args, *kwargs.values()))))
         out = func(*args, **kwargs)
         if any(each.layout is not torch.strided for each in tensors_in((out,))):
@@ -162,10 +160,9 @@ class Capture(LightMode):
         generator = find_drawing(given) or (gpu.generator if given is None else find(given))
         if generator is None:  # of the CPU
             return None
-        if id(generator._state) not in self._states:
-            words = "Attempt to increase offset for a CUDA generator not in capture mode."
-            raise RuntimeError(words)
-        return generator, generator._state
+        if id(generator._state) in self._states:
+            return generator, generator._state
+        raise RuntimeError("Attempt to increase offset for a CUDA generator not in capture mode.")
 
     def _save(self, changed: list[Tensor]) -> None:
         """Keep what an operation is about to change, unless the graph made it."""
@@ -206,7 +203,7 @@ class Capture(LightMode):
 
 
 class Mark(NamedTuple):
-    """What an event stands for: the work of `streams` so far, in a capture."""
+    """What an event in a captured stream stands for: the work of `streams` so far."""
 
     capture: Capture
     streams: set[Place]
@@ -243,7 +240,6 @@ def _do(step: Step) -> None:
 
 
 def mark(place: Place) -> Mark | None:
-    """What an event that is recorded in a stream stands for, if the stream is captured."""
     capture = session.capturing.get(place)
     return None if capture is None else Mark(capture, {place, *capture.waited_for[place]})
 

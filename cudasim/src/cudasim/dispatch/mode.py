@@ -1,4 +1,4 @@
-"""The dispatch mode that sees every operation while GPUs are simulated."""
+"""The dispatch mode that sees every operation while GPUs are simulated; one for each thread."""
 
 from typing import Any
 
@@ -31,8 +31,6 @@ UNKNOWN = object()  # the place of no tensor
 
 
 class DeviceMode(LightMode):
-    """The dispatch mode that sees every operation. Modes are per thread."""
-
     supports_higher_order_operators = True
 
     def __init__(self) -> None:
@@ -129,8 +127,6 @@ class CheckedMode(DeviceMode):
 
 
 class TimedMode(DeviceMode):
-    """The same under a virtual clock."""
-
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple, kwargs: Any = None) -> Any:
         out = super().__torch_dispatch__(func, types, args, kwargs)
         traced = types and any(issubclass(kind, TRACED) for kind in types)

@@ -89,7 +89,6 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
 
 
 def _reserve(gpu: GPU, func: Callable, args: tuple, kwargs: dict, operands: Any) -> Reserved:
-    """Memory for what is surely no small result."""
     large = operator_of(func).bound(args, operands) >= COUNT
     return reserve(gpu, func, args, kwargs) if large else None
 
@@ -109,8 +108,7 @@ _send_home.__torch_unserializable__ = True  # else torch.save warns that it is l
 
 
 def _run_without_gpu(func: Callable, args: tuple, kwargs: dict, hosts: list, scratch: list) -> Any:
-    doing = session.thread.doing
-    making = doing.making
+    doing, making = session.thread.doing, session.thread.doing.making
     if making is not None and not scratch:
         doing.last_gpu = making
         reserved = _reserve(making, func, args, kwargs, hosts)

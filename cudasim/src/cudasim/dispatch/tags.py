@@ -121,7 +121,6 @@ def foretell(storage: torch.UntypedStorage, size: int) -> None:
 
 
 def recount(storage: torch.UntypedStorage) -> None:
-    """Count again a storage whose size may have changed."""
     tag = getattr(storage, TAG, None)
     if tag is not None and tag.gpu is not None:
         tag.resize(storage.nbytes())

@@ -32,7 +32,6 @@ class MPS(DeviceType):
         return super().memory_limit(fraction, size) if fraction else sys.maxsize
 
     def tensor_type(self, name: str) -> str:
-        """`torch.mps.FloatTensor` prints as `MPSFloatType`."""
         return f"MPS{name.rpartition('.')[2].removesuffix('Tensor')}Type"
 
     def out_of_memory(self, memory: Any, size: int) -> RuntimeError:
