@@ -54,7 +54,8 @@ class Memory:
         # an allocation holds is there when it is taken, and again when it is given back.
         self.log: list[Held] = []
         self.give_back: Callable[[Held], None] = self.log.append
-        # So many bytes can surely be taken by way of the log: free in one block of the small pool.
+        # So many bytes can surely be taken by way of the log: free in one block of the small
+        # pool, so that whatever comes before, no segment is needed.
         self.slack = 0
         self.room = 0  # numbers of whatever type that surely fit, and the host may make first
         self._last: Block | None = None  # the block taken last, while all else is as it was then

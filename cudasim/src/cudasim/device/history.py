@@ -35,10 +35,8 @@ class History:
             if not frame.f_code.co_filename.startswith(_PACKAGE)
         )
 
-    def add(
-        self, action: str, at: int, size: int, stream: int, frames: Frames, **more: int
-    ) -> None:
+    def add(self, action: str, at: int, size: int, stream: int, code: Frames, **more: int) -> None:
         if action not in self.skipped:
             event = {"action": action, "addr": at, "size": size, "stream": stream}
-            kept = list(frames) if self.level >= ALLOC else []
+            kept = list(code) if self.level >= ALLOC else []
             self.events.append(event | {"time_us": time.time_ns() // 1000, "frames": kept, **more})

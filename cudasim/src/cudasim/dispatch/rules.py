@@ -155,14 +155,12 @@ def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
         there = gpu_of(alone[0])
         fused = func in ADDS and alone[0].dtype == lists[0][0].dtype  # else one after the other
         if there is not homes[0] and (there is not None or fused):
-            words = f"expected to be on {homes[0].device} but is on {device_of(alone[0])}"
-            raise RuntimeError(f"scalar tensor {words}")
+            words = f"scalar tensor expected to be on {homes[0].device} but is on"
+            raise RuntimeError(f"{words} {device_of(alone[0])}")
     reserved = [None] * len(homes)
     if operator_of(func).makes and sum([tensor.numel() for tensor in lists[0]]) >= COUNT:
-        reserved = [
-            home and [Allocation(home, tensor.numel() * tensor.element_size())]
-            for home, tensor in zip(homes, lists[0], strict=False)
-        ]
+        pairs = zip(homes, lists[0], strict=False)
+        reserved = [gpu and [Allocation(gpu, a.numel() * a.element_size())] for gpu, a in pairs]
     out = func(*args, **kwargs)
     for results in out if isinstance(out, tuple) else (out,):
         for result, home, memory in zip(results or (), homes, reserved, strict=False):
