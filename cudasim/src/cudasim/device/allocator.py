@@ -3,14 +3,14 @@
 Sizes, the choice of a block, when it is split and what is given back are those of
 c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11 to 2.13, whose functions are named below. Where
 the driver puts a segment is its own affair: here at the lowest address that is free. A block used
-on several streams (`record_stream`) is free at once. All sizes are in bytes.
-"""
+on several streams (`record_stream`) is free at once. All sizes are in bytes."""
 
 import sys
 import threading
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 from cudasim.device import sizes
@@ -45,13 +45,11 @@ class Memory:
         self.context = 0  # bytes of the context, once this process has used the card
         self.stream: Callable[[], int] = int  # which stream is current: 0, the default one
         self.watch: Callable[[], None] = lambda: None  # called when segments come or go
-        # (process, bytes) of each other process that takes some of the card.
-        self.others: Callable[[], list[tuple[int, int]]] = list
+        self.others: Callable[[], list[tuple[int, int]]] = list  # (other process, its bytes)
         self.driver: AbstractContextManager = nullcontext()  # held while it is asked for memory
         self._segments: list[tuple[int, int]] = []  # (address, size), sorted
         # Re-entrant: a garbage collection inside can free blocks of this very memory.
-        self._lock = threading.RLock()
-        self._busy = False
+        self._lock, self._busy = threading.RLock(), False
         # What was taken and given back, in this order, since the books were last settled. What
         # an allocation holds is there when it is taken, and again when it is given back.
         self.log: list[Held] = []
@@ -60,30 +58,24 @@ class Memory:
         # pool, so that whatever comes before, no segment is needed.
         self.slack = 0
         self.room = 0  # numbers of whatever type that surely fit, and the host may make first
-        # The block taken last, while all else is as it was then; how it was cut; how often it was
-        # given back since and taken again at once.
-        self._last: Block | None = None
-        self._cut = (0, 0)
-        self._again = 0
+        self._last: Block | None = None  # the block taken last, while all else is as it was then
+        self._cut, self._again = (0, 0), 0  # how it was cut; how often given back and taken since
         self.reset_totals()
 
     def take(self, requested: int) -> Block | None:
         """Cut a block for `requested` bytes (malloc); None in a thread that is suspended."""
-        if self.check is not None:
+        if self.check:
             self.check()
         if self.suspended == threading.get_ident():
             return None
         return self.settle(self._take, requested)
 
     def change(self, **attributes: Any) -> None:
-        """Change how memory is taken from now on."""
         self.settle(vars(self).update, attributes)
 
     def settle(self, action: Callable[..., Any] | None = None, *args: Any) -> Any:
-        """Do what the log says, and then `action(*args)`; returns what that returns.
-
-        What a garbage collection within gives back waits in the log.
-        """
+        """Do what the log says, and then `action(*args)`; returns what that returns. What a garbage
+        collection within gives back waits in the log."""
         with self._lock:
             if self._busy:
                 return action and action(*args)
@@ -109,11 +101,9 @@ class Memory:
         self.settle()
 
     def _replay(self) -> None:
-        """Take and free as the log says.
-
-        If the last block is freed first and its like is asked for next, the free blocks are those
-        among which it was chosen: it would be chosen again, and is counted in the end.
-        """
+        """Take and free as the log says. If the last block is freed first and its like is asked for
+        next, the free blocks are those among which it was chosen: it would be chosen again, and is
+        counted in the end."""
         log, freed, done = self.log, None, 0
         try:
             for held in log:  # which may grow meanwhile
@@ -152,8 +142,10 @@ class Memory:
         block = pool.pop(size, stream, self.settings) or self._grow(pool, size, stream, frames)
         was_split = block.previous is not None or block.next is not None
         blocks = bytes = 0  # more of them in free pieces
-        left = block.size - size
-        if left and (pool.small or self._is_to_split(size, left)):
+        left, settings = block.size - size, self.settings
+        if left and (  # as should_split
+            pool.small or settings.expandable or (left > SMALL and size < settings.max_split)
+        ):
             rest = block.cut(size)
             # C++ keeps the block for the rest and makes a new one for the request.
             rest.requested = block.requested
@@ -164,16 +156,12 @@ class Memory:
         block.used, block.requested, block.frames = True, requested, frames
         self.used[block.address] = block
         if self.history is not None:
-            self._note("alloc", block, frames=frames)
+            self._note("alloc", block, requested, NEVER, frames)
         pool.counts.add(block.size, requested)
         self._counts.rise()
         self._cut = self._split(block, blocks, bytes) if bytes else (0, 0)
-        self._last = block if self.settings.plain and not self.routes else None
+        self._last = block if settings.plain and not self.routes else None
         return block
-
-    def _is_to_split(self, size: int, left: int) -> bool:
-        """Whether what is left of a large block becomes one of its own (should_split)."""
-        return self.settings.expandable or (size < self.settings.max_split and left > SMALL)
 
     def _split(self, block: Block, blocks: int, bytes: int) -> tuple[int, int]:
         """Count more free pieces; there are none in an expandable segment."""
@@ -194,7 +182,7 @@ class Memory:
         block.used = False
         if self.history is not None:
             for action in ("free_requested", "free_completed"):
-                self._note(action, block, ALL, block.frames)
+                self._note(action, block, block.requested, ALL, block.frames)
             block.frames = ()
         pool.counts.remove(block.size, block.requested)
         blocks = joined = 0
@@ -209,19 +197,15 @@ class Memory:
         elif joined:
             self._split(block, blocks, -joined)
 
-    def _note(
-        self, action: str, block: Block, level: int = NEVER, frames: Frames = (), size: int = 0
-    ) -> None:
+    def _note(self, action: str, block: Block, size: int, level: int, frames: Frames = ()) -> None:
         """Tell the history, if one is kept, of a block: with the code that runs, or `frames`."""
         if self.history is not None:
             frames = self.history.here(level) or frames
-            size = size or (block.requested if "segment" not in action else block.size)
             self.history.add(action, block.address, size, block.stream, frames)
 
     # The driver
 
     def touch(self) -> None:
-        """Use the card: from now on there is a context on it."""
         if self.context != self.type.context:
             self.context = self.type.context
             self.watch()
@@ -236,14 +220,13 @@ class Memory:
         """A new block with room for `size` bytes, from the driver, not in the pool."""
         self.touch()
         wanted = pool.grain if pool.small or size < sizes.HUGE else round_up(size, sizes.GRAIN)
-        block = self._from_driver(pool, size, wanted, stream)
-        if block is None and self._release_oversize(pool, size, stream):
-            block = self._from_driver(pool, size, wanted, stream)
-        if block is None:
+        ask = partial(self._from_driver, pool, size, wanted, stream)
+        block = ask() or (self._release_oversize(pool, size, stream) and ask())
+        if not block:
             self._release_all()
             self.retries += 1
-            block = self._from_driver(pool, size, wanted, stream)
-        if block is None:
+            block = ask()
+        if not block:
             self.refusals += 1
             if self.history:
                 self.history.add("oom", 0, wanted, stream, frames, device_free=self.free)
@@ -252,7 +235,7 @@ class Memory:
             raise self.type.out_of_memory(self, wanted)
         block.origin = frames
         if block.range is None:
-            self._note("segment_alloc", block, frames=frames)
+            self._note("segment_alloc", block, block.size, NEVER, frames)
         return block
 
     def _from_driver(self, pool: Pool, size: int, wanted: int, stream: int) -> Block | None:
@@ -312,7 +295,7 @@ class Memory:
         block.pool.remove(block)
         self._segments.remove((block.address, block.size))
         self.given += 1
-        self._note("segment_free", block, ALL, block.origin)
+        self._note("segment_free", block, block.size, ALL, block.origin)
         self._reserve(block.pool, -block.size, -1)
 
     def _release_all(self) -> None:
@@ -384,7 +367,7 @@ class Memory:
         pool.join(block, block.next)
         pool.insert(block)
         self.taken += 1
-        self._note("segment_map", block, STATE, size=mapped)
+        self._note("segment_map", block, mapped, STATE)
         self._reserve(pool, mapped, 0)
         return True
 
@@ -405,30 +388,26 @@ class Memory:
                 before.previous.next = before
             pool.insert(before)
         block.address, block.size, block.mapped = begin, end - begin, False
+        self._note("segment_unmap", block, block.size, ALL)
         pool.join(block, block.previous)
         pool.join(block, block.next)
         pool.insert(block)
         self.given += 1
-        if self.history:
-            frames = self.history.here(ALL)
-            self.history.add("segment_unmap", begin, end - begin, block.stream, frames)
         self._reserve(pool, begin - end, 0)
 
     # Private pools
 
     def begin_pool(self, id: PoolId, mine: Callable[[], bool]) -> None:
         """Let what is taken while `mine()` go to private pools (beginAllocateToPool)."""
-        if id not in self.private:
-            self.private[id] = Private(id, self.small.counts, self.large.counts)
-        self.private[id].users += 1
+        private = self.private.setdefault(id, Private(id, self.small.counts, self.large.counts))
+        private.users += 1
         self.settle(self.routes.append, (id, mine))
 
     def end_pool(self, id: PoolId) -> None:
         """Let no more go there, of what began last (endAllocateToPool)."""
-        for place in reversed(range(len(self.routes))):
-            if self.routes[place][0] == id:
-                self.settle(self.routes.pop, place)
-                return
+        places = [place for place, route in enumerate(self.routes) if route[0] == id]
+        if places:
+            self.settle(self.routes.pop, places[-1])
 
     def release_pool(self, id: PoolId) -> None:
         """One user is gone: without any, `empty_cache` gives the segments back (releasePool)."""
@@ -436,28 +415,22 @@ class Memory:
             self.private[id].users -= 1
 
     def _home(self) -> "Memory | Private":
-        for id, mine in self.routes:
-            if mine():
-                return self.private[id]
-        return self
+        return next((self.private[id] for id, mine in self.routes if mine()), self)
 
     # What is told
 
     @property
     def reserved(self) -> int:
-        """Bytes in segments."""
         return self._counts.reserved
 
     @property
     def counts(self) -> Total:
-        """What there is, was at most and has ever been."""
         self.settle()
         return self._counts
 
     def record(self, history: History | None) -> None:
-        """Keep a `history` from now on, or none."""
-        at_once = history is not None  # it tells when a block is given back
-        give_back = self._give_back_at_once if at_once else self.log.append
+        """Keep a `history` from now on, or none. One tells when a block is given back."""
+        give_back = self._give_back_at_once if history else self.log.append
         self.change(history=history, give_back=give_back)
 
     def set_fraction(self, fraction: float) -> None:
@@ -470,8 +443,8 @@ class Memory:
 
     def reset_totals(self) -> None:
         self.settle()
-        for counts in (self.small.counts, self.large.counts):
-            counts.reset_totals()
+        self.small.counts.reset_totals()
+        self.large.counts.reset_totals()
         self.retries = self.refusals = 0
         self.taken = self.given = 0  # calls of the driver, for memory and to give it back
         self.waits = 0  # for all streams, before free segments are given back
@@ -484,20 +457,14 @@ class Memory:
         every = [*self.used.values()]
         for each in (self, *self.private.values()):
             every += each.small.blocks() + each.large.blocks()
-        heads = [
-            block
-            for block in every
-            if block.mapped and (block.previous is None or not block.previous.mapped)
-        ]
-        return [list(_run(head)) for head in sorted(heads, key=lambda each: each.address)]
+        found = []
+        for block in sorted(every, key=lambda each: each.address):
+            if block.mapped:
+                if block.previous is None or not block.previous.mapped:
+                    found.append([])
+                found[-1].append(block)
+        return found
 
 
 def round_up(size: int, grain: int) -> int:
     return -(-size // grain) * grain
-
-
-def _run(block: Block | None) -> Iterator[Block]:
-    """`block` and those behind it that have memory."""
-    while block is not None and block.mapped:
-        yield block
-        block = block.next

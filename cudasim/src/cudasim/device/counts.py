@@ -4,8 +4,6 @@ NAMES = ("blocks", "used", "requested", "segments", "reserved", "splits", "split
 
 
 class Peaks:
-    """What restarts the peaks of figures from what there is now."""
-
     __slots__ = ()
 
     def reset_peaks(self) -> None:
@@ -14,10 +12,8 @@ class Peaks:
 
 
 class Counts(Peaks):
-    """How many blocks and bytes of one kind there are, were at most, and have ever been.
-
-    `splits` are free blocks beside used ones, which only a fitting request can use.
-    """
+    """How many blocks and bytes of one kind there are, were at most, and have ever been. `splits`
+    are free blocks beside used ones, which only a fitting request can use."""
 
     __slots__ = ("before", *(name + end for name in NAMES for end in ("", "_peak", "_taken")))
 
@@ -85,12 +81,9 @@ class Counts(Peaks):
         """One figure in the form of `memory_stats`."""
         now, taken = getattr(self, name), getattr(self, f"{name}_taken")
         taken_before, now_before = self.before.get(name, (0, 0))
-        return {
-            "current": now,
-            "peak": getattr(self, f"{name}_peak"),
-            "allocated": taken - taken_before,
-            "freed": (taken - now) - (taken_before - now_before),
-        }
+        allocated, more = taken - taken_before, now - now_before
+        peak = getattr(self, f"{name}_peak")
+        return {"current": now, "peak": peak, "allocated": allocated, "freed": allocated - more}
 
 
 class Total(Peaks):

@@ -1,8 +1,6 @@
-"""Random number generators of simulated GPUs.
-
-As CUDA's, one is a seed and an offset: each operation draws from a stream of its own that they
-determine, and moves the offset on. The numbers are not those of a real GPU.
-"""
+"""Random number generators of simulated GPUs. As CUDA's, one is a seed and an offset: each
+operation draws from a stream of its own that they determine, and moves the offset on. The numbers
+are not those of a real GPU."""
 
 import struct
 import weakref
@@ -81,7 +79,6 @@ class Generator(torch._C.Generator):
         return Generator(self.device, list(self._state))
 
     def graphsafe_get_state(self) -> "Generator":
-        """A generator that shares this one's state."""
         return Generator(self.device, self._state)
 
     def graphsafe_set_state(self, other: "Generator") -> "Generator":

@@ -15,27 +15,13 @@ from cudasim.device.specs import Card
 _NAMESPACE = uuid.UUID("b6f5c1a0-0000-4000-8000-c0da51000000")  # of the cards' identities
 
 
-def identity(card: Card, number: int) -> uuid.UUID:
-    """The same on every run, for a machine's `card` with that `number`."""
-    return uuid.uuid5(_NAMESPACE, f"{card.name} {number}")
-
-
-def name_of(card: Card, modelled: bool) -> str:
-    return f"Simulated GPU ({card.name}{', modelled time' if modelled else ''})"
-
-
 class GPU:
-    """One simulated GPU: a card, an index, its memory and its random numbers."""
-
-    def __init__(
-        self, index: int, card: Card, modelled: bool = False, number: int | None = None
-    ) -> None:
+    def __init__(self, machine: "Machine", number: int, index: int) -> None:
         """`number` is the card's in the machine, of which the program may see some only."""
-        self.index, self.card, self.type = index, card, card.type
-        self.number = index if number is None else number
-        self.name = name_of(card, modelled)
+        self.card = card = machine.card
+        self.index, self.number, self.type, self.name = index, number, card.type, machine.name
         self.device = torch.device(card.type.name, index)
-        self.uuid = identity(card, self.number)
+        self.uuid = machine.identity(number)
         self.alive = True  # until its simulation ends; tensors on it may live longer
         # What whoever uses it raises, where its context is lost though the simulation goes on.
         self.lost: Callable[[], Exception] | None = None
@@ -62,14 +48,18 @@ class Machine(NamedTuple):
 
     @property
     def name(self) -> str:
-        return name_of(self.card, self.modelled)
+        return f"Simulated GPU ({self.card.name}{', modelled time' if self.modelled else ''})"
+
+    def identity(self, number: int) -> uuid.UUID:
+        """The same on every run, for the card with that `number`."""
+        return uuid.uuid5(_NAMESPACE, f"{self.card.name} {number}")
 
     def uuids(self) -> list[str]:
         """The identities of the cards, as `nvidia-smi` prints them, by their numbers."""
-        return [f"GPU-{identity(self.card, number)}" for number in range(self.number)]
+        return [f"GPU-{self.identity(number)}" for number in range(self.number)]
 
     def gpus(self, numbers: Sequence[int]) -> list[GPU]:
-        return [GPU(index, self.card, self.modelled, each) for index, each in enumerate(numbers)]
+        return [GPU(self, number, index) for index, number in enumerate(numbers)]
 
 
 class Allocation:
@@ -92,11 +82,9 @@ class Allocation:
 
     @property
     def block(self) -> Block | None:
-        if self.held is None:
-            return None
-        if type(self.held[0]) is int:
+        if self.held and type(self.held[0]) is int:
             self.gpu.memory.settle()
-        return self.held[0]
+        return self.held and self.held[0]
 
     def __del__(self) -> None:
         if self.held is not None:

@@ -1,7 +1,5 @@
-"""The history of a GPU's memory: what was taken and given back, when, and by which code.
-
-Names are those of torch/csrc/cuda/Module.cpp (THCPModule_memorySnapshot). All frames are Python's.
-"""
+"""The history of a GPU's memory: what was taken and given back, when, and by which code. Names are
+those of torch/csrc/cuda/Module.cpp (THCPModule_memorySnapshot). All frames are Python's."""
 
 import sys
 import time
@@ -37,19 +35,8 @@ class History:
             if not frame.f_code.co_filename.startswith(_PACKAGE)
         )
 
-    def add(
-        self, action: str, address: int, size: int, stream: int, frames: Frames, **more: int
-    ) -> None:
-        if action in self.skipped:
-            return
-        self.events.append(
-            {
-                "action": action,
-                "addr": address,
-                "size": size,
-                "stream": stream,
-                "time_us": time.time_ns() // 1000,
-                "frames": list(frames) if self.level >= ALLOC else [],
-                **more,
-            }
-        )
+    def add(self, action: str, at: int, size: int, stream: int, code: Frames, **more: int) -> None:
+        if action not in self.skipped:
+            event = {"action": action, "addr": at, "size": size, "stream": stream}
+            kept = list(code) if self.level >= ALLOC else []
+            self.events.append(event | {"time_us": time.time_ns() // 1000, "frames": kept, **more})

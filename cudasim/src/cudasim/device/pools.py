@@ -1,10 +1,7 @@
-"""Blocks of a GPU's memory, and the pools of those that are free.
-
-As in c10/cuda/CUDACachingAllocator.cpp, whose functions are named. All sizes are in bytes.
-"""
+"""Blocks of a GPU's memory, and the pools of those that are free. As in
+c10/cuda/CUDACachingAllocator.cpp, whose functions are named. All sizes are in bytes."""
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from cudasim.device.counts import Counts
@@ -67,7 +64,6 @@ class Pool:
         self.counts = Counts() if counts is None else counts
 
     def blocks(self) -> list[Block]:
-        """Those that are free, and those without memory."""
         return [each[-1] for each in (*self.free, *self.unmapped)]
 
     def insert(self, block: Block) -> None:
@@ -115,7 +111,7 @@ class Pool:
         """The same from that `place` on, where blocks can grow or are not split at any size."""
         block = self.free[place][-1]
         if block.range is not None:
-            fitting = (each[-1] for each in self._of_stream(place + 1, stream))
+            fitting = (each[-1] for each in self.free[place + 1 :] if each[0] == stream)
             if settings.expandable:  # best is what can grow least
                 for other in fitting:
                     if block.range is None or _growable(other) >= _growable(block):
@@ -123,22 +119,13 @@ class Pool:
                     block = other
             else:
                 block = next((each for each in fitting if each.range is None), None)
-        if block is None:
+        if block is None or size < settings.max_split <= block.size:
             return None
-        if size < settings.max_split <= block.size:
-            return None
-        if size >= settings.max_split and block.size >= size + LARGE_SEGMENT:
-            return None
-        return block
-
-    def _of_stream(self, place: int, stream: int) -> Iterator[tuple]:
-        while place < len(self.free) and self.free[place][0] == stream:
-            yield self.free[place]
-            place += 1
+        too_large = size >= settings.max_split and block.size >= size + LARGE_SEGMENT
+        return None if too_large else block
 
 
 def _growable(block: Block) -> int:
-    """Its size with the addresses behind it."""
     behind = block.next
     return block.size + (behind.size if behind is not None and not behind.mapped else 0)
 
@@ -149,7 +136,4 @@ class Private:
     def __init__(self, id: PoolId, small: Counts, large: Counts) -> None:
         self.id, self.users = id, 0
         self.small, self.large = Pool(True, small, id), Pool(False, large, id)
-
-    @property
-    def pools(self) -> tuple[Pool, Pool]:
-        return self.large, self.small
+        self.pools = self.large, self.small

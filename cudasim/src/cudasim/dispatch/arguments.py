@@ -1,7 +1,7 @@
 """The tensors among the arguments of an operation."""
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from torch import Tensor
@@ -29,14 +29,13 @@ def mapped(function: Callable[[Any], Any], value: Any) -> Any:
     return function(value)
 
 
-def named_tensors(func: Callable, args: tuple, kwargs: dict) -> Iterator[tuple[str, Tensor]]:
+def named_tensors(func: Callable, args: tuple, kwargs: dict) -> list[tuple[str, Tensor]]:
     """(name of the argument, tensor) for every tensor among the arguments of `func`."""
-    for name, value in given(func, args, kwargs).items():
-        yield from ((name, tensor) for tensor in tensors_in((value,)))
+    by_name = given(func, args, kwargs).items()
+    return [(name, tensor) for name, value in by_name for tensor in tensors_in((value,))]
 
 
 def mapped_tensors(function: Callable[[Tensor], Any], value: Any) -> Any:
-    """`value` with what `function` gives for each tensor in it."""
     return mapped(lambda item: function(item) if isinstance(item, Tensor) else item, value)
 
 

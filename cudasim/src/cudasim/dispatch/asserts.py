@@ -1,8 +1,6 @@
-"""Assertions in kernels: what the CPU refuses at once, CUDA finds in the middle of a kernel.
-
-The GPU's context is lost with it: whatever needs that GPU afterwards fails with the same error. It
-is told at once, as with CUDA_LAUNCH_BLOCKING=1; the CPU's error, with the index, is its cause.
-"""
+"""Assertions in kernels: what the CPU refuses at once, CUDA finds in the middle of a kernel. The
+GPU's context is lost with it: whatever needs that GPU afterwards fails with the same error. It is
+told at once, as with CUDA_LAUNCH_BLOCKING=1; the CPU's error, with the index, is its cause."""
 
 import re
 from collections.abc import Callable

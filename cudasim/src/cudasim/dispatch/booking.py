@@ -1,7 +1,5 @@
-"""What each operation costs on the virtual clock, told after the CPU has computed its result.
-
-Costs depend on shapes, types and layouts alone, so they are found once for each combination.
-"""
+"""What each operation costs on the virtual clock, told after the CPU has computed its result. Costs
+depend on shapes, types and layouts alone, so they are found once for each combination."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -29,6 +27,9 @@ VALUES = (int, bool, str, torch.dtype)  # types of other arguments on which a co
 PRODUCTS, PRECISE = ("matmul", "convolution"), ("matmul", "conv")  # kinds, and their settings
 
 
+Home = GPU | None  # None is the host
+
+
 class Plan(NamedTuple):
     """What one combination of operation, shapes and types costs, in nanoseconds."""
 
@@ -54,10 +55,7 @@ class Operation:
 
 
 _operations: dict[Callable, Operation] = {}
-
-
-def forget() -> None:
-    _operations.clear()
+forget = _operations.clear
 
 
 def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
@@ -76,7 +74,7 @@ def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
     if gpu is not None and operation.reads_back:
         read_back(gpu, operation.name)
         return
-    plan = _plan(clock, operation, func, args, kwargs, out)
+    plan = _plan(operation, func, args, kwargs, out)
     if gpu is None or plan.card is None:
         clock.spend(clock.call(plan.host), operation.name)
     else:
@@ -93,12 +91,12 @@ def stream_on(gpu: GPU) -> int:
     return session.current_stream(gpu.index)
 
 
-def _home_of(value: Any) -> GPU | None:
+def _home_of(value: Any) -> Home:
     tag = getattr(storage_of(value), TAG, None) if isinstance(value, Tensor) else None
     return None if tag is None else tag.gpu
 
 
-def _gpu_among(values: Iterable) -> GPU | None:
+def _gpu_among(values: Iterable) -> Home:
     """The GPU of the first tensor on one, in lists too."""
     for value in values:
         found = _gpu_among(value) if isinstance(value, list | tuple) else _home_of(value)
@@ -110,32 +108,23 @@ def _gpu_among(values: Iterable) -> GPU | None:
 def read_back(gpu: GPU, name: Any, size: int = NUMBER) -> None:
     """Book `size` bytes that travel to the host, which waits for them."""
     clock = session.clock
-    seconds = copy_seconds(size, clock.sheet, "pageable", OUT)
-    end = clock.copy([(gpu.index, OUT)], stream_on(gpu), nanoseconds(seconds), size)
-    clock.wait_until(end, name)
-
-
-# Copies
+    duration = nanoseconds(copy_seconds(size, clock.sheet, "pageable", OUT))
+    clock.wait_until(clock.copy([(gpu.index, OUT)], stream_on(gpu), duration, size), name)
 
 
 def _book_crossing(func: Callable, args: tuple, kwargs: dict, out: Any) -> bool:
     """Book a copy between devices; False if it is none."""
     target, source, *given = args if func is aten.copy_.default else (out, args[0])
-    non_blocking = given[0] if given else kwargs.get("non_blocking", False)
     here, there = _home_of(source), _home_of(target)
-    if here is there:
-        return False
-    book_copy(source, target, here, there, non_blocking)
-    return True
+    if here is not there:
+        non_blocking = given[0] if given else kwargs.get("non_blocking", False)
+        book_copy(source, target, here, there, non_blocking)
+    return here is not there
 
 
-def book_copy(
-    source: Tensor, target: Tensor, here: GPU | None, there: GPU | None, non_blocking: bool
-) -> None:
+def book_copy(source: Tensor, target: Tensor, here: Home, there: Home, non_blocking: bool) -> None:
     """Book a copy of `source`, on GPU `here`, to `target`, on GPU `there`; None is the host.
-
-    Numbers of another type or layout are first made such where they are.
-    """
+    Numbers of another type or layout are first made such where they are."""
     clock = session.clock
     if any(gpu and (gpu.index, stream_on(gpu)) in session.capturing for gpu in (here, there)):
         clock.spend(clock.operation + clock.launch, "copy")
@@ -146,9 +135,8 @@ def book_copy(
     if here is not None and there is not None:
         seconds = copy_seconds(size, clock.sheet, "peer")
         engines = [(here.index, OUT), (there.index, IN)]
-        clock.hold(
-            here.index, stream_on(here), clock.cards[there.index].stream(stream_on(there)).end
-        )
+        arrived = clock.cards[there.index].stream(stream_on(there)).end
+        clock.hold(here.index, stream_on(here), arrived)
         end = clock.copy(engines, stream_on(here), nanoseconds(seconds), size)
         clock.hold(there.index, stream_on(there), end)
         return
@@ -167,7 +155,7 @@ def _same_layout(source: Tensor, target: Tensor) -> bool:
     return source.stride() == target.stride() or (source.is_contiguous() and target.is_contiguous())
 
 
-def _convert(clock: Clock, source: Tensor, size: int, gpu: GPU | None) -> None:
+def _convert(clock: Clock, source: Tensor, size: int, gpu: Home) -> None:
     work = formulas.Work("copy", 0.0, float(source.numel() * source.element_size() + size))
     if gpu is None:
         clock.spend(nanoseconds(host_seconds(work, clock.host)), "convert")
@@ -176,20 +164,15 @@ def _convert(clock: Clock, source: Tensor, size: int, gpu: GPU | None) -> None:
         clock.kernel(gpu.index, stream_on(gpu), "convert", duration, fills=full)
 
 
-# Plans
-
-
-def _plan(
-    clock: Clock, operation: Operation, func: Callable, args: tuple, kwargs: dict, out: Any
-) -> Plan:
-    key = [is_meta(out)]
+def _plan(operation: Operation, func: Callable, args: tuple, kwargs: dict, out: Any) -> Plan:
+    key = [isinstance(out, Tensor) and out.is_meta]
     _describe((*args, *kwargs.values(), out), key)
     if operation.product:
         key += (torch._C._get_fp32_precision_getter("cuda", kind) for kind in PRECISE)
     key = tuple(key)
     plan = operation.plans.get(key)
     if plan is None:
-        plan = _make_plan(clock, func, args, kwargs, out)
+        plan = _make_plan(session.clock, func, args, kwargs, out)
         if plan.kind in PRODUCTS and not operation.product:
             operation.product = True  # from now on its keys hold the setting
             return plan
@@ -199,21 +182,14 @@ def _plan(
     return plan
 
 
-def is_meta(out: Any) -> bool:
-    """True for a result without numbers, which took no time to compute."""
-    return isinstance(out, Tensor) and out.is_meta
-
-
 def _describe(values: Iterable, key: list) -> None:
     """Add to `key` what the cost may depend on; the values of floats are not among it."""
     for value in values:
         if is_lazy(value):  # a parameter without a shape yet
             key.append(is_lazy)
         elif isinstance(value, Tensor):
-            if value.layout is torch.strided:
-                key += (value.shape, value.stride(), value.dtype)
-            else:
-                key += (value.shape, value.layout, value.dtype)
+            strided = value.layout is torch.strided
+            key += (value.shape, value.stride() if strided else value.layout, value.dtype)
         elif isinstance(value, list | tuple):
             key.append(len(value))
             _describe(value, key)
@@ -222,7 +198,8 @@ def _describe(values: Iterable, key: list) -> None:
 
 
 def _make_plan(clock: Clock, func: Callable, args: tuple, kwargs: dict, out: Any) -> Plan:
-    work = None if is_meta(out) else work_of(func, args, kwargs, out)
+    empty = isinstance(out, Tensor) and out.is_meta  # which took no time to compute
+    work = None if empty else work_of(func, args, kwargs, out)
     call = formulas.call_seconds(work, operands(args), clock.host)
     if work is None:
         return Plan(nanoseconds(call), None, 0, "other", False, 0)

@@ -4,9 +4,8 @@ C++ believes every tensor to be on the CPU. So what it makes within an operation
 backward, has no device yet, and adopts that of the first tensor on a GPU that it meets. What the
 program itself makes is on the CPU and stays there.
 
-A tensor is scratch as long as the call in which it was made runs. Calls are told apart by the
-place in the program that they come from: two calls do not run at the same place at one time.
-"""
+A tensor is scratch as long as the call in which it was made runs. Calls are told apart by the place
+in the program that they come from: two calls do not run at the same place at one time."""
 
 import os
 import sys

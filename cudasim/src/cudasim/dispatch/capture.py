@@ -2,9 +2,9 @@
 
 A card notes the work and does none of it. Here it is done, as only then the shapes of results are
 known, and what it changed is put back when the capture ends; a replay does it again, in the memory
-of the capture (https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs).
-"""
+of the capture (https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs)."""
 
+import itertools
 import threading
 import warnings
 from collections import defaultdict
@@ -63,17 +63,14 @@ class Capture(LightMode):
         self.steps: list[Step] = []
         self.failed = False  # by something that a capture does not permit
         self.unjoined: set[Place] = set()  # streams that it took in and that have not come back
-        # Stream -> those whose work it waits for.
-        self.waited_for: dict[Place, set[Place]] = defaultdict(set)
+        self.waited_for: dict[Place, set[Place]] = defaultdict(set)  # by each stream
         # Names, by the address of a storage; and which of these hold results.
         self._names: dict[int, list[Tensor]] = defaultdict(list)
         self._made: set[int] = set()
         self._before: dict[int, tuple[Tensor, Tensor]] = {}  # what they held, where it was changed
         self._states: dict[int, tuple[list, list]] = {}  # of generators, and what they were
 
-    def __torch_dispatch__(
-        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple, kwargs: Any = None) -> Any:
         """Run `func`, and note it if it is work of a stream that is captured."""
         kwargs = kwargs or {}
         if is_composite(func):
@@ -92,15 +89,11 @@ class Capture(LightMode):
         return self._note(func, args, kwargs, gpu)
 
     def join(self, place: Place, streams: set[Place]) -> None:
-        """A stream waits for what others have done so far."""
         self.waited_for[place].update(streams)
         if place == self.origin:
             self.unjoined -= streams
         else:
             self.unjoined.add(place)
-
-    def begin(self) -> None:
-        self.__enter__()
 
     def end(self) -> None:
         """The capture is over: nothing has been done, and results hold nothing yet."""
@@ -110,9 +103,8 @@ class Capture(LightMode):
             for memory, copy in self._before.values():
                 memory.copy_(copy)
             self._before.clear()
-            self.steps = [
-                step for step in self.steps if any(map(gpu_of, (*step.results, *step.operands)))
-            ]
+            on_gpu = [any(map(gpu_of, (*each.results, *each.operands))) for each in self.steps]
+            self.steps = [*itertools.compress(self.steps, on_gpu)]
             for result in (each for step in self.steps for each in step.results):
                 if result.is_floating_point() or result.is_complex():
                     result.fill_(float("nan"))  # what is read before a replay is no result
@@ -129,32 +121,27 @@ class Capture(LightMode):
         self._made.clear()
 
     def replay(self) -> None:
-        """Do the captured work again, on the memory that it was captured with."""
         read = (names for key, names in self._names.items() if key not in self._made)
         if not all(map(_holders, read)):
             warnings.warn(GONE, stacklevel=3)
-        memories = [gpu.memory for gpu in session.gpus]
-        for each in memories:
-            each.change(suspended=threading.get_ident())
+        for gpu in session.gpus:
+            gpu.memory.change(suspended=threading.get_ident())
         try:
-            with (
-                torch.no_grad(),  # restores what the steps set
-                torch._C._AutoDispatchBelowAutograd(),
-                torch._C._ExcludeDispatchKeyGuard(AUTOCAST),
-            ):
+            # The first restores what the steps set.
+            below = torch._C._AutoDispatchBelowAutograd
+            with torch.no_grad(), below(), torch._C._ExcludeDispatchKeyGuard(AUTOCAST):
                 for step in self.steps:
                     torch._C._set_grad_enabled(step.grad)
                     _do(step)
         finally:
-            for each in memories:
-                each.change(suspended=0)
+            for gpu in session.gpus:
+                gpu.memory.change(suspended=0)
 
     def _note(self, func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
         self._let_go()
         changed = tensors_in(written_by(func, args, kwargs))
         self._save(changed)
-        grad = torch.is_grad_enabled()
-        source = self._source(func, kwargs, gpu)
+        grad, source = torch.is_grad_enabled(), self._source(func, kwargs, gpu)
         known = set(map(_key, tensors_in((*args, *kwargs.values()))))
         out = func(*args, **kwargs)
         if any(each.layout is not torch.strided for each in tensors_in((out,))):
@@ -171,13 +158,11 @@ class Capture(LightMode):
             return None
         given = kwargs.get("generator")
         generator = find_drawing(given) or (gpu.generator if given is None else find(given))
-        if generator is None:
-            return None  # of the CPU
-        if id(generator._state) not in self._states:
-            raise RuntimeError(
-                "Attempt to increase offset for a CUDA generator not in capture mode."
-            )
-        return generator, generator._state
+        if generator is None:  # of the CPU
+            return None
+        if id(generator._state) in self._states:
+            return generator, generator._state
+        raise RuntimeError("Attempt to increase offset for a CUDA generator not in capture mode.")
 
     def _save(self, changed: list[Tensor]) -> None:
         """Keep what an operation is about to change, unless the graph made it."""
@@ -189,10 +174,8 @@ class Capture(LightMode):
                     self._before[key] = whole, whole.clone()
 
     def _named(self, value: Any, changed: list[Tensor]) -> Any:
-        """`value` with names of memory for tensors.
-
-        A number of the CPU's that is not `changed` is kept as it is now: a kernel is captured so.
-        """
+        """`value` with names of memory for tensors. A number of the CPU's that is not `changed` is
+        kept as it is now: a kernel is captured so."""
 
         def named(item: Tensor) -> Tensor:
             number = not item.dim() and gpu_of(item) is None and _key(item) not in self._made
@@ -220,7 +203,7 @@ class Capture(LightMode):
 
 
 class Mark(NamedTuple):
-    """What an event stands for: the work of `streams` so far, in a capture."""
+    """What an event in a captured stream stands for: the work of `streams` so far."""
 
     capture: Capture
     streams: set[Place]
@@ -257,16 +240,13 @@ def _do(step: Step) -> None:
 
 
 def mark(place: Place) -> Mark | None:
-    """What an event that is recorded in a stream stands for, if the stream is captured."""
     capture = session.capturing.get(place)
     return None if capture is None else Mark(capture, {place, *capture.waited_for[place]})
 
 
 def wait(place: Place, event: Mark | None) -> None:
-    """A stream waits for an event: it is captured too, or back where the capture began.
-
-    Raises CUDA's error where a captured stream waits for work that is not.
-    """
+    """A stream waits for an event: it is captured too, or back where the capture began. Raises
+    CUDA's error where a captured stream waits for work that is not."""
     capture = session.capturing.get(place)
     if event is not None and session.capturing.get(event.capture.origin) is event.capture:
         session.capturing[place] = event.capture

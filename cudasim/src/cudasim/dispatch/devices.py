@@ -7,20 +7,13 @@ import torch
 from cudasim.device.gpu import GPU
 from cudasim.session import session
 
-
-class Elsewhere:
-    """What is left to PyTorch: `meta`, for example, and what is no device at all."""
+ELSEWHERE = object()  # what is left to PyTorch: `meta`, for example, and what is no device at all
 
 
-ELSEWHERE = Elsewhere()
-
-
-def resolve(device: Any) -> GPU | Elsewhere | None:
+def resolve(device: Any) -> GPU | object | None:
     """The GPU that `device` names, None for the CPU, ELSEWHERE for `meta` and what is no device.
-
     Raises PyTorch's error for a GPU that is not there, a negative index and a string that names no
-    device.
-    """
+    device."""
     if isinstance(device, int) and not isinstance(device, bool):
         if device < 0:
             raise RuntimeError("Device index must not be negative")

@@ -1,8 +1,6 @@
-"""How many bytes an operation's results take, known from shapes before it runs.
-
-So a GPU refuses what it cannot hold before the host has made it. A surely small result is counted
-when it is there, which costs less.
-"""
+"""How many bytes an operation's results take, known from shapes before it runs. So a GPU refuses
+what it cannot hold before the host has made it. A surely small result is counted when it is there,
+which costs less."""
 
 import itertools
 import math
@@ -24,10 +22,8 @@ Bound = Callable[[tuple, Sequence[Tensor]], int]  # (arguments, tensors among th
 
 
 def reserve(gpu: GPU, func: Callable, args: tuple, kwargs: dict) -> list[Allocation]:
-    """Memory of `gpu` for what `func` will return, in its order, where that is known.
-
-    Raises PyTorch's error if the card has not so much left.
-    """
+    """Memory of `gpu` for what `func` will return, in its order, where that is known. Raises
+    PyTorch's error if the card has not so much left."""
     return [Allocation(gpu, size) for size in _sizes(func, args, kwargs)]
 
 
@@ -63,9 +59,8 @@ def _sizes(func: Callable, args: tuple, kwargs: dict) -> list[int]:
     return [tensor.untyped_storage().nbytes() for tensor in tensors_in((out,))]
 
 
-def _without_numbers(tensor: Tensor) -> Tensor:
-    sizes = tensor.shape, tensor.stride()
-    return aten.empty_strided.default(*sizes, dtype=tensor.dtype, device=META)
+def _without_numbers(each: Tensor) -> Tensor:
+    return aten.empty_strided.default(each.shape, each.stride(), dtype=each.dtype, device=META)
 
 
 # Bounds: at most so many numbers are in the results.
@@ -80,9 +75,7 @@ def _no_more(args: tuple, operands: Sequence[Tensor]) -> int:
 
 
 def _broadcast(args: tuple, operands: Sequence[Tensor]) -> int:
-    bound = 1
-    for tensor in operands:
-        bound *= tensor.numel()
+    bound = math.prod([tensor.numel() for tensor in operands])
     if bound < COUNT:
         return bound
     if all(operands[0].shape == tensor.shape for tensor in operands):
@@ -108,8 +101,7 @@ def _convolution(args: tuple, operands: Sequence[Tensor]) -> int:
 
 
 def _embedding(args: tuple, operands: Sequence[Tensor]) -> int:
-    table, indices = operands
-    return indices.numel() * table.shape[-1]
+    return operands[1].numel() * operands[0].shape[-1]  # of indices and a table
 
 
 def _of_sizes(args: tuple, operands: Sequence[Tensor]) -> int:
@@ -134,9 +126,8 @@ def _square(args: tuple, operands: Sequence[Tensor]) -> int:
 
 def _index(args: tuple, operands: Sequence[Tensor]) -> int:
     """A slice for each index; a mask chooses from what is there."""
-    tensor, indices = args[0], args[1]
-    bound = tensor.numel()
-    for size, index in zip(tensor.shape, indices, strict=False):
+    bound = args[0].numel()
+    for size, index in zip(args[0].shape, args[1], strict=False):
         if index is not None:
             if index.dtype in (torch.bool, torch.uint8):
                 return 0
@@ -162,7 +153,6 @@ BOUNDS: dict[str, Bound] = {
 
 
 def bound_of(func: Callable) -> Bound:
-    """The bound that holds for `func`, by its name and its schema."""
     schema = func._schema
     given = [argument for argument in schema.arguments if not argument.is_out]
     results = [result for result in schema.returns if "Tensor" in str(result.type)]

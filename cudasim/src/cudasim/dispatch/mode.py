@@ -1,6 +1,5 @@
-"""The dispatch mode that sees every operation while GPUs are simulated."""
+"""The dispatch mode that sees every operation while GPUs are simulated; one for each thread."""
 
-from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
@@ -32,22 +31,16 @@ UNKNOWN = object()  # the place of no tensor
 
 
 class DeviceMode(LightMode):
-    """The dispatch mode that sees every operation. Modes are per thread."""
-
     supports_higher_order_operators = True
 
     def __init__(self) -> None:
         super().__init__()
         self.doing = session.thread.doing
 
-    def __torch_dispatch__(
-        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
-    ) -> Any:
-        """Run `func` on the CPU, with the devices that CUDA would see.
-
-        Most operations have nothing about them that matters here, and plain tensors of one place.
-        They run at once, as each call of a function of Python would be felt in each of them.
-        """
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple, kwargs: Any = None) -> Any:
+        """Run `func` on the CPU, with the devices that CUDA would see. Most operations have nothing
+        about them that matters here, and plain tensors of one place. They run at once, as each call
+        of a function of Python would be felt in each of them."""
         try:
             operator = func._cudasim  # RECORD
         except AttributeError:
@@ -134,11 +127,7 @@ class CheckedMode(DeviceMode):
 
 
 class TimedMode(DeviceMode):
-    """The same under a virtual clock."""
-
-    def __torch_dispatch__(
-        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple, kwargs: Any = None) -> Any:
         out = super().__torch_dispatch__(func, types, args, kwargs)
         traced = types and any(issubclass(kind, TRACED) for kind in types)
         if out is not NotImplemented and not traced:
@@ -147,9 +136,8 @@ class TimedMode(DeviceMode):
 
 
 def mode_for(type: DeviceType, clock: Clock | None = None) -> type[DeviceMode]:
-    if clock is not None:  # all cards that have a data sheet have every dtype
-        return TimedMode
-    return CheckedMode if type.missing else DeviceMode
+    checked = CheckedMode if type.missing else DeviceMode
+    return checked if clock is None else TimedMode  # whose cards have every dtype
 
 
 def is_wrapper(tensor: Tensor) -> bool:

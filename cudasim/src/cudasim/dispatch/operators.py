@@ -12,12 +12,10 @@ MANY = 2**62  # where only `bound` knows a bound
 
 Rule = Callable[[Callable, tuple, dict], Any]  # (operation, its arguments) -> its result
 
-# What runs for an operation instead of the general rule, which stands under None.
-OWN: dict[Callable | None, Rule] = {}
+OWN: dict[Callable | None, Rule] = {}  # rules of operations; the general one is under None
 # The same for kinds of them: an operation -> its rule, or None.
 KINDS: list[Callable[[Callable], Rule | None]] = []
-# What tells, from its arguments, that an operation on a GPU needs no layer.
-Idle = Callable[[tuple], bool]
+Idle = Callable[[tuple], bool]  # tells from its arguments that an operation needs no layer
 # (names of operators and operations, what runs around the rule of each, when it does nothing);
 # the first is innermost.
 LAYERS: list[tuple[frozenset, Callable, Idle]] = []
@@ -38,8 +36,7 @@ def around(*which: str | Callable, idle: Idle = lambda args: False) -> Callable:
 
     `which` are operations, or names of PyTorch's operators, which stand for all their overloads and
     for their forms in place. Where plain tensors are all on one GPU, and `idle` of them, it would
-    do nothing but heed an error; as with tensors of the CPU.
-    """
+    do nothing but heed an error; as with tensors of the CPU."""
 
     def register(function: Callable) -> Callable:
         LAYERS.append((frozenset(which), function, idle))
@@ -55,22 +52,17 @@ def name_of(func: Callable) -> str:
 
 
 class Operator:
-    """How an operation is run on a GPU."""
-
     __slots__ = ("bound", "call", "direct", "factor", "func", "idle", "makes", "outs", "plain")
-    __slots__ += ("rule", "single", "steps", "all_tensors", "tensors", "written")
+    __slots__ += ("rule", "single", "all_tensors", "tensors", "written")
 
     def __init__(self, func: Callable) -> None:
         self.func = func  # so that no other has its identity
         own = OWN.get(func) or next(filter(None, (kind(func) for kind in KINDS)), None)
         name = name_of(func)
         found = [each for each in LAYERS if name in each[0] or func in each[0]]
-        layers = [layer for _, layer, _ in found]
         self.idle = _all([idle for _, _, idle in found])
-        # What runs, from the outside in; None where that is the general rule alone.
-        self.steps = (*reversed(layers), own or OWN[None])
-        self.rule: Rule | None = own
-        for layer in layers:
+        self.rule: Rule | None = own  # what runs; None where that is the general rule alone
+        for _, layer, _ in found:
             self.rule = functools.partial(layer, self.rule or OWN[None])
         self.direct = False
         if hasattr(func, "_schema"):
@@ -83,21 +75,16 @@ class Operator:
         # What an operator of PyTorch calls in turn, without the call of Python before it.
         self.call = func._op if type(func) is OpOverload else func
         # Whether a result may be a new tensor: not of a view, nor of what writes to an argument.
-        aliases = schema.returns and all(result.alias_info is not None for result in schema.returns)
-        self.makes = not aliases
+        self.makes = not schema.returns or any(each.alias_info is None for each in schema.returns)
         # The names of results that it is given, as `out=`, and may make larger.
         self.outs = [argument.name for argument in schema.arguments if argument.is_out]
+        places = [(place, each) for place, each in enumerate(schema.arguments) if each.alias_info]
         # (position, name) of the arguments that it changes.
-        self.written = [
-            (position, argument.name)
-            for position, argument in enumerate(schema.arguments)
-            if argument.alias_info is not None and argument.alias_info.is_write
-        ]
+        self.written = [(place, each.name) for place, each in places if each.alias_info.is_write]
         makes = self.makes or self.outs
         self.bound = foresight.bound_of(func) if makes else foresight.nothing
         self.plain = random.kind(func) == random.PLAIN  # whether it draws no random numbers
-        # What the counts of its operands are multiplied by for a bound that is found quicker; 0
-        # where nothing is made.
+        # By what the counts of its operands are multiplied for a quick bound; 0 if nothing is made.
         self.factor = foresight.MULTIPLIED.get(self.bound, MANY) if self.makes else 0
         self.single = len(schema.returns) == 1 and not self.outs
         # Whether its tensors are no lists, and nothing else about it is out of the ordinary; they
@@ -130,7 +117,5 @@ def operator_of(func: Callable) -> Operator:
 
 def written_by(func: Callable, args: tuple, kwargs: dict) -> list[Any]:
     """The arguments that an operation changes; None for one that is left out."""
-    return [
-        args[position] if position < len(args) else kwargs.get(name)
-        for position, name in operator_of(func).written
-    ]
+    written = operator_of(func).written
+    return [args[place] if place < len(args) else kwargs.get(name) for place, name in written]

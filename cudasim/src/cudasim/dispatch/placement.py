@@ -1,8 +1,5 @@
-"""How an operation runs, and where its results live.
-
-Operands must agree on their device, as CUDA demands; the CPU's kernel computes; results live
-where the operands do.
-"""
+"""How an operation runs, and where its results live. Operands must agree on their device, as CUDA
+demands; the CPU's kernel computes; results live where the operands do."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -24,6 +21,7 @@ from cudasim.dispatch.tags import CPU, TAG, gpu_of, put, recount, storage_of
 from cudasim.session import session
 
 NUMBERS = (bool, int, float, complex)
+Reserved = list[Allocation] | None  # memory that was taken for results before they are there
 
 _register_hook = Tensor.register_hook  # PyTorch's own
 
@@ -36,10 +34,8 @@ OWN[None] = general
 
 
 def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -> Any:
-    """Run `func`, whose devices are decided by `operands` alone.
-
-    Raises RuntimeError, with CUDA's text, if the operands live on several devices.
-    """
+    """Run `func`, whose devices are decided by `operands` alone. Raises RuntimeError, with CUDA's
+    text, if the operands live on several devices."""
     gpu, hosts, scratch, sparse = None, [], [], False
     for tensor in operands:
         try:
@@ -92,19 +88,14 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
     return out
 
 
-def _reserve(
-    gpu: GPU, func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]
-) -> list[Allocation] | None:
-    """Memory for what is surely no small result."""
+def _reserve(gpu: GPU, func: Callable, args: tuple, kwargs: dict, operands: Any) -> Reserved:
     large = operator_of(func).bound(args, operands) >= COUNT
     return reserve(gpu, func, args, kwargs) if large else None
 
 
 def _expect_gradient(number: Tensor) -> None:
-    """Move the gradient of a number on the CPU, which comes from a GPU, back to the CPU.
-
-    C++'s engine does the same with gradients that have no dimensions.
-    """
+    """Move the gradient of a number on the CPU, which comes from a GPU, back to the CPU. C++'s
+    engine does the same with gradients that have no dimensions."""
     if not any(hook is _send_home for hook in (number._backward_hooks or {}).values()):
         _register_hook(number, _send_home)
 
@@ -116,11 +107,8 @@ def _send_home(gradient: Tensor) -> Tensor:
 _send_home.__torch_unserializable__ = True  # else torch.save warns that it is left out
 
 
-def _run_without_gpu(
-    func: Callable, args: tuple, kwargs: dict, hosts: list[Tensor], scratch: list[Tensor]
-) -> Any:
-    doing = session.thread.doing
-    making = doing.making
+def _run_without_gpu(func: Callable, args: tuple, kwargs: dict, hosts: list, scratch: list) -> Any:
+    doing, making = session.thread.doing, session.thread.doing.making
     if making is not None and not scratch:
         doing.last_gpu = making
         reserved = _reserve(making, func, args, kwargs, hosts)
@@ -148,11 +136,9 @@ def _run_without_gpu(
 
 
 def as_tensors(func: Callable, args: tuple) -> tuple:
-    """The arguments with tensors where `func` takes tensors.
-
-    One that stands for a number of Python is shown to a mode as that number. TorchScript calls
-    with nothing else when it compares and prints the constants of a graph.
-    """
+    """The arguments with tensors where `func` takes tensors. One that stands for a number of Python
+    is shown to a mode as that number. TorchScript calls with nothing else when it compares and
+    prints the constants of a graph."""
     return tuple(
         torch.tensor(value)
         if isinstance(value, NUMBERS) and isinstance(argument.type, torch._C.TensorType)
@@ -162,11 +148,9 @@ def as_tensors(func: Callable, args: tuple) -> tuple:
 
 
 def make_on(gpu: GPU, func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Run a factory that was asked for a tensor on `gpu`, or a copy to it.
-
-    Functions of torch that a program took before the simulation began come here, and
-    factories inside custom operators; the others lose their device in Python.
-    """
+    """Run a factory that was asked for a tensor on `gpu`, or a copy to it. Functions of torch that
+    a program took before the simulation began come here, and factories inside custom operators; the
+    others lose their device in Python."""
     if fakes():
         return func(*args, **kwargs)
     kwargs = {**kwargs, "device": CPU}
@@ -177,11 +161,8 @@ def make_on(gpu: GPU, func: Callable, args: tuple, kwargs: dict) -> Any:
     return put(out, gpu, reserved[0] if reserved else None)
 
 
-def settle(out: Any, gpu: GPU | None, reserved: list[Allocation] | None = None) -> Any:
-    """Tag what an operation returned: new storages live on `gpu`, or are scratch if it is None.
-
-    `reserved` is memory that was taken for them before the operation ran.
-    """
+def settle(out: Any, gpu: GPU | None, reserved: Reserved = None) -> Any:
+    """Tag what an operation returned: new storages live on `gpu`, or are scratch if it is None."""
     if isinstance(out, Tensor):
         if out.is_meta:
             return out
@@ -198,21 +179,12 @@ def settle(out: Any, gpu: GPU | None, reserved: list[Allocation] | None = None) 
         elif gpu is not None and (tag is None or tag.gpu is None):
             if not plain and out.layout is not torch.strided:
                 return put(out, gpu)
-            setattr(storage, TAG, _allocation(gpu, storage, reserved))
+            size = storage.nbytes()
+            if reserved and reserved[0].requested != size:
+                reserved.clear()  # CUDA would not hold both
+            setattr(storage, TAG, reserved.pop(0) if reserved else Allocation(gpu, size))
             traces.follow(storage)
     elif isinstance(out, list | tuple):
         for item in out:
             settle(item, gpu, reserved)
     return out
-
-
-def _allocation(
-    gpu: GPU, storage: torch.UntypedStorage, reserved: list[Allocation] | None
-) -> Allocation:
-    """The memory of a result: what was `reserved` for it, or else what it turns out to need."""
-    size = storage.nbytes()
-    if reserved:
-        if reserved[0].requested == size:
-            return reserved.pop(0)
-        reserved.clear()  # CUDA would not hold both
-    return Allocation(gpu, size)

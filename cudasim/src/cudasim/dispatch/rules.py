@@ -71,14 +71,10 @@ INDEXING = "index_put index_put_ _index_put_impl_ _unsafe_index_put".split()
 def index(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Indices may be on the CPU; on a GPU they must be on that of the indexed tensor."""
     home = gpu_of(args[0])
-    strangers = [
-        item for item in args[1] if isinstance(item, Tensor) and gpu_of(item) not in (None, home)
-    ]
+    strangers = [each for each in tensors_in(args[1]) if gpu_of(each) not in (None, home)]
     if strangers and not is_scratch(args[0]):
-        raise RuntimeError(
-            "indices should be either on cpu or on the same device as the indexed tensor "
-            f"({device_of(args[0])})"
-        )
+        words = "indices should be either on cpu or on the same device as the indexed tensor"
+        raise RuntimeError(f"{words} ({device_of(args[0])})")
     operands = [item for item in args if isinstance(item, Tensor)]
     if len(operands) == 2 and not operands[1].dim() and not is_scratch(operands[0]):
         operands.pop()  # a single number to put there may be on any device
@@ -88,9 +84,8 @@ def index(func: Callable, args: tuple, kwargs: dict) -> Any:
 @rule(aten.fill.Tensor, aten.fill_.Tensor, aten.masked_fill.Tensor, aten.masked_fill_.Tensor)
 def fill(func: Callable, args: tuple, kwargs: dict) -> Any:
     """The number to fill with may be on any device; with a mask, only if the tensor is on a GPU."""
-    if is_scratch(args[0]) or (len(args) == 3 and gpu_of(args[0]) is None):
-        return run(func, args, kwargs, args)
-    return run(func, args, kwargs, args[:-1])
+    every = is_scratch(args[0]) or (len(args) == 3 and gpu_of(args[0]) is None)
+    return run(func, args, kwargs, args if every else args[:-1])
 
 
 @rule(aten._pack_padded_sequence.default)
@@ -99,10 +94,8 @@ def pack(func: Callable, args: tuple, kwargs: dict) -> Any:
     lengths = args[1]
     if gpu_of(lengths):
         kind = lengths.type().rpartition(".")[2].removesuffix("Tensor")
-        raise RuntimeError(
-            "'lengths' argument should be a 1D CPU int64 tensor, but got "
-            f"{lengths.dim()}D {device_of(lengths)} {kind} tensor"
-        )
+        got = f"{lengths.dim()}D {device_of(lengths)} {kind} tensor"
+        raise RuntimeError(f"'lengths' argument should be a 1D CPU int64 tensor, but got {got}")
     out = run(func, args, kwargs, args[:1])
     put(out[1], None)
     return out
@@ -131,10 +124,9 @@ def set_storage(func: Callable, args: tuple, kwargs: dict) -> Any:
     if not target.is_meta and not is_scratch(target):
         here, there = storage_of(target).device, theirs.device
         if here != there:
-            raise RuntimeError(
-                f'Attempted to set the storage of a tensor on device "{here}" to a storage on '
-                f'different device "{there}".  This is no longer allowed; the devices must match.'
-            )
+            words = f'of a tensor on device "{here}" to a storage on different device "{there}"'
+            end = "This is no longer allowed; the devices must match."
+            raise RuntimeError(f"Attempted to set the storage {words}.  {end}")
     before = theirs.nbytes()
     out = func(*args, **kwargs)
     if theirs.nbytes() != before:  # the tensor's sizes needed more than it held
@@ -145,7 +137,6 @@ def set_storage(func: Callable, args: tuple, kwargs: dict) -> Any:
 ADDS = {aten._foreach_add.Tensor, aten._foreach_add_.Tensor}  # in one kernel, with the number
 # The same, but for a number on the CPU, which is read.
 SCALES = {getattr(aten, f"_foreach_{name}").Tensor for name in ("mul", "mul_", "div", "div_")}
-
 
 # Operations on lists of tensors, known by name: there are more than two hundred.
 KINDS.append(lambda func: foreach if name_of(func).startswith("_foreach_") else None)
@@ -164,15 +155,12 @@ def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
         there = gpu_of(alone[0])
         fused = func in ADDS and alone[0].dtype == lists[0][0].dtype  # else one after the other
         if there is not homes[0] and (there is not None or fused):
-            raise RuntimeError(
-                f"scalar tensor expected to be on {homes[0].device} but is on {device_of(alone[0])}"
-            )
+            words = f"scalar tensor expected to be on {homes[0].device} but is on"
+            raise RuntimeError(f"{words} {device_of(alone[0])}")
     reserved = [None] * len(homes)
     if operator_of(func).makes and sum([tensor.numel() for tensor in lists[0]]) >= COUNT:
-        reserved = [
-            home and [Allocation(home, tensor.numel() * tensor.element_size())]
-            for home, tensor in zip(homes, lists[0], strict=False)
-        ]
+        pairs = zip(homes, lists[0], strict=False)
+        reserved = [gpu and [Allocation(gpu, a.numel() * a.element_size())] for gpu, a in pairs]
     out = func(*args, **kwargs)
     for results in out if isinstance(out, tuple) else (out,):
         for result, home, memory in zip(results or (), homes, reserved, strict=False):
@@ -219,8 +207,7 @@ def typed(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Compare the type of the operands with what CUDA's kernel takes."""
     tensors = tensors_in((*args, *kwargs.values()))
     if tensors and tensors[0].dtype not in COMMON and session.type.lists_kernels:
-        gpu = gpu_of(tensors[0])
-        if gpu is not None:
+        if (gpu := gpu_of(tensors[0])) is not None:
             dtypes.check(func, args, kwargs, gpu)
     return inner(func, args, kwargs)
 
@@ -237,8 +224,7 @@ CHECKS = {
     aten.native_layer_norm.default: dtypes.check_norm,
     aten._int_mm.default: dtypes.check_int,
     aten._sparse_addmm.default: dtypes.check_sparse,
-    aten._scaled_mm.default: dtypes.check_scaled,
-    aten._scaled_mm.out: dtypes.check_scaled,
+    **dict.fromkeys((aten._scaled_mm.default, aten._scaled_mm.out), dtypes.check_scaled),
 }
 
 

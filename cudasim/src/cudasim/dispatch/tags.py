@@ -1,8 +1,6 @@
-"""Tags: how a CPU tensor says on which simulated GPU it lives.
-
-A storage keeps Python attributes for as long as its memory lives, so a tag follows every
-view, parameter and tensor saved by autograd, and dies when the last of them is gone.
-"""
+"""Tags: how a CPU tensor says on which simulated GPU it lives. A storage keeps Python attributes
+for as long as its memory lives, so a tag follows every view, parameter and tensor saved by
+autograd, and dies when the last of them is gone."""
 
 import torch
 from torch import Tensor
@@ -44,10 +42,8 @@ def is_scratch(tensor: Tensor) -> bool:
 
 
 def gpu_of(tensor: Tensor) -> GPU | None:
-    """The simulated GPU on which `tensor` lives; None for the CPU.
-
-    Raises RuntimeError if the simulation in which it was made has ended.
-    """
+    """The simulated GPU on which `tensor` lives; None for the CPU. Raises RuntimeError if the
+    simulation in which it was made has ended."""
     if _are_functorch_transforms_active():
         while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             tensor = torch._C._functorch.get_unwrapped(tensor)
@@ -56,8 +52,7 @@ def gpu_of(tensor: Tensor) -> GPU | None:
 
 def gpu_read(tensor: Tensor) -> GPU | None:
     """As `gpu_of`, for who reads the numbers. Raises the error of a context that is lost."""
-    gpu = gpu_of(tensor)
-    if gpu is not None:
+    if (gpu := gpu_of(tensor)) is not None:
         gpu.check()
     return gpu
 
@@ -66,10 +61,8 @@ def gpu_of_storage(storage: torch.UntypedStorage | None) -> GPU | None:
     tag = getattr(storage, TAG, None)
     gpu = None if tag is None else tag.gpu
     if gpu is not None and not gpu.alive and gpu.lost is None:
-        raise RuntimeError(
-            f"this tensor lived on {gpu.device} of a simulation that has ended; "
-            "make it again, or move it to the CPU before cudasim.disable()"
-        )
+        words = f"this tensor lived on {gpu.device} of a simulation that has ended; make it again"
+        raise RuntimeError(f"{words}, or move it to the CPU before cudasim.disable()")
     return gpu
 
 
@@ -78,26 +71,17 @@ def device_of(tensor: Tensor) -> torch.device:
     return gpu.device if gpu else torch.device("meta") if tensor.is_meta else CPU
 
 
-INDICES = {
+INDICES = {  # of a sparse tensor, which count as memory too
     torch.sparse_coo: ("_indices",),
     **dict.fromkeys((torch.sparse_csr, torch.sparse_bsr), ("crow_indices", "col_indices")),
     **dict.fromkeys((torch.sparse_csc, torch.sparse_bsc), ("ccol_indices", "row_indices")),
 }
 
 
-def index_storages_of(tensor: Tensor) -> list[torch.UntypedStorage]:
-    """The storages of the indices of a sparse `tensor`, which count as memory too."""
-    with torch._C._DisableTorchDispatch():
-        parts = [getattr(tensor, name)() for name in INDICES.get(tensor.layout, ())]
-        return [part.untyped_storage() for part in parts]
-
-
 def put(tensor: Tensor, gpu: GPU | None, allocation: Allocation | None = None) -> Tensor:
     """Tag `tensor`, whose storage is new, as living on `gpu`, or on the CPU; returns it.
-
-    `allocation` is memory that was taken for it before.
-    Raises TypeError for a dtype that `gpu` lacks.
-    """
+    `allocation` is memory that was taken for it before. Raises TypeError for a dtype that `gpu`
+    lacks."""
     storage = storage_of(tensor)
     if storage is None:
         return tensor
@@ -113,7 +97,9 @@ def put(tensor: Tensor, gpu: GPU | None, allocation: Allocation | None = None) -
         setattr(storage, TAG, allocation)
         traces.follow(storage)
     if tensor.layout is not torch.strided:
-        for part in index_storages_of(tensor):
+        with torch._C._DisableTorchDispatch():
+            indices = [getattr(tensor, name)() for name in INDICES.get(tensor.layout, ())]
+        for part in [each.untyped_storage() for each in indices]:
             if gpu is None:
                 _forget(part)
             elif gpu_of_storage(part) is None:  # else they are shared
@@ -127,17 +113,14 @@ def _forget(storage: torch.UntypedStorage) -> None:
 
 
 def foretell(storage: torch.UntypedStorage, size: int) -> None:
-    """Take the memory for a storage that will grow to `size` bytes; `recount` it afterwards.
-
-    Raises PyTorch's error if the card has not so much left.
-    """
+    """Take the memory for a storage that will grow to `size` bytes; `recount` it afterwards. Raises
+    PyTorch's error if the card has not so much left."""
     tag = getattr(storage, TAG, None)
     if tag is not None and tag.gpu is not None and size > storage.nbytes():
         tag.resize(size)
 
 
 def recount(storage: torch.UntypedStorage) -> None:
-    """Count again a storage whose size may have changed."""
     tag = getattr(storage, TAG, None)
     if tag is not None and tag.gpu is not None:
         tag.resize(storage.nbytes())

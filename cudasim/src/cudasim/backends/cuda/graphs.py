@@ -89,7 +89,7 @@ class CUDAGraph:
         session.capturing[place] = capture
         session.sync_debug |= CAPTURING
         session.watch()
-        capture.begin()
+        capture.__enter__()
 
     def capture_end(self) -> None:
         """The graph is whole. Raises CUDA's error if the capture failed on the way."""

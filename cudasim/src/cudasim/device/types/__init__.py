@@ -1,7 +1,5 @@
-"""The types of device that can be simulated.
-
-Nothing here imports torch when it is imported: the environment is read before torch is.
-"""
+"""The types of device that can be simulated. Nothing here imports torch when it is imported: the
+environment is read before torch is."""
 
 from cudasim.device.types.base import DeviceType
 from cudasim.device.types.cuda import CUDA

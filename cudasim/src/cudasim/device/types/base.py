@@ -1,12 +1,12 @@
-"""What a type of device is to PyTorch: its names, its numbers, and the words of its errors.
-
-No other module compares names of types. What only one has, as `torch.mps`, is in `backends`.
-"""
+"""What a type of device is to PyTorch: its names, its numbers, and the words of its errors. No
+other module compares names of types. What only one has, as `torch.mps`, is in `backends`."""
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     import torch
+
+Named = list[tuple[str, Any]]  # of each argument its name and its torch.device
 
 
 class DeviceType:
@@ -61,13 +61,8 @@ class DeviceType:
     def no_such_device(self, index: int, count: int) -> RuntimeError:
         """The error for device `index` of `count`, where there may be several."""
 
-    def disagreement(
-        self, name: str, devices: list[tuple[str, "torch.device"]]
-    ) -> RuntimeError | None:
-        """The error of an operation, not an element-wise one, on several `devices`, each named.
-
-        None if it is CUDA's.
-        """
+    def disagreement(self, name: str, devices: Named) -> RuntimeError | None:
+        """The error of an operation on several devices, not an element-wise one; None: CUDA's."""
 
     def assertion(self) -> RuntimeError | None:
         """The error of a kernel that an assertion has stopped; None if it is the CPU's own."""

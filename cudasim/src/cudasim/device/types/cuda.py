@@ -37,7 +37,6 @@ RESULTS = {
 
 
 def words(result: int) -> str:
-    """What CUDA says of the result with that number."""
     return RESULTS.get(result, ("", "a result of CUDA that cudasim has no words for"))[1]
 
 
@@ -46,10 +45,8 @@ def runtime_error(result: int) -> RuntimeError:
     import torch
 
     name, said = RESULTS[result]
-    help = (
-        f"Search for `cudaError{name}' in https://docs.nvidia.com/cuda/"
-        "cuda-runtime-api/group__CUDART__TYPES.html for more information."
-    )
+    page = "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html"
+    help = f"Search for `cudaError{name}' in {page} for more information."
     if result == INVALID_DEVICE:
         help = "GPU device may be out of range, do you have enough GPUs?"
     advice = "For more detailed error information, run with CUDA_LOG_FILE=stderr"
@@ -70,8 +67,7 @@ class CUDA(DeviceType):
 
     A process that uses one has a CUDA context there, whose size depends on the card, the driver and
     what kernels are loaded. `context` is a model: on a T4 a program had 4.11 GiB in use, 3.72 GiB
-    and 264.21 MiB of it PyTorch's (https://github.com/Zheng-Chong/CatVTON/issues/133).
-    """
+    and 264.21 MiB of it PyTorch's (https://github.com/Zheng-Chong/CatVTON/issues/133)."""
 
     name, key, number, noun, card = "cuda", "CUDA", 1, "GPU", "T4"
     kernel_suffix = "cuda"
@@ -88,9 +84,8 @@ class CUDA(DeviceType):
         if size >= 2**60:
             words = "CUDA out of memory. Tried to allocate more than 1EB memory."
             return torch.OutOfMemoryError(words)
-        used, reserved = memory.counts.used, memory.reserved
+        used, reserved, in_use = memory.counts.used, memory.reserved, ""
         mine = os.getpid(), memory.context + reserved
-        in_use = ""
         for process, taken in sorted([mine, *memory.others()]):
             who = "Including non-PyTorch memory, this process"
             who = who if process == mine[0] else f"Process {process}"

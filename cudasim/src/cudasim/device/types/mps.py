@@ -1,16 +1,11 @@
-"""Apple's GPUs: what they lack, and how PyTorch's MPS backend says so.
-
-The texts are those of `aten/src/ATen/mps/EmptyTensor.cpp`, `MPSAllocator.mm` there and, in
-`aten/src/ATen/native/mps`, `OperationUtils.mm`, `operations/LinearAlgebra.mm` and `Shape.mm`.
-"""
+"""Apple's GPUs: what they lack, and how PyTorch's MPS backend says so. The texts are those of
+`aten/src/ATen/mps/EmptyTensor.cpp`, `MPSAllocator.mm` there and, in `aten/src/ATen/native/mps`,
+`OperationUtils.mm`, `operations/LinearAlgebra.mm` and `Shape.mm`."""
 
 import sys
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from cudasim.device.types.base import DeviceType, in_units
-
-if TYPE_CHECKING:
-    import torch
+from cudasim.device.types.base import DeviceType, Named, in_units
 
 # Kernels that compare devices themselves, by what they call themselves and their arguments.
 NAMED = {
@@ -34,11 +29,9 @@ class MPS(DeviceType):
     casts_sums = True
 
     def memory_limit(self, fraction: float, size: int) -> int:
-        """A `fraction` of 0 is no limit."""
         return super().memory_limit(fraction, size) if fraction else sys.maxsize
 
     def tensor_type(self, name: str) -> str:
-        """`torch.mps.FloatTensor` prints as `MPSFloatType`."""
         return f"MPS{name.rpartition('.')[2].removesuffix('Tensor')}Type"
 
     def out_of_memory(self, memory: Any, size: int) -> RuntimeError:
@@ -49,9 +42,7 @@ class MPS(DeviceType):
             "upper limit for memory allocations (may cause system failure)."
         )
 
-    def disagreement(
-        self, name: str, devices: list[tuple[str, "torch.device"]]
-    ) -> RuntimeError | None:
+    def disagreement(self, name: str, devices: Named) -> RuntimeError | None:
         if name in ("cat", "stack"):
             first = devices[0][1]
             other = next(device for _, device in devices if device != first)
