@@ -40,8 +40,7 @@ of_backward: list[End] = []
 
 
 def server() -> str:
-    """The server that this process says it is on: its agent of torchrun, on its machine."""
-    return f"{host()} {os.environ.get('GROUP_RANK', '0')}"
+    return f"{host()} {os.environ.get('GROUP_RANK', '0')}"  # that of torchrun's agent
 
 
 def network() -> Link:
@@ -85,11 +84,9 @@ def book(roll: Roll, word: str, gpu: int, size: int, own: bool, peer: int | None
 
 
 def _line(card: Card, group: str) -> Stream:
-    key = f"NCCL {group}"
-    if key not in card.streams:
-        others = sum(isinstance(known, str) for known in card.streams)
-        card.streams[key] = Stream(f"{card.name} NCCL{f' {others + 1}' if others else ''}")
-    return card.streams[key]
+    number = 1 + sum(isinstance(known, str) for known in card.streams)
+    new = Stream(f"{card.name} NCCL{f' {number}' if number > 1 else ''}")
+    return card.streams.setdefault(f"NCCL {group}", new)
 
 
 def _meeting(clock: Clock, roll: Roll, word: str, ready: int, size: int) -> Times:
@@ -128,7 +125,6 @@ def _message(roll: Roll, word: str, ready: int, size: int, peer: int) -> Callabl
 
 
 def _settle(ends: list[End]) -> None:
-    """Let the current streams wait for `ends`."""
     for gpu, when in ends:
         end = when() if callable(when) else when
         if session.clock is not None:
