@@ -15,7 +15,6 @@ class Recorder:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Give the options of the project's own their values, before it reads them."""
         for name in vars(config.option).keys() - vars(config.known_args_namespace).keys():
             if name not in self.values:
                 raise pytest.UsageError(f"the option {name!r} has a value that no rank can have")
@@ -36,6 +35,5 @@ class Recorder:
 
 
 def main(path: str, values: str, options: list[str]) -> int:
-    """Run pytest with `options`, reports to `path`, options of the project's own from `values`."""
     recorder = Recorder(Path(path), pickle.loads(Path(values).read_bytes()))
     return int(pytest.main(options, plugins=[recorder]))

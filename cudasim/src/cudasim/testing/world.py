@@ -24,8 +24,6 @@ LINES = 60  # so many last lines of what a rank printed are shown
 
 @dataclass
 class Rank:
-    """A process of a world, and the files in which it says what it found and what it prints."""
-
     number: int
     process: subprocess.Popen
     found: Path
@@ -42,9 +40,8 @@ class Rank:
         return bool(self.process.poll() or self.failures())
 
     def end(self, why: str) -> None:
-        """End it; where signals are, it prints first where each of its threads is."""
         self.ended = why
-        if os.name == "posix":
+        if os.name == "posix":  # it prints first where each of its threads is
             self.process.send_signal(signal.SIGABRT)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(timeout=5)
@@ -56,8 +53,8 @@ class Rank:
 
     def said(self) -> str:
         texts, code = self.failures(), self.process.returncode
-        end = f"ended with exit code {code}" if code else "passed"
-        end = self.ended or ("failed" if texts else end)
+        left = f"ended with exit code {code}" if code else "passed"
+        end = self.ended or ("failed" if texts else left)
         if end != "passed" and not texts:  # it had no time to tell: its last words
             words = self.printed.read_text(encoding="utf-8", errors="replace").splitlines()
             texts = ["\n".join(words[-LINES:])]
@@ -104,11 +101,9 @@ def _start(item: pytest.Item, number: int, home: Path, values: Path, world: dict
     options += ["--runxfail", "--rootdir", str(config.rootpath), "--tb", option.tbstyle]
     options += ["--import-mode", option.importmode]
     options += ["-c", str(config.inipath)] if config.inipath is not None else []
-    for name, words in (
-        ("-p", option.plugins),
-        ("-W", option.pythonwarnings or ()),
-        ("-o", [*(option.override_ini or ()), "addopts="]),
-    ):
+    settings = [*(option.override_ini or ()), "addopts="]
+    lists = {"-p": option.plugins, "-W": option.pythonwarnings or (), "-o": settings}
+    for name, words in lists.items():
         options += [each for word in words for each in (name, word)]
     program = (
         f"import sys; sys.path[:] = {sys.path!r}; from cudasim.testing.rank import main; "
@@ -137,7 +132,6 @@ def _values(config: pytest.Config) -> dict[str, bytes]:
 
 
 def _wait(ranks: list[Rank], timeout: float) -> None:
-    """Until all have ended; those that take too long are ended."""
     deadline, why = time.monotonic() + timeout, f"ended after its {timeout:g} seconds"
     hurried = False
     while running := [rank for rank in ranks if rank.process.poll() is None]:
