@@ -70,8 +70,7 @@ def spread(item: pytest.Item, size: int, timeout: float) -> None:
 def run(item: pytest.Item, size: int, timeout: float) -> None:
     """Run `item` on `size` ranks; fails if one does, is skipped if one is. After `timeout` seconds,
     or soon after a rank has failed, those that still run are ended."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]  # a free one
     with tempfile.TemporaryDirectory(prefix="ranks-") as folder:
         home = Path(folder)
@@ -106,7 +105,7 @@ def _start(item: pytest.Item, number: int, home: Path, values: Path, world: dict
     for name, words in lists.items():
         options += [each for word in words for each in (name, word)]
     program = (
-        f"import sys; sys.path[:] = {sys.path!r}; from cudasim.testing.rank import main; "
+        f"import sys; sys.path[:] = {sys.path!r}; from cudasim.testing.world import main; "
         f"sys.exit(main({str(found)!r}, {str(values)!r}, {options!r}))"
     )
     environment = {"OMP_NUM_THREADS": "1", **os.environ}  # as torchrun does
@@ -143,3 +142,35 @@ def _wait(ranks: list[Rank], timeout: float) -> None:
             for rank in running:
                 rank.end(why)
         time.sleep(0.05)
+
+
+class Recorder:
+    """In the process of a rank: writes each report to a file at once, as it may not live long."""
+
+    def __init__(self, path: Path, values: dict[str, bytes]) -> None:
+        self.path, self.values = path, values
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        for name in vars(config.option).keys() - vars(config.known_args_namespace).keys():
+            if name not in self.values:
+                raise pytest.UsageError(f"the option {name!r} has a value that no rank can have")
+            setattr(config.option, name, pickle.loads(self.values[name]))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        text = report.longreprtext
+        if report.skipped and isinstance(report.longrepr, tuple):
+            text = str(report.longrepr[2]).removeprefix("Skipped: ")
+        for title, printed in report.sections:
+            text += f"\n----- {title} -----\n{printed}"
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"outcome": report.outcome, "text": text}) + "\n")
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:  # a file that could not be imported
+            self.pytest_runtest_logreport(report)
+
+
+def main(path: str, values: str, options: list[str]) -> int:
+    recorder = Recorder(Path(path), pickle.loads(Path(values).read_bytes()))
+    return int(pytest.main(options, plugins=[recorder]))

@@ -1,10 +1,9 @@
 """Collectives on the virtual clock: ranks' clocks meet, and NCCL's streams run beside the others. A
 collective begins when the last rank has come, and ends at the same time on all. The ranks tell each
-other their times through the group's store, so a run of several processes is the same on every run.
-As in PyTorch, what is asked for with `async_op=True`, and the gradients that
-DistributedDataParallel sends during the backward pass, run on a stream of NCCL's own; the current
-stream waits for them at `wait()`, and at the end of the backward pass. Anything else runs on the
-current stream. A `send` does not wait for its `recv`: the modelled link takes it in."""
+other their times through the group's store, so every run gives the same. As in PyTorch, what is
+asked for with `async_op=True`, and DistributedDataParallel's gradients, run on a stream of NCCL's
+own, for which the current one waits at `wait()`, and at the end of the backward pass. Anything else
+runs on the current stream. A `send` does not wait for its `recv`: the modelled link takes it in."""
 
 import functools
 import json
