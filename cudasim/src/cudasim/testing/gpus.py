@@ -3,7 +3,7 @@ code: all is asked of `torch.accelerator` and of the module of the type of devic
 
 import gc
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any, NoReturn
@@ -23,6 +23,8 @@ aten = torch.ops.aten
 
 
 class Gpu:
+    """One of them. Its memory, all of it or what tensors hold, is in bytes."""
+
     def __init__(self, index: int) -> None:
         self.index = index
         self.device = torch.device(_type(), index)
@@ -32,17 +34,15 @@ class Gpu:
 
     @property
     def allocated(self) -> int:
-        """Bytes that tensors hold on it now."""
         return torch.accelerator.memory_allocated(self.index)
 
     @property
     def peak(self) -> int:
-        """The most bytes that tensors have held on it at once since the test began."""
+        """The most that tensors have held at once since the test began."""
         return torch.accelerator.max_memory_allocated(self.index)
 
     @property
     def memory(self) -> int:
-        """The bytes of its memory."""
         return torch.accelerator.get_memory_info(self.index)[1]
 
 
@@ -53,8 +53,7 @@ class Gpus(list[Gpu]):
         super().__init__(Gpu(index) for index in range(torch.accelerator.device_count()))
 
     def renew(self, memory: int | None = None) -> None:
-        """Make them as a process finds them, but for the tensors that are still held. Current GPU
-        and stream, generators, peaks, cached memory and the mode that tells of waits. `memory` is
+        """Make them as a process finds them, but for the tensors that are still held. `memory` is
         how many bytes PyTorch may take of each, None for all. GPUs that were not used yet stay so:
         a process may fork until then."""
         module = torch.get_device_module(_type())
@@ -109,8 +108,7 @@ class Gpus(list[Gpu]):
     @contextmanager
     def no_leak(self) -> Iterator[None]:
         """After the block, tensors hold no more memory of any GPU than before it. What only a cycle
-        of references holds is collected first. Raises AssertionError that names some of the tensors
-        that were made in the block and are still held."""
+        of references holds is collected first. The AssertionError names some that are new."""
         known, before = _settled()
         yield
         tensors, after = _settled()
@@ -118,14 +116,12 @@ class Gpus(list[Gpu]):
             if kept > held:
                 new = [tensors[key] for key in tensors.keys() - known.keys()]
                 names = _named([each for each in new if each.device == gpu.device])
-                more = f"{gpu.device} holds {kept - held:,} bytes more than before"
-                raise AssertionError(more + names)
+                more = f"{kept - held:,} bytes more than before"
+                raise AssertionError(f"{gpu.device} holds {more}{names}")
 
 
 def _type() -> str:
-    """What PyTorch calls the GPUs of this process."""
-    device = torch.accelerator.current_accelerator()
-    return "cpu" if device is None else device.type
+    return getattr(torch.accelerator.current_accelerator(), "type", "cpu")
 
 
 def _tell_of_waits(module: Any, mode: int | str) -> None:
@@ -149,11 +145,10 @@ def _settled() -> tuple[dict[int, Tensor], list[int]]:
     if torch.cuda.is_available():
         torch._C._cuda_clearCublasWorkspaces()  # a real GPU's first product of matrices takes one
     tensors, here = {}, _type()
-    for each in gc.get_objects():
-        if issubclass(type(each), Tensor):
-            with suppress(RuntimeError):  # it has outlived its simulation, and is nowhere
-                if each.device.type == here:
-                    tensors[_address(each)] = each
+    for each in (each for each in gc.get_objects() if issubclass(type(each), Tensor)):
+        with suppress(RuntimeError):  # it has outlived its simulation, and is nowhere
+            if each.device.type == here:
+                tensors[_address(each)] = each
     return tensors, [gpu.allocated for gpu in Gpus()]
 
 
@@ -175,12 +170,11 @@ def _named(tensors: list[Tensor]) -> str:
 class _NoCopies(LightMode):
     """Refuses each operation that brings numbers from one device to another."""
 
-    def __torch_dispatch__(
-        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
         if is_composite(func):
-            return decompose(self, func, args, kwargs or {})
-        out = func(*args, **(kwargs or {}))
+            return decompose(self, func, args, kwargs)
+        out = func(*args, **kwargs)
         operands = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
         if func is aten._local_scalar_dense.default:
             _compare(func, operands[0], HOST)

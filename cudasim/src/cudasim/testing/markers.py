@@ -11,13 +11,12 @@ PATIENCE = 300  # seconds that a test of a world has, if its marker says no othe
 
 
 def gpus(n: int = 1, memory: object = None) -> tuple[int, int | None]:
-    """(GPUs, bytes of each) of `@pytest.mark.gpus(n, memory="1GiB")`; None stands for all bytes.
-    Raises ValueError for what makes no sense."""
+    """(GPUs, bytes of each or None for all) of `@pytest.mark.gpus(n, memory="1GiB")`."""
     return _whole("n", n, 1), None if memory is None else _bytes(memory)
 
 
 def world(n: Any = None, gpus: Any = None, timeout: Any = PATIENCE) -> tuple[int, int, float]:
-    """(ranks, GPUs, seconds) of `@pytest.mark.world(n)`; ValueError for what makes no sense."""
+    """(ranks, GPUs, seconds) of `@pytest.mark.world(n)`."""
     if n is None:
         raise ValueError("write @pytest.mark.world(2), for two ranks")
     size = _whole("n", n, 1)
@@ -27,13 +26,10 @@ def world(n: Any = None, gpus: Any = None, timeout: Any = PATIENCE) -> tuple[int
 
 
 def read(item: pytest.Item, says: Callable) -> Any:
-    """What the marker named as `says` is says of a test, None if it has none. The test fails with
-    one line if the marker's arguments make no sense."""
+    """What the marker named as `says` says of a test, which fails if that makes no sense."""
     marker = item.get_closest_marker(says.__name__)
-    if marker is None:
-        return None
     try:
-        return says(*marker.args, **marker.kwargs)
+        return says(*marker.args, **marker.kwargs) if marker else None
     except (TypeError, ValueError) as error:
         pytest.fail(f"@pytest.mark.{marker.name}: {error}", pytrace=False)
 
@@ -45,7 +41,6 @@ def _whole(name: str, value: object, least: int) -> int:
 
 
 def _bytes(text: object) -> int:
-    """The number of bytes that an int, or a text such as `512MiB`, means; else ValueError."""
     if isinstance(text, int) and not isinstance(text, bool) and text > 0:
         return text
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]iB|B)", str(text))

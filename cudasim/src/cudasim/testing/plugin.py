@@ -4,7 +4,7 @@ import os
 import sys
 from collections import Counter
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 GPUS, CARD, TYPE = "--simulated-gpus", "--simulated-card", "--simulated-device-type"
 FORCE = "--simulated-force"
-# Properties of a test's report: what it ran on, and that it was skipped for want of GPUs.
-RAN, LACKED = "gpus", "lacked gpus"
-
+RAN, LACKED = "gpus", "lacked gpus"  # properties of a test's report
 said = pytest.StashKey[str]()  # the line with which the simulation began
 wanted = pytest.StashKey["Config | None"]()
 
@@ -103,22 +101,19 @@ def _renew(item: pytest.Item, number: int, memory: int | None) -> None:
     """Fresh GPUs, `memory` bytes of each; skips if there are fewer than `number`, or smaller."""
     from cudasim.testing.gpus import Gpus
 
-    gpus = Gpus()
+    gpus, asked, lacks = Gpus(), item.config.stash[wanted], ""
     if len(gpus) < number:
-        asked = item.config.stash[wanted]
         mend = f"{GPUS}={number} simulates them"
         if asked is not None and asked.gpus >= number:
             mend = f"CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES')!r} hides others"
-        _skip(item, f"needs {_counted(number, 'GPU')}, {len(gpus)} here: {mend}")
-    if memory is not None and memory > min(gpu.memory for gpu in gpus):
-        _skip(item, f"needs {memory:,} bytes on each GPU, and there are fewer")
+        lacks = f"needs {_counted(number, 'GPU')}, {len(gpus)} here: {mend}"
+    elif memory is not None and memory > min(gpu.memory for gpu in gpus):
+        lacks = f"needs {memory:,} bytes on each GPU, and there are fewer"
+    if lacks:
+        item.user_properties.append((LACKED, lacks))
+        pytest.skip(lacks)
     item.user_properties.append((RAN, _described(len(gpus))))
     gpus.renew(memory)
-
-
-def _skip(item: pytest.Item, reason: str) -> NoReturn:
-    item.user_properties.append((LACKED, reason))
-    pytest.skip(reason)
 
 
 @pytest.hookimpl(trylast=True)
@@ -130,7 +125,6 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 
 
 def _described(number: int) -> str:
-    """So many GPUs of this process, in words: `2 simulated GPUs (T4)`."""
     import torch
 
     from cudasim.session import session

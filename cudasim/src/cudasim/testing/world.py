@@ -24,8 +24,6 @@ LINES = 60  # so many last lines of what a rank printed are shown
 
 @dataclass
 class Rank:
-    """A process of a world, and the files in which it says what it found and what it prints."""
-
     number: int
     process: subprocess.Popen
     found: Path
@@ -42,9 +40,8 @@ class Rank:
         return bool(self.process.poll() or self.failures())
 
     def end(self, why: str) -> None:
-        """End it; where signals are, it prints first where each of its threads is."""
         self.ended = why
-        if os.name == "posix":
+        if os.name == "posix":  # it prints first where each of its threads is
             self.process.send_signal(signal.SIGABRT)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(timeout=5)
@@ -56,8 +53,8 @@ class Rank:
 
     def said(self) -> str:
         texts, code = self.failures(), self.process.returncode
-        end = f"ended with exit code {code}" if code else "passed"
-        end = self.ended or ("failed" if texts else end)
+        left = f"ended with exit code {code}" if code else "passed"
+        end = self.ended or ("failed" if texts else left)
         if end != "passed" and not texts:  # it had no time to tell: its last words
             words = self.printed.read_text(encoding="utf-8", errors="replace").splitlines()
             texts = ["\n".join(words[-LINES:])]
@@ -73,8 +70,7 @@ def spread(item: pytest.Item, size: int, timeout: float) -> None:
 def run(item: pytest.Item, size: int, timeout: float) -> None:
     """Run `item` on `size` ranks; fails if one does, is skipped if one is. After `timeout` seconds,
     or soon after a rank has failed, those that still run are ended."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]  # a free one
     with tempfile.TemporaryDirectory(prefix="ranks-") as folder:
         home = Path(folder)
@@ -104,14 +100,12 @@ def _start(item: pytest.Item, number: int, home: Path, values: Path, world: dict
     options += ["--runxfail", "--rootdir", str(config.rootpath), "--tb", option.tbstyle]
     options += ["--import-mode", option.importmode]
     options += ["-c", str(config.inipath)] if config.inipath is not None else []
-    for name, words in (
-        ("-p", option.plugins),
-        ("-W", option.pythonwarnings or ()),
-        ("-o", [*(option.override_ini or ()), "addopts="]),
-    ):
+    settings = [*(option.override_ini or ()), "addopts="]
+    lists = {"-p": option.plugins, "-W": option.pythonwarnings or (), "-o": settings}
+    for name, words in lists.items():
         options += [each for word in words for each in (name, word)]
     program = (
-        f"import sys; sys.path[:] = {sys.path!r}; from cudasim.testing.rank import main; "
+        f"import sys; sys.path[:] = {sys.path!r}; from cudasim.testing.world import main; "
         f"sys.exit(main({str(found)!r}, {str(values)!r}, {options!r}))"
     )
     environment = {"OMP_NUM_THREADS": "1", **os.environ}  # as torchrun does
@@ -137,7 +131,6 @@ def _values(config: pytest.Config) -> dict[str, bytes]:
 
 
 def _wait(ranks: list[Rank], timeout: float) -> None:
-    """Until all have ended; those that take too long are ended."""
     deadline, why = time.monotonic() + timeout, f"ended after its {timeout:g} seconds"
     hurried = False
     while running := [rank for rank in ranks if rank.process.poll() is None]:
@@ -149,3 +142,35 @@ def _wait(ranks: list[Rank], timeout: float) -> None:
             for rank in running:
                 rank.end(why)
         time.sleep(0.05)
+
+
+class Recorder:
+    """In the process of a rank: writes each report to a file at once, as it may not live long."""
+
+    def __init__(self, path: Path, values: dict[str, bytes]) -> None:
+        self.path, self.values = path, values
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        for name in vars(config.option).keys() - vars(config.known_args_namespace).keys():
+            if name not in self.values:
+                raise pytest.UsageError(f"the option {name!r} has a value that no rank can have")
+            setattr(config.option, name, pickle.loads(self.values[name]))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        text = report.longreprtext
+        if report.skipped and isinstance(report.longrepr, tuple):
+            text = str(report.longrepr[2]).removeprefix("Skipped: ")
+        for title, printed in report.sections:
+            text += f"\n----- {title} -----\n{printed}"
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"outcome": report.outcome, "text": text}) + "\n")
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:  # a file that could not be imported
+            self.pytest_runtest_logreport(report)
+
+
+def main(path: str, values: str, options: list[str]) -> int:
+    recorder = Recorder(Path(path), pickle.loads(Path(values).read_bytes()))
+    return int(pytest.main(options, plugins=[recorder]))

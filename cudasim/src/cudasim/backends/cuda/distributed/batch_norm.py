@@ -13,16 +13,14 @@ from cudasim.dispatch.operators import rule
 from cudasim.dispatch.placement import settle
 from cudasim.dispatch.tags import gpu_of
 
-Pair = tuple[Tensor, Tensor]
 
-
-def stats(input: Tensor, eps: float) -> Pair:
+def stats(input: Tensor, eps: float) -> tuple[Tensor, ...]:
     """Mean and 1 / standard deviation of each channel."""
     var, mean = torch.var_mean(wide(input), dim=others(input), correction=0)
     return mean, torch.rsqrt(var + eps)
 
 
-def gather_stats(input: Tensor, mean: Tensor, invstd: Tensor, *rest: Any) -> Pair:
+def gather_stats_with_counts(input: Tensor, mean: Tensor, invstd: Tensor, *rest: Any) -> tuple:
     """The same of the whole batch, from that of each rank and its part of the batch."""
     running_mean, running_var, momentum, eps, counts = rest
     share = counts.to(mean.dtype).view(-1, 1)
@@ -35,16 +33,15 @@ def gather_stats(input: Tensor, mean: Tensor, invstd: Tensor, *rest: Any) -> Pai
     return whole, torch.rsqrt(squares / count + eps)
 
 
-def gather_stats_alike(input: Tensor, mean: Tensor, *rest: Any) -> Pair:
+def gather_stats(input: Tensor, mean: Tensor, *rest: Any) -> tuple:
     """The same, where each rank has as many, of which the last argument tells."""
-    *before, count = rest
-    return gather_stats(input, mean, *before, mean.new_full(mean.shape[:1], count))
+    counts = mean.new_full(mean.shape[:1], rest[-1])
+    return gather_stats_with_counts(input, mean, *rest[:-1], counts)
 
 
-def normalize(input: Tensor, weight: Any, bias: Any, mean: Tensor, *rest: Any) -> Tensor:
+def elemt(input: Tensor, weight: Any, bias: Any, mean: Tensor, *rest: Any) -> Tensor:
     """The output. `weight` and `bias` may be None here and below."""
-    invstd, _ = rest
-    out = centred(input, mean) * along(invstd, input)
+    out = centred(input, mean) * along(rest[0], input)  # 1 / standard deviation
     if weight is not None:
         out = out * along(weight, input)
     if bias is not None:
@@ -52,7 +49,7 @@ def normalize(input: Tensor, weight: Any, bias: Any, mean: Tensor, *rest: Any) -
     return out.to(input.dtype)
 
 
-def backward_sums(grad: Tensor, input: Tensor, mean: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+def backward_reduce(grad: Tensor, input: Tensor, mean: Tensor, *rest: Any) -> tuple[Tensor, ...]:
     """This rank's sums, and the gradients of weight and bias, as far as they are wanted."""
     invstd, weight, _, of_weight, of_bias = rest
     sum_dy = wide(grad).sum(others(input))
@@ -63,7 +60,7 @@ def backward_sums(grad: Tensor, input: Tensor, mean: Tensor, *rest: Any) -> tupl
     return sum_dy, sum_dy_xmu, weight_grad, sum_dy.to(dtype, copy=True) if of_bias else none
 
 
-def backward(grad: Tensor, input: Tensor, mean: Tensor, invstd: Tensor, *rest: Any) -> Tensor:
+def backward_elemt(grad: Tensor, input: Tensor, mean: Tensor, invstd: Tensor, *rest: Any) -> Tensor:
     """The gradient of the input, with all ranks' sums."""
     weight, sum_dy, sum_dy_xmu, count = rest
     total = count.sum()
@@ -97,13 +94,7 @@ def computed(function: Callable, func: Callable, args: tuple, kwargs: dict) -> A
     return func(*args, **kwargs) if gpu is None else settle(function(*args), gpu)
 
 
-for _name, _function in {
-    "stats": stats,
-    "gather_stats_with_counts": gather_stats,
-    "gather_stats": gather_stats_alike,
-    "elemt": normalize,
-    "backward_reduce": backward_sums,
-    "backward_elemt": backward,
-}.items():
-    _operator = getattr(torch.ops.aten, f"batch_norm_{_name}").default
+forward = (stats, gather_stats_with_counts, gather_stats, elemt)
+for _function in (*forward, backward_reduce, backward_elemt):
+    _operator = getattr(torch.ops.aten, f"batch_norm_{_function.__name__}").default
     rule(_operator)(functools.partial(computed, _function))

@@ -1,10 +1,9 @@
 """Collectives on the virtual clock: ranks' clocks meet, and NCCL's streams run beside the others. A
 collective begins when the last rank has come, and ends at the same time on all. The ranks tell each
-other their times through the group's store, so a run of several processes is the same on every run.
-As in PyTorch, what is asked for with `async_op=True`, and the gradients that
-DistributedDataParallel sends during the backward pass, run on a stream of NCCL's own; the current
-stream waits for them at `wait()`, and at the end of the backward pass. Anything else runs on the
-current stream. A `send` does not wait for its `recv`: the modelled link takes it in."""
+other their times through the group's store, so every run gives the same. As in PyTorch, what is
+asked for with `async_op=True`, and DistributedDataParallel's gradients, run on a stream of NCCL's
+own, for which the current one waits at `wait()`, and at the end of the backward pass. Anything else
+runs on the current stream. A `send` does not wait for its `recv`: the modelled link takes it in."""
 
 import functools
 import json
@@ -40,8 +39,7 @@ of_backward: list[End] = []
 
 
 def server() -> str:
-    """The server that this process says it is on: its agent of torchrun, on its machine."""
-    return f"{host()} {os.environ.get('GROUP_RANK', '0')}"
+    return f"{host()} {os.environ.get('GROUP_RANK', '0')}"  # that of torchrun's agent
 
 
 def network() -> Link:
@@ -85,11 +83,9 @@ def book(roll: Roll, word: str, gpu: int, size: int, own: bool, peer: int | None
 
 
 def _line(card: Card, group: str) -> Stream:
-    key = f"NCCL {group}"
-    if key not in card.streams:
-        others = sum(isinstance(known, str) for known in card.streams)
-        card.streams[key] = Stream(f"{card.name} NCCL{f' {others + 1}' if others else ''}")
-    return card.streams[key]
+    number = 1 + sum(isinstance(known, str) for known in card.streams)
+    new = Stream(f"{card.name} NCCL{f' {number}' if number > 1 else ''}")
+    return card.streams.setdefault(f"NCCL {group}", new)
 
 
 def _meeting(clock: Clock, roll: Roll, word: str, ready: int, size: int) -> Times:
@@ -128,7 +124,6 @@ def _message(roll: Roll, word: str, ready: int, size: int, peer: int) -> Callabl
 
 
 def _settle(ends: list[End]) -> None:
-    """Let the current streams wait for `ends`."""
     for gpu, when in ends:
         end = when() if callable(when) else when
         if session.clock is not None:

@@ -19,8 +19,7 @@ LETTING_GO = 0.2  # seconds at most that gloo's thread is waited for
 
 
 def collective(original: Callable, *args: Any, **kwargs: Any) -> Any:
-    """A function between processes, with what NCCL refuses and gloo lacks: NCCL takes no tensors on
-    the CPU. Groups that are gloo's anyway are left alone."""
+    """What NCCL refuses (tensors on the CPU) and gloo lacks. Groups of gloo's own are let be."""
     given = named(original, args, kwargs)
     roll = roll_of(given.get("group"))
     if roll is None:
@@ -28,8 +27,7 @@ def collective(original: Callable, *args: Any, **kwargs: Any) -> Any:
     tensors = tensors_in(given.values())
     if roll.only_nccl and any(gpu_of(tensor) is None for tensor in tensors):
         raise RuntimeError(refusals.CPU)
-    counts = [tensor._use_count() for tensor in tensors]
-    target = next(iter(given.values()))
+    counts, target = list(map(Tensor._use_count, tensors)), next(iter(given.values()))
     adds = given.get("op") is not None and isinstance(target, Tensor) and gpu_of(target)
     work = reduced(original, given, target) if adds else original(**given)
     if work is None:
@@ -38,7 +36,7 @@ def collective(original: Callable, *args: Any, **kwargs: Any) -> Any:
 
 
 def reduced(original: Callable, given: dict[str, Any], target: Tensor) -> Any:
-    """A reduction. An average is a sum and a division, as gloo has none."""
+    """An average is a sum and a division, as gloo has none."""
     op, size = given["op"], dist.get_world_size(given.get("group"))
     refusals.refuse_reduction(op, target.dtype)
     averages, scales = op == dist.ReduceOp.AVG, op == dist.ReduceOp.PREMUL_SUM
@@ -103,10 +101,9 @@ def all_to_all(original: Callable, *args: Any, **kwargs: Any) -> Any:
     return work
 
 
-def coalescing(
-    original: Callable, group: Any = None, device: Any = None, async_ops: bool = False
-) -> AbstractContextManager:
+def coalescing(original: Callable, *args: Any, **kwargs: Any) -> AbstractContextManager:
     """One by one where a device is named, which gloo cannot put together."""
-    if device is not None and roll_of(group):
+    given = named(original, args, kwargs)
+    if given.get("device") is not None and roll_of(given.get("group")):
         return nullcontext(dist.distributed_c10d._CoalescingManager())
-    return original(group, device, async_ops)
+    return original(**given)

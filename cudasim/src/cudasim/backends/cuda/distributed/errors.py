@@ -18,7 +18,6 @@ def nccl_error(kind: str, explained: str, last: str) -> DistBackendError:
 
 
 def duplicate(rank: int, other: int, card: int, cards: int) -> DistBackendError:
-    """Two ranks are on the one GPU `card` of a host, which NCCL names by its place on the bus."""
     return nccl_error(
         "invalid usage (run with NCCL_DEBUG=WARN for details)",
         "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.",
@@ -38,10 +37,7 @@ def gone(work: str, rank: int, pid: int) -> DistBackendError:
     )
 
 
-def timed_out(
-    work: str, timeout: timedelta, missing: list[int], there: list[int]
-) -> DistBackendError:
-    """The ranks that are `missing` have not come to `work`; others are `there`."""
+def timed_out(work: str, timeout: timedelta, missing: list, there: list) -> DistBackendError:
     milliseconds = round(timeout.total_seconds() * 1000)
     told = work.replace(")", f", Timeout(ms)={milliseconds})")
     absent = f"{ranks(missing, 'has', 'have')} not arrived."
@@ -52,7 +48,6 @@ def timed_out(
 
 
 def mismatch(texts: dict[int, str], timeout: timedelta) -> DistBackendError:
-    """Ranks ask for different collectives, each described by its text."""
     asked = {text: [rank for rank in texts if texts[rank] == text] for text in texts.values()}
     each = ", but ".join(
         f"{ranks(those, 'is', 'are')} running collective: {text}" for text, those in asked.items()

@@ -19,9 +19,10 @@ from cudasim.dispatch.devices import resolve
 from cudasim.session import session
 
 NCCL_TIMEOUT = timedelta(minutes=10)  # torch's default_pg_nccl_timeout; gloo's is 30
-LAST_PAUSE = 0.1  # seconds
-
 signature_of = functools.cache(inspect.signature)
+# Lets gloo's threads finish before Python ends: they outlive a group that a variable holds. One
+# that lets go of a tensor then aborts (https://github.com/pytorch/pytorch/issues/190489).
+wait_for_gloo = functools.partial(sleep, 0.1)
 
 
 class ProcessGroupNCCL:
@@ -106,7 +107,6 @@ def get_backend(original: Callable, group: Any = None) -> str:
 
 
 def barrier(original: Callable, *args: Any, **kwargs: Any) -> Any:
-    """`device_ids` names GPUs, which gloo does not know."""
     given = named(original, args, kwargs)
     gpus, roll = given.pop("device_ids", None), roll_of(given.get("group"))
     if roll is not None:
@@ -115,8 +115,7 @@ def barrier(original: Callable, *args: Any, **kwargs: Any) -> Any:
 
 
 def destroy_process_group(original: Callable, group: Any = None) -> None:
-    """The roll of a group goes with it, and its connection."""
-    if group is None or group is dist.group.WORLD:
+    if group in (None, dist.group.WORLD):
         session.rolls.clear()
     else:
         session.rolls.pop(group.group_name, None)
@@ -124,12 +123,5 @@ def destroy_process_group(original: Callable, group: Any = None) -> None:
 
 
 def object_device(original: Callable, group: Any = None) -> str:
-    """Where a group's collectives of objects send them: with NCCL, through a GPU."""
     roll = roll_of(group)
     return "cuda" if roll and roll.only_nccl else original(group)
-
-
-def wait_for_gloo() -> None:
-    """Let gloo's threads finish before Python ends: they outlive a group that a variable holds. One
-    that lets go of a tensor then aborts (https://github.com/pytorch/pytorch/issues/190489)."""
-    sleep(LAST_PAUSE)

@@ -3,6 +3,7 @@ functional collectives, with which DTensor and compiled programs communicate, ca
 where no dispatch mode sees it: these are checked and booked in the same way here."""
 
 import functools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -41,7 +42,8 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
             refusals.refuse_layouts(name, args, tensors, roll.size)
             refusals.refuse_types(collective.word, tensors)
         compared = argument(args, collective.compared)
-        request = Request(kind_of(name), tensors, compared, named.get("root_rank"))
+        kind = name.removesuffix("_").upper()  # as PyTorch's messages have it: `_ALLGATHER_BASE`
+        request = Request(kind, tensors, compared, named.get("root_rank"))
         peer = named.get("dst", named.get("src"))
         if peer is not None:
             roll.meet_peer(request, gpu, peer)
@@ -80,11 +82,6 @@ def one_by_one(collective: Collective, parts: list[Tensor], args: tuple, rank: i
     return args[0], work
 
 
-def kind_of(name: str) -> str:
-    """What PyTorch's messages call an operator: `ALLREDUCE`, `_ALLGATHER_BASE`."""
-    return name.removesuffix("_").upper()
-
-
 def argument(args: tuple, place: int | None) -> list[Tensor]:
     return [] if place is None else tensors_in((args[place],))
 
@@ -108,7 +105,7 @@ def functional(name: str, func: Callable, args: tuple, kwargs: dict) -> Any:
         if op is not None:
             refusals.refuse_reduction(op, tensors[0].dtype)
         compared = [] if collective.compared is None else tensors
-        roll.meet(Request(kind_of(name), tensors, compared, named.get("src")), gpu)
+        roll.meet(Request(name.removesuffix("_").upper(), tensors, compared, named.get("src")), gpu)
         gathered = roll.size if collective.word == "all_gather" else 1
         size = sum(tensor.nbytes for tensor in tensors) * gathered
         book(roll, collective.word, gpu.index, size, False)
@@ -123,6 +120,8 @@ def functional(name: str, func: Callable, args: tuple, kwargs: dict) -> Any:
 
 for _name, _collective in COLLECTIVES.items():
     rule(getattr(torch.ops.c10d, _name).default)(operator)
-    for _form in ("", "_", "_out") if _collective.functional else ():
-        if _func := getattr(torch.ops._c10d_functional, _collective.functional + _form, None):
+    # Functional ones have the name of the first function, or that of the operator, `all` apart.
+    _named = _collective.functions.split(" ")[0] or re.sub("^all(?!_)", "all_", _name.rstrip("_"))
+    for _form in ("", "_", "_out"):
+        if _func := getattr(torch.ops._c10d_functional, _named + _form, None):
             rule(_func.default)(functools.partial(functional, _name))

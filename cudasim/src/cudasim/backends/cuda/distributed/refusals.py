@@ -49,7 +49,6 @@ def refuse_devices(name: str, tensors: list[Tensor], bound: GPU | None) -> None:
 
 
 def refuse_layouts(name: str, args: tuple, tensors: list[Tensor], size: int) -> None:
-    """Refuse tensors, and numbers of them, that `size` ranks cannot exchange."""
     collective, word = COLLECTIVES[name], COLLECTIVES[name].word
     if "coalesced" in name:
         if len({tensor.dtype for tensor in tensors}) > 1:
@@ -81,15 +80,13 @@ def refuse_layouts(name: str, args: tuple, tensors: list[Tensor], size: int) -> 
 
 
 def in_order(tensor: Tensor) -> bool:
-    """True for a contiguous tensor, and one that is in the order of the channels last."""
+    """Whether it is contiguous, or in the order of the channels last."""
     form = MEMORY_FORMATS.get(tensor.dim(), torch.contiguous_format)
     return tensor.is_contiguous() or tensor.is_contiguous(memory_format=form)
 
 
 def refuse_types(word: str, tensors: list[Tensor]) -> None:
-    """Refuse what NCCL cannot send, and what it cannot add, in a collective. Complex numbers go as
-    pairs of real ones, but for what is made of sends and receives."""
-    for dtype in (tensor.dtype for tensor in tensors):
+    for dtype in (tensor.dtype for tensor in tensors):  # complex ones go as pairs of real ones
         if dtype not in TYPES and word in PAIRWISE:
             raise RuntimeError(f"Unconvertible NCCL type {scalar_type(dtype)}")
         if dtype not in TYPES and not dtype.is_complex:

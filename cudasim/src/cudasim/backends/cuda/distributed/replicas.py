@@ -18,17 +18,15 @@ def by_gpu(tensors: Sequence[Tensor]) -> list[list[int]]:
     return list(found.values())
 
 
-def broadcast_coalesced(
-    original: Callable, group: Any, tensors: Sequence[Tensor], *rest: Any, **named: Any
-) -> None:
+def broadcast_coalesced(original: Callable, group: Any, tensors: list, *rest: Any) -> None:
     """`_broadcast_coalesced`: one GPU's parameters and buffers after the other's."""
     for part in by_gpu(tensors):
-        original(group, [tensors[position] for position in part], *rest, **named)
+        original(group, [tensors[position] for position in part], *rest)
 
 
 def assign_buckets(
-    original: Callable, tensors: list[Tensor], limits: Any, sparse: Sequence[bool] = (), *rest: Any
-) -> tuple[list[list[int]], list[int]]:
+    original: Callable, tensors: list, limits: Any, sparse: Any = (), *rest: Any
+) -> tuple:
     """`_compute_bucket_assignment_by_size`: no bucket holds tensors of two GPUs."""
     buckets = []
     for part in by_gpu(tensors):

@@ -36,10 +36,9 @@ class Request(NamedTuple):
 
     def work(self, number: int) -> str:
         """What the watchdog calls it, as number so many of its group."""
-        size = ""
-        if self.tensors:
-            size = f", NumelIn={self.tensors[-1].numel()}, NumelOut={self.tensors[0].numel()}"
-        return f"WorkNCCL(SeqNum={number}, OpType={self.kind}{size})"
+        sizes = [each.numel() for each in self.tensors]
+        told = f", NumelIn={sizes[-1]}, NumelOut={sizes[0]}" if sizes else ""
+        return f"WorkNCCL(SeqNum={number}, OpType={self.kind}{told})"
 
     def key(self) -> list:
         """What must be equal on every rank. NCCL counts elements: shapes may differ. Where sizes
@@ -86,8 +85,7 @@ class Roll:
         self.store.set(f"here/{self.rank}", json.dumps([host(), os.getpid()]))
 
     def meet(self, request: Request, gpu: GPU | None) -> None:
-        """Wait until every rank comes to the collective, as NCCL does, and compare what they say.
-        Raises DistBackendError for ranks that share a GPU, disagree, are missing or have ended."""
+        """Wait until every rank has come, as NCCL does, and compare what they say."""
         if self.size == 1 or os.environ.get(CHECKS) == "0":
             return
         number, self.count = self.count, self.count + 1
@@ -102,8 +100,7 @@ class Roll:
             raise errors.mismatch(dict(zip(self.ranks, texts, strict=True)), self.timeout)
 
     def meet_peer(self, request: Request, gpu: GPU | None, peer: int) -> None:
-        """Wait for the rank `peer` at the first send or recv with it, and compare the GPUs, if
-        `init_process_group(device_id=)` has not done so. Raises as `meet` does."""
+        """Wait for the rank `peer` at the first send or recv with it, and compare the GPUs."""
         if gpu is None or self.bound is not None or os.environ.get(CHECKS) == "0":
             return
         if (gpu.number, peer) not in self.introduced:
@@ -121,8 +118,7 @@ class Roll:
 
     def exchange(self, what: str, mine: object, work: str, peer: int | None = None) -> list:
         """Tell all ranks `mine` under the name of `what`, and wait for what they tell, or a `peer`.
-        `work` is what errors call the collective. Raises DistBackendError for ranks that do not
-        come within the group's timeout, or whose processes have ended."""
+        Errors call it `work`: for ranks that come too late, or whose processes have ended."""
         self.store.set(f"{what}/{self.rank}", json.dumps(mine))
         awaited = range(self.size) if peer is None else [peer]
         keys = [f"{what}/{rank}" for rank in awaited]
@@ -153,8 +149,7 @@ class Roll:
 
 @functools.cache
 def host() -> str:
-    """A name for this machine, as NCCL makes one: its host name and the identity of its boot.
-    NCCL_HOSTID names it instead, where one machine plays several servers."""
+    """A name for this machine, as NCCL makes one. By NCCL_HOSTID, one machine plays several."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     made = f"{socket.gethostname()} {boot.read_text().strip() if boot.is_file() else ''}"
     return os.environ.get("NCCL_HOSTID") or made

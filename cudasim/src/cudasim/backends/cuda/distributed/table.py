@@ -9,7 +9,6 @@ class Collective(NamedTuple):
     word: str  # what timelines and the formulas of time call it
     compared: int | None = None  # the tensors that are of one size on every rank
     functions: str = ""  # those of torch.distributed that ask for it
-    functional: str = ""  # the operators of torch.ops._c10d_functional that do
     parts: int | None = None  # a list with a tensor for each rank
 
     @property
@@ -22,27 +21,21 @@ class Collective(NamedTuple):
 PAIRWISE = ("all_to_all", "gather", "scatter", "send", "recv")
 # By the operator's name. What `all_gather` gets may be of different sizes, so that is compared.
 COLLECTIVES = {
-    "allreduce_": Collective("all_reduce", 0, "all_reduce", "all_reduce"),
-    "allreduce_coalesced_": Collective("all_reduce", 0, functional="all_reduce_coalesced"),
-    "broadcast_": Collective("broadcast", 0, "broadcast", "broadcast"),
+    "allreduce_": Collective("all_reduce", 0, "all_reduce"),
+    "allreduce_coalesced_": Collective("all_reduce", 0),
+    "broadcast_": Collective("broadcast", 0, "broadcast"),
     "reduce_": Collective("reduce", 0, "reduce"),
     "allgather_": Collective("all_gather", 0, "all_gather", parts=0),
     "allgather_coalesced_": Collective("all_gather", 1),
-    "_allgather_base_": Collective(
-        "all_gather", 1, "all_gather_into_tensor all_gather_single", "all_gather_into_tensor"
-    ),
-    "allgather_into_tensor_coalesced_": Collective(
-        "all_gather", 1, functional="all_gather_into_tensor_coalesced"
-    ),
+    "_allgather_base_": Collective("all_gather", 1, "all_gather_into_tensor all_gather_single"),
+    "allgather_into_tensor_coalesced_": Collective("all_gather", 1),
     "reduce_scatter_": Collective("reduce_scatter", 1, "reduce_scatter", parts=1),
     "_reduce_scatter_base_": Collective(
-        "reduce_scatter", 1, "reduce_scatter_tensor reduce_scatter_single", "reduce_scatter_tensor"
+        "reduce_scatter", 1, "reduce_scatter_tensor reduce_scatter_single"
     ),
-    "reduce_scatter_tensor_coalesced_": Collective(
-        "reduce_scatter", 1, functional="reduce_scatter_tensor_coalesced"
-    ),
+    "reduce_scatter_tensor_coalesced_": Collective("reduce_scatter", 1),
     "alltoall_": Collective("all_to_all", None, "all_to_all", parts=1),
-    "alltoall_base_": Collective("all_to_all", None, "all_to_all_single", "all_to_all_single"),
+    "alltoall_base_": Collective("all_to_all", None, "all_to_all_single"),
     "gather_": Collective("gather", 1, "gather", parts=0),
     "scatter_": Collective("scatter", 0, "scatter", parts=1),
     "barrier": Collective("barrier", None, "barrier"),
