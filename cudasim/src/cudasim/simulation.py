@@ -147,7 +147,6 @@ def _warn_if_untested() -> None:
 
 def disable() -> None:
     """End the simulation, if one is running: torch is as it was, simulated tensors are unusable.
-
     Raises RuntimeError in another thread than that which called `enable`, or within a dispatch mode
     entered since: both would leave torch patched."""
     if not is_enabled():
