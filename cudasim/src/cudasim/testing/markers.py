@@ -28,8 +28,10 @@ def world(n: Any = None, gpus: Any = None, timeout: Any = PATIENCE) -> tuple[int
 def read(item: pytest.Item, says: Callable) -> Any:
     """What the marker named as `says` says of a test, which fails if that makes no sense."""
     marker = item.get_closest_marker(says.__name__)
+    if marker is None:
+        return None
     try:
-        return says(*marker.args, **marker.kwargs) if marker else None
+        return says(*marker.args, **marker.kwargs)
     except (TypeError, ValueError) as error:
         pytest.fail(f"@pytest.mark.{marker.name}: {error}", pytrace=False)
 

@@ -129,7 +129,7 @@ def _described(number: int) -> str:
 
     from cudasim.session import session
 
-    if session.mode is not None:
+    if session.mode is not None and session.machine is not None:
         return f"{number} simulated {session.type.word(number)} ({session.machine.card.name})"
     name = getattr(torch.get_device_module(), "get_device_name", lambda index: "MPS")(0)
     return f"{number} real GPUs ({name})"

@@ -7,12 +7,12 @@ import os
 import pickle
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import DEVNULL, STDOUT, Popen, TimeoutExpired
 
 import pytest
 
@@ -25,7 +25,7 @@ LINES = 60  # so many last lines of what a rank printed are shown
 @dataclass
 class Rank:
     number: int
-    process: subprocess.Popen
+    process: Popen
     found: Path
     printed: Path
     ended: str = ""  # why it was ended from outside
@@ -43,7 +43,7 @@ class Rank:
         self.ended = why
         if os.name == "posix":  # it prints first where each of its threads is
             self.process.send_signal(signal.SIGABRT)
-            with contextlib.suppress(subprocess.TimeoutExpired):
+            with contextlib.suppress(TimeoutExpired):
                 self.process.wait(timeout=5)
         self.kill()
 
@@ -108,16 +108,15 @@ def _start(item: pytest.Item, number: int, home: Path, values: Path, world: dict
         f"import sys; sys.path[:] = {sys.path!r}; from cudasim.testing.world import main; "
         f"sys.exit(main({str(found)!r}, {str(values)!r}, {options!r}))"
     )
-    environment = {"OMP_NUM_THREADS": "1", **os.environ}  # as torchrun does
+    env = {"OMP_NUM_THREADS": "1", **os.environ}  # as torchrun does
     for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
-        environment.pop(name, None)
-    environment |= world | dict.fromkeys(("RANK", "LOCAL_RANK"), f"{number}") | {IN_RANK: "1"}
+        env.pop(name, None)
+    env |= world | dict.fromkeys(("RANK", "LOCAL_RANK"), f"{number}") | {IN_RANK: "1"}
     found.touch()
     with printed.open("wb") as output:
-        files = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
         command = [sys.executable, "-X", "faulthandler", "-c", program]
         folder = config.invocation_params.dir
-        process = subprocess.Popen(command, cwd=folder, env=environment, **files)
+        process = Popen(command, cwd=folder, env=env, stdin=DEVNULL, stdout=output, stderr=STDOUT)
     return Rank(number, process, found, printed)
 
 

@@ -40,18 +40,16 @@ def reduced(original: Callable, given: dict[str, Any], target: Tensor) -> Any:
     op, size = given["op"], dist.get_world_size(given.get("group"))
     refusals.refuse_reduction(op, target.dtype)
     averages, scales = op == dist.ReduceOp.AVG, op == dist.ReduceOp.PREMUL_SUM
-    if averages or scales:
-        given["op"] = dist.ReduceOp.SUM
-    elif op == dist.ReduceOp.SUM and target.dtype is torch.bool:
-        given["op"] = dist.ReduceOp.MAX  # a logical or, as NCCL does it
-    work = original(**given)
-    if work is not None and (averages or scales):
+    if not (averages or scales):
+        if op == dist.ReduceOp.SUM and target.dtype is torch.bool:
+            given["op"] = dist.ReduceOp.MAX  # a logical or, as NCCL does it
+        return original(**given)
+    work = original(**given | {"op": dist.ReduceOp.SUM})
+    if work is not None:
         work.wait()
-    if scales:
-        target.mul_(op.factor)
-    elif averages and (target.is_floating_point() or target.is_complex()):
-        target.mul_(1 / size)
-    elif averages:  # cut off, as NCCL does it
+    if scales or target.is_floating_point() or target.is_complex():
+        target.mul_(op.factor if scales else 1 / size)
+    else:  # cut off, as NCCL does it
         target.div_(size, rounding_mode="trunc")
     return work
 
