@@ -142,7 +142,7 @@ class OperatorsItem(_CodeItem):
     def runtest(self) -> None:
         met = ast.literal_eval(value_of(self.run("import cudasim\ncudasim.without_rule()")))
         if unknown := set(met) - REFUSED:
-            raise Fault(f"no rule of modelled time in cudasim/clock/costs.py for {unknown}")
+            raise Fault(f"no rule of modelled time in cudasim/clock/operators.json for {unknown}")
 
 
 def errors_of(outputs: list[NotebookNode]) -> list[str]:
