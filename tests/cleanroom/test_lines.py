@@ -21,7 +21,7 @@ def lines():
     page = (ROOT / "book" / "getting-ready.md").read_text("utf-8")
     table = page.partition("## Install a framework")[2].partition("\n## ")[0]
     for systems, line in re.findall(r"^\| (\w+: .*) \| `pip install (.*)` \|$", table, re.M):
-        for system in SYSTEMS.keys() & set(re.findall(r"\w+", systems)):
+        for system in sorted(SYSTEMS.keys() & {*re.findall(r"\w+", systems)}):
             yield pytest.param(SYSTEMS[system], line, id=f"{system}: {line}")
 
 
