@@ -22,7 +22,8 @@ Assignment = dict[str, Any]
 HOLDS = re.compile(r"^\*(It holds when)\*(.*)$", re.M)
 PLACE = "*Write here what is asked for in words; a person reads it.*"
 GIVEN = "# @title Given: what the exercises build on, to be run and left as it is"
-SAME = ("number", "title", "points", "name", "checks", "seconds", "memory", "by_hand")
+# What an assignment has of an exercise as `tools.exercises.masters.Exercise` does.
+KEPT = ("number", "title", "points", "name", "checks", "seconds", "memory", "by_hand")
 LIKE = "exercises = [1, 3], points = {3 = 5}, due = 2026-12-01T12:00:00+01:00"
 
 
@@ -30,8 +31,10 @@ LIKE = "exercises = [1, 3], points = {3 = 5}, due = 2026-12-01T12:00:00+01:00"
 class Choice:
     """What an instructor sets of a master: a chapter, or a file with exercises, points, a due date.
 
-    chapter = "what-costs-time" exercises = [1, 3] # else all of them points = {3 = 5} # else those
-    of the master due = 2026-12-01T12:00:00+01:00 # else never late but where the download says so
+    chapter = "what-costs-time"
+    exercises = [1, 3]               # else all of them
+    points = {3 = 5}                 # else those of the master
+    due = 2026-12-01T12:00:00+01:00  # else never late but where the download says so
     """
 
     where: str  # the file, or the CHAPTER= that was typed
@@ -95,7 +98,7 @@ def make_assignment(master: Master, chapter: Chapter | None, draws: Draws) -> As
 
 
 def _question(exercise: Exercise) -> dict[str, Any]:
-    holds, question = HOLDS.search(exercise.text), {name: getattr(exercise, name) for name in SAME}
+    holds, question = HOLDS.search(exercise.text), {name: getattr(exercise, name) for name in KEPT}
     question |= {name.lower(): exercise.code(name) for name in ("Starter", "Shows", "Solution")}
     question["tests"] = exercise.code("Hidden tests")
     question["holds"] = holds and f"{holds[1]}{holds[2]}"  # when an answer is right, in words

@@ -10,10 +10,13 @@ from fidelity.comparing import compare, outdated, read_answers, read_differences
 from fidelity.index import programs
 from fidelity.recording import ANSWERS
 
-RECORDED = sorted(ANSWERS.glob("*.json"))  # none for any card yet: nothing compared
+RECORDED = sorted(ANSWERS.glob("*.json"))
+NONE = pytest.param(
+    None, marks=pytest.mark.skip(reason="no answers recorded for any card yet: nothing compared")
+)
 
 
-@pytest.mark.parametrize("path", RECORDED)
+@pytest.mark.parametrize("path", RECORDED or [NONE], ids=lambda path: path and path.stem)
 def test_cudasim_answers_as_a_real_gpu_does(path, simulated):
     answers, listed = read_answers(path), read_differences()
     assert "Simulated" not in answers["card"] and answers["name"] == path.stem
