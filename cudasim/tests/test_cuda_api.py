@@ -123,6 +123,8 @@ def test_settings_are_read_back():
         assert getattr(torch._C, get)() != value
         getattr(torch._C, change)(value)
         assert getattr(torch._C, get)() == value
+    torch.cuda.tunable.set_filename("results.csv")
+    assert torch.cuda.tunable.get_filename() == "results.csv"
     torch._C._cuda_resetCublasWorkspaceSize()
     assert torch._C._cuda_getCublasWorkspaceSize() == 8320 * 2**10
 

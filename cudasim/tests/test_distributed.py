@@ -133,6 +133,20 @@ def test_a_gpu_that_the_process_cannot_have(alone, device, said):
         alone("nccl", device_id=device)
 
 
+@pytest.mark.parametrize(
+    ("op", "said"),
+    [
+        (dist.ReduceOp.BAND, "Cannot use ReduceOp.BAND with NCCL"),
+        (dist.ReduceOp(dist.ReduceOp.BXOR), "Cannot use ReduceOp.BXOR with NCCL"),
+        (dist._make_nccl_premul_sum(2.0), "PreMulSum Data type must be half, float, bfloat16"),
+    ],
+)
+def test_reductions_that_nccl_does_not_know(alone, op, said):
+    alone("nccl")
+    with pytest.raises((ValueError, TypeError), match=said):
+        dist.all_reduce(torch.ones(2, dtype=torch.int32, device="cuda:0"), op=op)
+
+
 def test_statistics_of_16_bits_are_in_32(two_gpus):
     numbers = torch.randn(8, 3, dtype=torch.float16, device="cuda:1")
     mean, invstd = torch.batch_norm_stats(numbers, 1e-5)

@@ -88,3 +88,9 @@ def test_asarray_keeps_or_drops_the_history(there):
 def test_asarray_of_another_device_is_copied_once():
     moved = torch.asarray(torch.ones(1 << 20), device="cuda", copy=True)
     assert torch.cuda.max_memory_allocated() == moved.nbytes
+
+
+def test_what_is_like_a_tensor_takes_it_by_name():
+    source = torch.ones(2, device="cuda:1")
+    assert torch.zeros_like(input=source).device == source.device
+    assert torch.rand_like(input=source, device="cuda:0").device.index == 0
