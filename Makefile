@@ -1,4 +1,4 @@
-# The eight commands of this book. `python -m tools --help`, in .venv, lists the smaller ones.
+# The nine commands of this book. `python -m tools --help`, in .venv, lists the smaller ones.
 PYTHON ?= python3
 export PYTHONUTF8 := 1
 
@@ -35,6 +35,10 @@ else
 	@$(VENV) -m tools record
 endif
 
+languages:  ## bring the translations in step with the English, say what is left to do
+	$(SET_UP)
+	@$(VENV) -m tools languages
+
 lab:        ## open the chapters in JupyterLab, with the runners at hand
 	$(SET_UP)
 	@$(VENV) -m tools lab
@@ -47,4 +51,4 @@ grade:      ## grade SUBMISSIONS=folder|zip CLASS=key [ASSIGNMENT=file] [MASTERS
 	$(SET_UP)
 	@$(VENV) -m tools grade
 
-.PHONY: help book test serve record lab release grade
+.PHONY: help book test serve record languages lab release grade

@@ -86,6 +86,7 @@ def book() -> None:
 
 def refresh() -> None:
     """Execute what is stale, carry over what no key covers, and build the site."""
+    from tools.languages.translations import write_editions
     from tools.record.execute import execute, one_at_a_time
     from tools.record.record import stale_runs, sync
 
@@ -96,7 +97,10 @@ def refresh() -> None:
         for path in book.strays():
             print(f"note: {path}.ipynb: no chapter; add 'file: {path}' to _toc.yml, or remove it")
         execute(stale_runs(book), book)
-        sync(the_book())
+        book = the_book()
+        sync(book)
+        for _ in write_editions(book):
+            pass
         build_site(ROOT)
 
 
@@ -194,6 +198,15 @@ def links() -> None:
 
     changed = write_links(the_book())
     print("\n".join(f"{path}: written" for path in changed) or "links: nothing to change")
+
+
+@command(argument("--check", action="store_true", help="write nothing"))
+def languages(check: bool) -> None:
+    """Bring the translations in step with the English, and say what is left to do."""
+    from tools.languages.translations import check_languages, write_languages
+
+    for line in (check_languages if check else write_languages)(the_book()):
+        print(line)
 
 
 @command(MASTERS, OUT, ASSIGNMENT, argument("--chapter", "CHAPTER", help="one only; else all"))

@@ -45,6 +45,7 @@ def all_stages(full: bool = False, root: Path = ROOT) -> list[Stage]:
         Stage("lint", ("ruff", "check", ".")),
         Stage("format", ("ruff", "format", "--check", ".")),
         Stage("rules", ("tools", "rules")),
+        Stage("languages", ("tools", "languages", "--check")),
         *(_tests(name, full) for name in FIRST if name in folders),
         *(stage for runner in local for stage in _comparisons(runner, full)),
         *(_tests(name, full) for name in folders if name not in FIRST),

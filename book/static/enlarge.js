@@ -4,7 +4,8 @@
 (() => {
   const dialog = document.createElement("dialog");
   dialog.className = "enlarged";
-  dialog.innerHTML = '<form method="dialog"><button>Close</button></form>';
+  dialog.innerHTML = '<form method="dialog"><button></button></form>';
+  dialog.querySelector("button").textContent = tr("Close");
   dialog.addEventListener("click", () => dialog.close());
   dialog.addEventListener("close", () => dialog.lastElementChild.remove());
   document.body.append(dialog);
@@ -24,7 +25,7 @@
       button.setAttribute("role", "button");
       button.setAttribute("tabindex", 0);
     }
-    button.setAttribute("aria-label", `Enlarge: ${label}`);
+    button.setAttribute("aria-label", tr("Enlarge: {0}", label));
     const show = (event) => {
       if (event.key && event.key !== "Enter" && event.key !== " ") return;
       event.preventDefault();

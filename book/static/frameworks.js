@@ -53,7 +53,7 @@
     document.querySelector(".frameworks-fault").textContent = faults
       .map(([key, values]) => {
         const choices = [...new Set(values)].join(", ");
-        return `This page has no ${key} '${asked.get(key)}'. It has ${choices}.`;
+        return tr("This page has no {0} '{1}'. It has {2}.", key, asked.get(key), choices);
       })
       .join(" ");
     const led = () => document.getElementById(decodeURIComponent(location.hash.slice(1)));

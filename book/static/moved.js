@@ -34,15 +34,21 @@
     const scale = text(LEFT, 90, "0") + text(wide - 4, 90, inSeconds(end), "end");
     return {
       said:
-        `${counted(size)} rows: Python launches for ${inSeconds(CALLS * launch)}, the GPU works for ` +
-        `${inSeconds(CALLS * kernel)}, ${inSeconds(end)} in all: ${counted(short(size / end))} rows ` +
-        `a second. ${python ? "Python" : "The GPU"} is the limit.`,
+        tr(
+          "{0} rows: Python launches for {1}, the GPU works for {2}, {3} in all: {4} rows a second.",
+          ...[counted(size), inSeconds(CALLS * launch), inSeconds(CALLS * kernel), inSeconds(end)],
+          counted(short(size / end)),
+        ) + ` ${python ? tr("Python is the limit.") : tr("The GPU is the limit.")}`,
       high: 96,
       drawn: text(0, 26, "Python") + text(0, 62, "GPU") + launches.join("") + kernels.join("") + scale,
     };
   }
 
-  const LIMITS = { launch: "The launch", memory: "Memory", compute: "Arithmetic" };
+  const LIMITS = {
+    launch: tr("The launch is the limit."),
+    memory: tr("Memory is the limit."),
+    compute: tr("Arithmetic is the limit."),
+  };
 
   // A point under the roof of the card's data sheet; both axes are logarithmic.
   function roofline({ size, sheet, operation, wide }) {
@@ -66,13 +72,16 @@
     const roof = `M${x(10 ** low)} ${y(10 ** low * bandwidth)}L${x(peak / bandwidth)} ${y(peak)}H${wide - 8}`;
     return {
       said:
-        `${operation}, n = ${counted(size)}: ${counted(short(intensity))} operations a byte, ` +
-        `${inGigaflops(speed)} of ${counted(short(peak / 1e9))}. ${LIMITS[bound]} is the limit.`,
+        tr(
+          "{0}, n = {1}: {2} operations a byte, {3} of {4}.",
+          ...[operation, counted(size), counted(short(intensity)), inGigaflops(speed)],
+          counted(short(peak / 1e9)),
+        ) + ` ${LIMITS[bound]}`,
       high: bottom + 44,
       drawn:
         `<g class="grid">${columns.join("")}${rows.join("")}</g><path class="roof" d="${roof}"/>` +
         `<circle cx="${x(intensity)}" cy="${y(speed)}" r="7"/>` +
-        text((LEFT + wide) / 2, bottom + 38, "operations a byte", "middle") +
+        text((LEFT + wide) / 2, bottom + 38, tr("operations a byte"), "middle") +
         text(LEFT + 6, 22, "GFLOP/s"),
     };
   }
@@ -94,14 +103,16 @@
         `<rect class="gpu0" ${place} width="${x(size) - 2}"/>`
       );
     });
-    const more = fit > 64 ? `, of which 64 are drawn` : "";
+    const more = fit > 64 ? ` ${tr("64 of them are drawn.")}` : "";
     return {
       said:
-        `A tensor of ${counted(size)} bytes takes a block of ${counted(block)}. The segment for it has ` +
-        `${counted(segment / 2 ** 20)} MiB: room for ${counted(fit)} such tensor${fit > 1 ? "s" : ""}${more}.`,
+        tr(
+          "A tensor of {0} bytes takes a block of {1}. The segment for it has {2} MiB; tensors of this size that fit into it: {3}.",
+          ...[counted(size), counted(block), counted(segment / 2 ** 20), counted(fit)],
+        ) + more,
       high: 68,
       drawn:
-        text(2, 16, `segment, ${counted(segment / 2 ** 20)} MiB`) +
+        text(2, 16, tr("segment, {0} MiB", counted(segment / 2 ** 20))) +
         `<rect class="frame" x="1" y="25" width="${wide - 2}" height="36"/>${drawn.join("")}`,
     };
   }
@@ -121,8 +132,11 @@
     const sent = (2 * (size - 1) * given.bytes) / size;
     return {
       said:
-        `${size} ranks: each sends ${2 * (size - 1)} parts of ${megabytes(given.bytes / size)}, ` +
-        `${megabytes(sent)} in all of gradients of ${megabytes(given.bytes)}. That takes ${inSeconds(taken)}.`,
+        tr(
+          "{0} ranks: each sends {1} parts of {2}, {3} in all of gradients of {4}. That takes {5}.",
+          ...[size, 2 * (size - 1), megabytes(given.bytes / size), megabytes(sent)],
+          ...[megabytes(given.bytes), inSeconds(taken)],
+        ),
       high: 76,
       drawn: half("reduce-scatter", 4) + half("all-gather", 40),
     };
@@ -149,7 +163,7 @@
       const whose = (card ?? link)?.selectedOptions[0].text;
       form.querySelector("b").textContent = counted(chosen);
       size.setAttribute("aria-valuetext", counted(chosen));
-      box.querySelector("output").textContent = found.said + (whose ? ` Modelled for ${whose}.` : "");
+      box.querySelector("output").textContent = found.said + (whose ? ` ${tr("Modelled for {0}.", whose)}` : "");
       svg.setAttribute("aria-label", found.said);
       svg.setAttribute("height", found.high);
       svg.innerHTML = found.drawn;

@@ -58,8 +58,8 @@
         button.setAttribute("aria-disabled", String(cover.open)); // who has seen cannot predict
       }
       right?.classList.toggle("right", cover.open);
-      const verdicts = ["<strong>No.</strong> Right is:", "<strong>Right:</strong>"];
-      const verdict = right ? verdicts[Number(chosen === right)] : "You chose:";
+      const verdicts = [tr("<strong>No.</strong> Right is:"), tr("<strong>Right:</strong>")];
+      const verdict = right ? verdicts[Number(chosen === right)] : tr("You chose:");
       const line = chosen ? `${verdict} ${(right ?? chosen).innerHTML}` : "";
       if (said.innerHTML !== line) said.innerHTML = line;
     }

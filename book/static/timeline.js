@@ -46,7 +46,7 @@
         lane,
         left,
         right: left + parseFloat(rect.getAttribute("width")) / 100,
-        text: `${what} (${lane}): begins at ≈ ${begins} ${unit}, takes ≈ ${takes} ${unit}`,
+        text: tr("{0} ({1}): begins at ≈ {2} {4}, takes ≈ {3} {4}", what, lane, begins, takes, unit),
       };
     });
     const lanes = [...new Set(bars.map((bar) => bar.lane))];
@@ -151,7 +151,7 @@
     view.setAttribute("role", "group");
     view.setAttribute(
       "aria-label",
-      "Timeline: arrow keys, Home and End go from bar to bar, plus and minus zoom, 0 shows all, Shift with an arrow key moves the window",
+      tr("Timeline: arrow keys, Home and End go from bar to bar, plus and minus zoom, 0 shows all, Shift with an arrow key moves the window"),
     );
     view.addEventListener("keydown", press);
     view.addEventListener("focus", () => choose(chosen ?? bars[0]));

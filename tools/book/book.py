@@ -78,6 +78,10 @@ class Book:
         name, found = chapter.name, self.recordings.values()
         return [recordings[name] for recordings in found if name in recordings]
 
+    def path(self, chapter: Chapter) -> str:
+        """Where the notebook lies that opens alone, in Colab and elsewhere."""
+        return chapter.where
+
     def strays(self) -> list[str]:
         """The notebooks that `_toc.yml` lists in no framework."""
         found = {path.stem for path in (self.root / "notebooks").glob("*.ipynb")}

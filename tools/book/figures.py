@@ -21,6 +21,7 @@ from tools.book.cells import Broken
 from tools.book.chapters import Chapter
 from tools.book.notebooks import write_changed
 from tools.errors import BookError
+from tools.files import read_text
 
 # ![what the figure shows](../img/name.svg), or the same with the PNG that stands for it
 FIGURE = re.compile(
@@ -34,10 +35,9 @@ def embed_figures(chapters: Iterable[Chapter], root: Path) -> list[str]:
 
     def embedded(match: re.Match, where: str) -> str:
         svg, current = _drawing(match, where, root)
-        if current:
-            return match[0]
-        encoded = base64.b64encode(draw(svg, root)).decode()
-        return f"![{match['alt']}](data:image/png;base64,{encoded})"
+        return (
+            match[0] if current else picture(match["alt"], svg, read_text(root / "img" / svg, root))
+        )
 
     pairs = [(chapter, deepcopy(chapter)) for chapter in chapters]
     for _, chapter in pairs:
@@ -56,6 +56,15 @@ def link_figures(text: str, where: str, root: Path) -> str:
         return f"![{match['alt']}](../img/{svg})"
 
     return FIGURE.sub(linked, text)
+
+
+def named_figures(text: str) -> str:
+    """Text of a chapter with the names of the figures in `img/` for its pictures."""
+
+    def named(match: re.Match) -> str:
+        return f"![{match['alt']}](../img/{match['svg'] or about(match['png']).get('Source')})"
+
+    return FIGURE.sub(named, text)
 
 
 def broken_figures(chapter: Chapter, root: Path) -> Broken:
@@ -77,32 +86,38 @@ def _drawing(match: re.Match, where: str, root: Path) -> tuple[str, bool]:
         raise BookError(
             f"{nameless}: 'git restore img/{svg}', or take the figure out of the chapter"
         )
-    return svg, png.get("Version") == svg_version(svg, root)
+    return svg, png.get("Version") == version(read_text(root / "img" / svg, root))
 
 
-def draw(svg: str, root: Path) -> bytes:
-    """A PNG of `img/<svg>`, 1400 pixels wide, with the version it was drawn from."""
+def picture(alt: str, svg: str, drawing: str, fonts: Iterable[Path] = ()) -> str:
+    """A figure as a chapter carries it: drawn, in DejaVu and in `fonts` for what that lacks."""
+    encoded = base64.b64encode(draw(svg, drawing, fonts)).decode()
+    return f"![{alt}](data:image/png;base64,{encoded})"
+
+
+def draw(svg: str, drawing: str, fonts: Iterable[Path] = ()) -> bytes:
+    """A PNG of the drawing `svg`, 1400 pixels wide, with the version it was drawn from."""
     import matplotlib  # here, as the site needs neither of the two
     import resvg_py
 
-    fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
-    faces = [str(fonts / name) for name in ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf")]
+    folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+    faces = [*(folder / name for name in ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf")), *fonts]
     family = dict.fromkeys(("font_family", "sans_serif_family"), "DejaVu Sans")
-    options = {"width": 1400, "skip_system_fonts": True, "font_files": faces, **family}
+    options = {"width": 1400, "skip_system_fonts": True, "font_files": [*map(str, faces)], **family}
     try:
-        png = resvg_py.svg_to_bytes(svg_path=str(root / "img" / svg), **options)
+        png = resvg_py.svg_to_bytes(svg_string=drawing, **options)
     except ValueError as error:
         raise BookError(f"img/{svg}: cannot be drawn ({error}); correct it there") from None
     says, small = PngInfo(), io.BytesIO()
     says.add_text("Source", svg)
-    says.add_text("Version", svg_version(svg, root))
-    picture = Image.open(io.BytesIO(bytes(png))).quantize(64, method=Image.Quantize.FASTOCTREE)
-    picture.save(small, "PNG", optimize=True, pnginfo=says)
+    says.add_text("Version", version(drawing))
+    drawn = Image.open(io.BytesIO(bytes(png))).quantize(64, method=Image.Quantize.FASTOCTREE)
+    drawn.save(small, "PNG", optimize=True, pnginfo=says)
     return small.getvalue()
 
 
-def svg_version(svg: str, root: Path) -> str:
-    return hashlib.sha256((root / "img" / svg).read_bytes()).hexdigest()[:16]
+def version(drawing: str) -> str:
+    return hashlib.sha256(drawing.encode()).hexdigest()[:16]
 
 
 def about(encoded: str) -> dict[str, str]:

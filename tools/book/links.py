@@ -69,6 +69,11 @@ def notebook_links(path: str, repository: Repository) -> list[Link]:
     ]
 
 
+def services_row(path: str, repository: Repository) -> str:
+    links = notebook_links(path, repository)
+    return ", ".join(f"[{link.label}]({link.url})" for link in links)
+
+
 def write_links(book: Book) -> list[str]:
     """Write all that depends on where the book is published, or nothing; returns what changed."""
     root, repository = book.root, book.repository
@@ -98,8 +103,7 @@ def linked_chapter(chapter: Chapter, repository: Repository, root: Path) -> Chap
     own = [cell.source.partition("\n\n")[2] for cell in notebook.cells if cell.id == CELL]
     sentence = own[0] if own and chapter.framework != MAIN else SENTENCE
     notebook.cells = [cell for cell in notebook.cells if cell.id != CELL]
-    links = launch_links(chapter.name, repository)
-    row = ", ".join(f"[{link.label}]({link.url})" for link in links)
+    row = services_row(chapter.where, repository)
     text = f"Run this chapter: {row}.\n\n{sentence}"
     notebook.cells.insert(1, new_markdown_cell(text, id=CELL))
     chapter = Chapter(chapter.name, notebook)

@@ -8,6 +8,7 @@ text cell `answer-<topic>` explains it; where there are choices, it begins with 
 
 import ast
 import re
+from collections.abc import Sequence
 
 from nbformat import NotebookNode
 
@@ -19,8 +20,7 @@ from tools.rules.length import MACHINERY, path
 
 ASKS = "**Predict.** "
 PREFIX, ANSWER = "predict-", "answer-"
-ORDINALS = ("first", "second", "third", "fourth")
-RIGHT = re.compile(rf"(?:\*\*)?The ({'|'.join(ORDINALS)})\.")
+CHOICES = ("The first.", "The second.", "The third.", "The fourth.")
 SMALL = {*"and are but for has its not than that the with".split()}
 ABOVE = 4  # cells of the section that are looked through for the answer
 
@@ -81,10 +81,10 @@ def answered_next(chapter: Chapter) -> Broken:
             yield cell, "shows nothing; end it in an expression, the thing that was asked"
 
 
-def right_choice(answer: str) -> int | None:
+def right_choice(answer: str, choices: Sequence[str] = CHOICES) -> int | None:
     """The place, from 0, of the choice that the text of an answer names."""
-    match = RIGHT.match(answer)
-    return ORDINALS.index(match[1]) if match else None
+    begins = answer.removeprefix("**").startswith
+    return next((place for place, choice in enumerate(choices) if begins(choice)), None)
 
 
 def answer_of(chapter: Chapter, asked: NotebookNode) -> NotebookNode | None:

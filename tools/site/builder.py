@@ -1,4 +1,7 @@
-"""The process that draws the site: `python -m tools.site.builder ROOT WORK`."""
+"""The process that draws the site in one language: `python -m tools.site.builder ROOT WORK CODE`.
+
+CODE is empty for English.
+"""
 
 import contextlib
 import io
@@ -6,10 +9,13 @@ import sys
 from pathlib import Path
 
 import jupyter_book.cli.main
+import yaml
 from sphinx.errors import SphinxError
 
 from tools.errors import BookError
-from tools.files import NO_ROOM, cannot_write
+from tools.files import NO_ROOM, cannot_write, read_yaml, write_text
+from tools.languages.language import read_languages
+from tools.site import speech
 from tools.site.extension import read_pages
 
 OPTIONS = ("-W", "--keep-going", "-n", "-q")  # a warning is an error
@@ -17,14 +23,17 @@ OPTIONS = ("-W", "--keep-going", "-n", "-q")  # a warning is an error
 
 def main() -> int:
     """Check the book, then write the site below WORK; returns the exit code."""
-    root, work = Path(sys.argv[1]), sys.argv[2]
+    root, work, code = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
     try:
+        if code:
+            speech.speak(read_languages(root)[code])
         book, _ = read_pages(root)
-        print(f"site: building {len(book.documents)} pages", flush=True)
+        print(f"site: building {len(book.documents)} pages{f' ({code})' * bool(code)}", flush=True)
+        config = write_config(root, work)
     except BookError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    arguments = ["build", str(root), "--path-output", work, *OPTIONS]
+    arguments = ["build", str(root), "--path-output", str(work), "--config", str(config), *OPTIONS]
     said = io.StringIO()  # of a full disk Sphinx says that this should be reported as its fault
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
@@ -33,7 +42,7 @@ def main() -> int:
         cause = error.__cause__
         fault = cause.__cause__ or cause  # Sphinx wraps what a handler of its events raises
         if isinstance(fault, OSError) and fault.errno in NO_ROOM:
-            fault = cannot_write(Path(work), root, fault)
+            fault = cannot_write(work, root, fault)
         if isinstance(fault, BookError):
             said = io.StringIO(f"error: {fault}\n")
         elif not isinstance(cause, SphinxError):
@@ -42,6 +51,16 @@ def main() -> int:
     finally:
         sys.stderr.write(said.getvalue())
     return 0
+
+
+def write_config(root: Path, work: Path) -> Path:
+    """The book's settings, with the title and the locale of the language."""
+    settings = read_yaml(root / "_config.yml", root)
+    settings["title"] = speech.tr(settings["title"])
+    settings["sphinx"]["config"]["language"] = speech.locale()
+    path = work / "_config.yml"
+    write_text(path, yaml.safe_dump(settings, allow_unicode=True), work)
+    return path
 
 
 if __name__ == "__main__":

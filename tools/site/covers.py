@@ -10,6 +10,7 @@ from sphinx.application import Sphinx
 
 from tools.book.chapters import PREDICTED
 from tools.rules.predictions import right_choice
+from tools.site import speech
 from tools.site.assets import framed, load_where, part
 from tools.site.tabs import is_cell
 from tools.site.templates import render
@@ -38,7 +39,7 @@ def cover(app: Sphinx, doctree: nodes.document) -> None:
         told = told_below(cell)
         printed = [n for n in cell if isinstance(n, part) or n.get("nb_element") == OUTPUT]
         name = f"printed-{cell['cell_metadata'][PREDICTED]}"
-        right = right_choice(told[0].astext()) if told else None
+        right = right_choice(told[0].astext(), speech.choices()) if told else None
         cell += framed("covered.html", *printed, *told, name=name, right=right)
 
 

@@ -19,14 +19,27 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from tools.book.book import Book
+from tools.languages.edition import Edition
 from tools.rules.length import length
+from tools.site import speech
 from tools.site.calculators import shares_table
 from tools.site.frameworks import whole_page
+from tools.site.speech import tr
 from tools.site.status import chapters_table
 
 # The extensions that come with this one.
 BROUGHT = (
-    *("assets", "formulas", "tabs", "frameworks", "folds", "covers", "theme", "images"),
+    *(
+        "languages",
+        "assets",
+        "formulas",
+        "tabs",
+        "frameworks",
+        "folds",
+        "covers",
+        "theme",
+        "images",
+    ),
     *("timeline", "calculators", "front", "overview", "outcomes", "moved"),
 )
 TABLES = {
@@ -41,34 +54,51 @@ def setup(app: Sphinx) -> None:
     for name in TABLES:
         app.add_directive(name, FactsTable)
     app.connect("source-read", show_outputs)
+    app.connect("doctree-read", say_english)
     app.connect("doctree-read", number_chapters, priority=200)  # before titles are collected
     app.connect("html-page-context", describe_page)
 
 
 @cache  # a process builds one site, of files that do not change meanwhile
 def read_pages(root: Path) -> tuple[Book, dict[str, NotebookNode]]:
-    book = Book(root)
+    language = speech.spoken()
+    book = Edition(root, language=language) if language else Book(root)
     return book, {name: whole_page(name, book) for name in book.pages}
 
 
 def show_outputs(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Replace the text of a chapter by its page: the chapter with its outputs."""
-    path = Path(app.env.doc2path(docname))
+    """Replace the text of a chapter by its page, the chapter with its outputs, and any text by its
+    translation. A page that has none says so below its title."""
+    path, (book, pages) = Path(app.env.doc2path(docname)), read_pages(Path(app.srcdir))
     if path.suffix == ".ipynb":
-        _, pages = read_pages(Path(app.srcdir))
         source[0] = nbformat.writes(pages[path.stem])
+    elif speech.spoken():
+        source[0] = book.text(docname, source[0])
+
+
+def say_english(app: Sphinx, doctree: nodes.document) -> None:
+    book, _ = read_pages(Path(app.srcdir))
+    if speech.spoken() and app.env.docname not in book.translated:
+        note = nodes.paragraph("", tr("This page is in English."), classes=["in-english"])
+        doctree[0].insert(1, note)
 
 
 def number_chapters(app: Sphinx, doctree: nodes.document) -> None:
     """Number the lessons of the sidebar from 0, and say how long each takes."""
     book, _ = read_pages(Path(app.srcdir))
     lessons = [chapter for chapter in book.pages.values() if chapter.kind == "lesson"]
+    times = {name: length(lesson).minutes for name, lesson in english(book).pages.items()}
     titles = {
-        f"notebooks/{lesson.name}": f"{number} {lesson.title}, {length(lesson).minutes}\xa0min"
+        f"notebooks/{lesson.name}": f"{number} {lesson.title}, {times[lesson.name]}\xa0{tr('min')}"
         for number, lesson in enumerate(lessons)
     }
     for tree in doctree.findall(toctree):
+        tree["caption"] = tree["caption"] and tr(tree["caption"])
         tree["entries"] = [(titles.get(name, title), name) for title, name in tree["entries"]]
+
+
+def english(book: Book) -> Book:
+    return book.english if isinstance(book, Edition) else book
 
 
 class FactsTable(SphinxDirective):
@@ -86,7 +116,7 @@ def describe_page(
     """Give search engines the first paragraph of the page as its description."""
     for paragraph in doctree.findall(nodes.paragraph) if doctree else ():  # the search has none
         said, of_text = paragraph.astext(), isinstance(paragraph.parent, nodes.section)
-        if of_text and not said.startswith("How long."):
+        if of_text and not said.startswith(tr("How long.")):
             text = escape(textwrap.shorten(said, 160, placeholder=" ..."))
             context["metatags"] += f'\n<meta name="description" content="{text}">'
             return

@@ -14,10 +14,10 @@ from sphinx.application import Sphinx
 
 from tools.book.chapters import SETUP
 from tools.rules.length import DEEPER, MACHINERY
+from tools.site import speech
 from tools.site.assets import framed, load_where, part
+from tools.site.speech import tr
 from tools.site.tabs import is_cell
-
-HEAD = "Run this chapter: links and set-up"
 
 
 def setup(app: Sphinx) -> None:
@@ -27,22 +27,24 @@ def setup(app: Sphinx) -> None:
 
 def fold(app: Sphinx, doctree: nodes.document) -> None:
     texts = [*doctree.findall(nodes.paragraph)]
-    for row in [text for text in texts if text.astext().startswith("Run this chapter: ")]:
-        *_, download = row.findall(nodes.reference)
+    for row in [text for text in texts if text.astext().startswith(tr("Run this chapter:"))]:
+        download = [*row.findall(nodes.reference)][-1]
         # Of the page, or the same in another framework: as it was when this was built.
         download["refuri"] = f"../_sources/notebooks/{download['refuri'].rpartition('/')[2]}"
         head = row.parent.children[row.parent.index(row) :]
         head = [*takewhile(lambda node: is_machinery(node) or not opens(node), head)]
         while head[1:] and isinstance(head[-1], nodes.paragraph):  # the first of the chapter's text
             head.pop()
-        wrap(head, HEAD)
+        wrap(head, tr("Run this chapter: links and set-up"))
     for parent in dict.fromkeys(cell.parent for cell in doctree.findall(is_machinery)):
         for machinery, run in groupby([*parent.children], is_machinery):
             if machinery and not isinstance(parent, part):
                 cells = [*run]
                 wrap(cells, "; ".join(dict.fromkeys(map(label, cells))))
     for section in doctree.findall(nodes.section):
-        if section[0].astext().startswith(DEEPER):  # a heading needs its section around it
+        if (
+            section[0].astext().startswith((DEEPER, speech.deeper()))
+        ):  # a heading needs its section around it
             section.insert(1, part("", html="</summary>", end=""))
             section.insert(0, part("", html='<details class="deeper"><summary>', end=""))
             section.append(part("", html="</details>", end=""))
@@ -62,7 +64,7 @@ def label(cell: nodes.container) -> str:
     """What a cell is, in plain words: its own, or else by its code."""
     code = cell[0].astext()
     asserts = re.search(r"^assert ", code, re.M) and not re.search(r"^(def|class) ", code, re.M)
-    kind = "What must hold" if asserts else "Helpers"
+    kind = tr("What must hold") if asserts else tr("Helpers")
     return cell["cell_metadata"].get("mystnb", {}).get("code_prompt_show", kind)
 
 

@@ -15,13 +15,14 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
 from tools.book.book import Book
-from tools.book.links import launch_links
+from tools.book.links import notebook_links
 from tools.book.recordings import Recording
 from tools.errors import BookError
 from tools.files import read_yaml
 from tools.site.assets import add_part, load_where
 from tools.site.extension import read_pages
 from tools.site.merge import VERSIONS
+from tools.site.speech import tr
 from tools.site.templates import render
 from tools.site.timeline import timeline_html
 
@@ -53,14 +54,15 @@ def first_screen(env: BuildEnvironment) -> str:
     """Where to begin, and every version. Raises BookError."""
     book, _ = read_pages(Path(env.srcdir))
     builder, start = env.app.builder, next(iter(book.chapters))
-    links = {link.label: link.url for link in launch_links(start, book.repository)}
+    services = notebook_links(book.path(book.chapters[start]), book.repository)
+    links = {link.label: link.url for link in services}
     found, recording = versions(book)
     runs = [version for version in found if version.timeline]
     span = max(json.loads(version.timeline)["total"] for version in runs)
 
     def link(document: str) -> str:
-        name, _, section = f"notebooks/{document}".partition("#")
-        return builder.get_relative_uri(env.docname, name) + f"#{section}" * bool(section)
+        name, *section = f"notebooks/{document}".split("#")
+        return "#".join([builder.get_relative_uri(env.docname, name), *section])
 
     return render(
         "front.html",
@@ -96,8 +98,8 @@ def versions(book: Book) -> tuple[list[Version], Recording]:
 
 
 def _version(shown: dict, said: str, taught: str) -> Version:
-    number, _, mend = shown["version"].partition(" ")
-    place = int(number), mend, said, taught
+    number, mend = shown["version"].split(" ", 1)
+    place = int(number), tr(mend), tr(said), taught
     if "error" in shown:
         return Version(*place, error=shown["error"].split("\n")[0])
     drawn, peak = shown["timeline"], shown["peak"] / 2**20

@@ -14,6 +14,8 @@ from sphinx.util import logging
 from sphinx.util.images import get_image_size
 from sphinx.writers.html5 import HTML5Translator
 
+from tools.languages.messages import translate_drawing
+from tools.site import speech
 from tools.site.assets import load_where
 
 logger = logging.getLogger(__name__)
@@ -40,6 +42,8 @@ def visit_image(writer: HTML5Translator, node: nodes.image) -> None:
         if "<style" in drawing:
             logger.warning("style in a drawing would be the page's: %s", uri, location=node)
         number = list(writer.document.findall(nodes.image)).index(node)
+        if language := speech.spoken():
+            drawing = translate_drawing(drawing, uri, language.say)
         writer.body.append(inline(drawing, node["alt"], size, f"figure{number}-"))
         writer.builder.images.pop(uri, None)  # no page asks for the file
     else:

@@ -12,15 +12,17 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from tools.book.book import Book
-from tools.book.chapters import ABOUT, PREDICTED, TIMES, Chapter
-from tools.book.figures import link_figures
+from tools.book.chapters import PREDICTED, TIMES, Chapter
+from tools.book.figures import link_figures, named_figures
 from tools.book.notebooks import tags
 from tools.book.recordings import Recording
 from tools.errors import BookError
 from tools.rules.length import MOVE
 from tools.rules.outcomes import TABLE
 from tools.rules.predictions import ANSWER
+from tools.site import speech
 from tools.site.overview import overview
+from tools.site.speech import tr
 from tools.site.templates import render
 from tools.site.timeline import MIME as TIMELINE
 from tools.site.timeline import timeline_html
@@ -44,7 +46,10 @@ def chapter_page(chapter: Chapter, book: Book) -> NotebookNode:
                 cell.metadata[PREDICTED] = cell.id  # tools.site.covers covers it
             cells += add_outputs(cell, recordings)
         else:
-            cell.source = link_figures(cell.source, chapter.where, book.root)
+            if speech.spoken():  # the figures were looked at with the English text
+                cell.source = named_figures(cell.source)
+            else:
+                cell.source = link_figures(cell.source, chapter.where, book.root)
             if cell.id.startswith(ANSWER):  # tools.site.covers covers it
                 cell.source = f"::::::{{container}} answer\n{cell.source}\n::::::"
             elif cell.id.startswith(MOVE):
@@ -84,7 +89,7 @@ def add_outputs(cell: NotebookNode, recordings: list[Recording]) -> list[Noteboo
         if cell.id in recording.cells
     ]
     # Without a text of its own, a plot's would be the name of its file.
-    picture.setdefault("alt", "Plot drawn by the code above")
+    picture.setdefault("alt", tr("Plot drawn by the code above"))
     (_, first), *others = shown
     if TIMES not in tags(cell) and all(other == first for _, other in others):
         cell.outputs = first
@@ -96,10 +101,14 @@ def output_cell(
     cell: NotebookNode, recording: Recording, printed: list[NotebookNode]
 ) -> NotebookNode:
     """A cell that holds what `cell` printed on one runner; its code is not shown."""
-    machine = {"machine": recording.machine, "label": recording.label, "facts": facts(recording)}
+    machine = {
+        "machine": recording.machine,
+        "label": tr(recording.label),
+        "facts": facts(recording),
+    }
     about = {"cell": cell.id, "name": recording.folder, **machine}
     if TIMES in tags(cell):
-        about["times"] = f"Times {recording.times}."
+        about["times"] = times(recording)
     metadata = {"tags": ["remove-input"], "runner": about, "mystnb": deepcopy(cell.metadata.mystnb)}
     source = f"# what {cell.id} printed"  # MyST-NB leaves out cells that hold no text
     id = f"{cell.id[:40]}__{recording.folder}"
@@ -132,10 +141,17 @@ def facts(recording: Recording) -> str:
     return ", ".join([made.hardware, *recording.software, made.date])
 
 
+def times(recording: Recording) -> str:
+    """What its times are, as a sentence."""
+    if recording.runner.times:
+        return tr("Times {0}.").format(tr(recording.times))
+    return tr("Times measured on {0}.").format(recording.provenance.hardware)
+
+
 def legend(recordings: list[Recording]) -> NotebookNode:
     """A note for the top of a page that says what each tab stands for."""
-    labels = escape("; ".join(recording.label for recording in recordings))
+    labels = escape("; ".join(tr(recording.label) for recording in recordings))
     simulates = any(recording.runner.simulates for recording in recordings)
     told = [(recording, facts(recording)) for recording in recordings]
-    text = render("legend.md", labels=labels, sign=ABOUT, runners=told, simulates=simulates)
+    text = render("legend.md", labels=labels, times=times, runners=told, simulates=simulates)
     return new_markdown_cell(text, id="legend")

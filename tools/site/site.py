@@ -14,12 +14,13 @@ from pathlib import Path
 
 from tools.errors import BookError
 from tools.files import cannot_write
+from tools.languages.language import read_languages
 
 SITE, WORK, RECORD = "_build/html", "_build/work", "_build/inputs.json"
 # Everything that a build depends on. Caches and half-written files are none of it.
 INPUTS = (
-    *("_config.yml", "_toc.yml", "book", "img", "kernels", "notebooks", "outputs", "tools"),
-    *("cudasim/src", "cudasim/facts", "requirements.txt", "requirements-no-deps.txt"),
+    *("_config.yml", "_toc.yml", "book", "img", "kernels", "languages", "notebooks", "outputs"),
+    *("tools", "cudasim/src", "cudasim/facts", "requirements.txt", "requirements-no-deps.txt"),
 )
 # Files that no page asks for.
 UNPUBLISHED = "*.map fontawesome.js* *.ttf *webpack-macros.html .buildinfo README.md".split()
@@ -37,21 +38,41 @@ def is_current(root: Path) -> bool:
 def build_site(root: Path) -> Path:
     """Build the site, in a process that ends with this one; returns its folder. It takes the place
     of the last one when it is whole; a build that fails leaves that as it was."""
-    inputs = input_digests(root)
-    shutil.rmtree(root / WORK, ignore_errors=True)
-    command = [sys.executable, "-m", "tools.site.builder", str(root), str(root / WORK)]
+    inputs, work = input_digests(root), root / WORK
+    shutil.rmtree(work, ignore_errors=True)
     try:
-        # In a session of its own, as Ctrl-C is for this process, which then ends that one.
-        if subprocess.run(command, cwd=root, start_new_session=True).returncode:
-            raise BookError("the site was not built; see what is said above")
+        # Side by side, the book and its editions in other languages.
+        build_parts(root, {code: work / (code or "en") for code in ("", *read_languages(root))})
+        built = work / "en" / "_build" / "html"
+        for part in work.glob("*/_build/html"):
+            if part != built:
+                part.rename(built / part.parents[1].name)
         (root / RECORD).unlink(missing_ok=True)
-        replace_site(root / WORK / "_build" / "html", root / SITE)
+        replace_site(built, root / SITE)
         (root / RECORD).write_text(json.dumps(inputs, indent=1), encoding="utf-8")
         return root / SITE
     except OSError as error:
         raise cannot_write(root / SITE, root, error) from None
     finally:
         shutil.rmtree(root / WORK, ignore_errors=True)
+
+
+def build_parts(root: Path, parts: dict[str, Path]) -> None:
+    """Draw the site in each language, below its folder. Raises BookError if one cannot be."""
+    command, processes = [sys.executable, "-m", "tools.site.builder", str(root)], []
+    try:
+        for code, work in parts.items():
+            # In a session of its own, as Ctrl-C is for this process, which then ends that one.
+            started = subprocess.Popen(
+                [*command, str(work), code], cwd=root, start_new_session=True
+            )
+            processes.append(started)
+        if any([process.wait() for process in processes]):
+            raise BookError("the site was not built; see what is said above")
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 def replace_site(built: Path, site: Path) -> None:

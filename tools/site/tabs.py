@@ -11,6 +11,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 from tools.site.assets import framed
+from tools.site.speech import tr
 
 
 def setup(app: Sphinx) -> None:
@@ -28,7 +29,7 @@ def gather(app: Sphinx, doctree: nodes.document) -> None:
         panels = []
         for output, runner in zip(outputs, runners, strict=True):
             output.parent.remove(output)
-            printed = output.children or [nodes.paragraph("", "Prints nothing.")]
+            printed = output.children or [nodes.paragraph("", tr("Prints nothing."))]
             panels.append(framed("tab.html", *printed, runner=runner, first=not panels))
         if panels:
             cell += framed("tabs.html", *panels, runners=runners)

@@ -16,6 +16,7 @@ from sphinx.application import Sphinx
 
 from tools.errors import BookError
 from tools.site.assets import load_where
+from tools.site.speech import tr
 from tools.site.templates import render
 
 MIME = "application/vnd.cudasim.timeline+json"
@@ -35,7 +36,9 @@ def timeline_html(payload: str, alt: str = "", span: int = 0) -> str:
     try:
         mark = hashlib.sha256(f"{payload}{alt}".encode()).hexdigest()[:8]
         shown = _shown(json.loads(payload), span)
-        return render("timeline.html", alt=alt, hatch=f"wait-{mark}", row=ROW, **shown)
+        return render(
+            "timeline.html", alt=alt, hatch=f"wait-{mark}", row=ROW, kinds=kind_words(), **shown
+        )
     except (KeyError, IndexError, TypeError, ValueError) as error:
         fault = f"cannot be drawn ({type(error).__name__}: {error}); execute its chapter again"
         raise BookError(f"an output of the type {MIME} {fault}") from None
@@ -53,7 +56,14 @@ def paint(lane: str, kind: str) -> str:
 
 def meaning(lane: str, kind: str) -> str:
     """What a bar's colour means, in words: its kind and, of a kernel, the GPU that it runs on."""
-    return f"kernel on {_own(lane).partition(' ')[0]}" if kind == "kernel" else kind
+    if kind == "kernel":
+        return tr("kernel on {0}").format(_own(lane).partition(" ")[0])
+    return kind_words().get(kind, kind)
+
+
+def kind_words() -> dict[str, str]:
+    words = {"operation": tr("operation"), "kernel": tr("kernel"), "copy": tr("copy")}
+    return words | {"wait": tr("wait"), "sleep": tr("sleep")}
 
 
 def _own(lane: str) -> str:
@@ -87,8 +97,11 @@ def _bar(timeline: dict[str, Any], bar: list[int]) -> dict[str, Any]:
 
 
 def _counts(kinds: dict[str, int]) -> str:
-    plurals = {kind: f"{kind}s" for kind in kinds} | {"copy": "copies"}
-    return ", ".join(f"{n:,} {kind if n == 1 else plurals[kind]}" for kind, n in kinds.items())
+    one, more = kind_words(), {"operation": tr("operations"), "kernel": tr("kernels")}
+    more |= {"copy": tr("copies"), "wait": tr("waits"), "sleep": tr("sleeps")}
+    return ", ".join(
+        f"{n:,} {(one if n == 1 else more).get(kind, kind)}" for kind, n in kinds.items()
+    )
 
 
 def _number(value: float, digits: int = 4) -> str:

@@ -1,0 +1,157 @@
+"""What a translation must keep of its message, and what it must not hold.
+
+Where a check is wrong and the translator right, the comment `# unlike: negations` above the message
+in the `.po` drops that check there.
+"""
+
+import csv
+import re
+from calendar import month_name
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+
+from babel.messages.catalog import Message
+
+from tools.book.cells import MARKDOWN
+from tools.languages.language import FOLDER, Language
+from tools.languages.messages import NO_TEXT
+from tools.root import ROOT
+from tools.rules.predictions import CHOICES
+
+TERMS = f"{FOLDER}/terms.csv"
+UNLIKE = "unlike:"  # a comment that begins so names checks that do not hold for a message
+
+# What stays as it is, in each item of a list and each row of a table.
+CODE = re.compile(r"(`+).+?\1")
+KEPT = {
+    "code": CODE,
+    "formula": re.compile(r"\$[^$\n]+\$"),
+    "link": re.compile(r"\]\([^)]*\)"),
+    "tag": re.compile(r"</?\w[^>]*>"),
+    "brace": re.compile(r"\{[^{}]*\}"),
+    "number": re.compile(r"\d+(?:[.,]\d+)*"),
+    "sign": re.compile(r"[≈±µ]"),
+}
+ITEM = re.compile(r"\n(?=\s*(?:[-*]|\d+\.|\|) ?)")
+HEADING = re.compile(r"#* ?")
+NAME = re.compile(r"\b(?=\w*[A-Z]\w*[A-Z])[A-Za-z]+?(?=s?\b)")  # GPU, PyTorch: not translated
+NOT = re.compile(r"\b(?:not|no|never|nothing|none|nobody|without|cannot|neither)\b|n't\b", re.I)
+SENTENCE = re.compile(r"(?:\b[a-z]+,? ){4,}[a-z]+\b")  # five words of English in a row
+
+TITLE = re.compile(r"(?<!\*)\*[^*\n]+\*(?!\*)")  # what is quoted as it is, in both
+MONTHS = {name: str(number) for number, name in enumerate(month_name) if name}
+
+Fault = tuple[str, str]  # the name of the check, and what is wrong
+
+
+def faults(entry: Message, language: Language) -> Iterator[Fault]:
+    """What is wrong with the translation of a message."""
+    dropped = {
+        name
+        for comment in entry.user_comments
+        for name in comment.partition(UNLIKE)[2].replace(",", " ").split()
+    }
+    for name, fault in found(entry.id, entry.string, language):
+        if name not in dropped:
+            yield name, fault
+
+
+def found(message: str, said: str, language: Language) -> Iterator[Fault]:
+    if "\n\n" in said or said != said.strip():
+        yield "block", "is no single block; drop empty lines, and space around it"
+    items, others = ITEM.split(message), ITEM.split(said)
+    if len(items) == len(others):
+        for place, pair in enumerate(zip(items, others, strict=True), start=1):
+            where = f" in item {place}" if len(items) > 1 else ""
+            yield from ((name, fault + where) for name, fault in not_kept(*pair))
+        if len(items) > 1:
+            yield from swapped(items, others, language)
+    else:
+        yield "item", f"has {len(others)} items or rows where English has {len(items)}"
+    for mark in ("strong", "em"):  # as drawn: beside full-width marks a ** may be none
+        one, two = (MARKDOWN.render(text).count(f"<{mark}>") for text in (message, said))
+        if one != two:
+            yield mark, f"has {two} emphases as drawn, English {one}; look at its asterisks"
+    if HEADING.match(message)[0] != HEADING.match(said)[0]:
+        yield "heading", f"is no heading as '{message[:20]}' is"
+    yield from words_of(message, said, language)
+
+
+def not_kept(item: str, other: str) -> Iterator[Fault]:
+    for name in KEPT:
+        one, two = Counter(parts(item, name)), Counter(parts(other, name))
+        if lost := ", ".join((one - two).elements()):
+            yield name, f"lacks {lost}"
+        if come := ", ".join((two - one).elements()):
+            yield name, f"has {come}, which English has not"
+
+
+def parts(text: str, name: str) -> list[str]:
+    """What a text holds of a kind, and not within a kind before it."""
+    for kind, kept in KEPT.items():
+        if kind == name == "number":  # November is 11
+            text = " ".join(MONTHS.get(word, word) for word in text.split(" "))
+        if kind == name:
+            return [match[0] for match in kept.finditer(text)]
+        text = kept.sub(" ", text)
+    raise KeyError(name)
+
+
+def swapped(items: list[str], others: list[str], language: Language) -> Iterator[Fault]:
+    """A name or a term that one item of each has, and not the same."""
+    names = {name for item in items for name in NAME.findall(CODE.sub("", item))}
+    pairs = [(name, name) for name in names] + [*terms(language.code)]
+    for term, translated in pairs:
+        place = only(items, re.compile(rf"\b{re.escape(term[:7])}", re.I))
+        other = only(others, re.compile(re.escape(translated), re.I))
+        if None not in (place, other) and place != other:
+            yield "order", f"has '{translated}' in item {other + 1}, English in item {place + 1}"
+
+
+def only(items: list[str], term: re.Pattern) -> int | None:
+    places = [place for place, item in enumerate(items) if term.search(CODE.sub("", item))]
+    return places[0] if len(places) == 1 else None
+
+
+def words_of(message: str, said: str, language: Language) -> Iterator[Fault]:
+    settings = language.settings
+    for title in {*TITLE.findall(message)} & {*TITLE.findall(said)}:
+        message, said = message.replace(title, ""), said.replace(title, "")
+    english, words = NO_TEXT.sub(" ", message), NO_TEXT.sub(" ", CODE.sub("A", said))
+    for first, choice in zip(CHOICES, settings.get("choices", ()), strict=False):
+        if message.startswith(f"**{first}**") and not said.startswith(f"**{choice}**"):
+            yield "choice", f"names another choice than '{first}'; let it begin with **{choice}**"
+    if "not" in settings:
+        least, less = len(NOT.findall(english)), len(re.findall(settings["not"], words))
+        if less < least:
+            yield "negation", f"has {less} where English has {least}"
+    if left := SENTENCE.search(words):
+        yield "english", f"is not translated: '{left[0][:40]}'"
+    for word in avoided(language.code):
+        if re.search(rf"\b{re.escape(word)}\b" if word[0] < "\u3000" else word, words, re.I):
+            yield "term", f"has '{word}', which {TERMS} avoids"
+    for pattern, mend in settings.get("wrong", {}).items():
+        if match := re.search(pattern, words):
+            yield "writing", f"{mend}: '{words[max(0, match.start() - 6) : match.end() + 6]}'"
+    if len(english) > 60 and message[0] != "|" and "length" in settings:
+        least, most = settings["length"]
+        if not least < (share := len(words) / len(english)) < most:
+            yield "length", f"{share:.2f} letters for each of English; {least} to {most} is usual"
+
+
+def terms(code: str) -> Iterator[tuple[str, str]]:
+    for row in _rows():
+        if row.get(code) and row["en"].isalpha():  # no word of two meanings
+            yield row["en"], row[code]
+
+
+def avoided(code: str) -> Iterator[str]:
+    for row in _rows():
+        yield from filter(None, map(str.strip, (row.get(f"avoid in {code}") or "").split(";")))
+
+
+@cache
+def _rows() -> list[dict[str, str]]:
+    with (ROOT / TERMS).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))

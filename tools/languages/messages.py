@@ -1,0 +1,148 @@
+"""What of the book is to be translated, in messages: one is a block of a text, never less.
+
+A message has a context, which says where it stands: `computing-devices#predict-bus` is a cell of a
+chapter, `book/preface` a page, `img/ring.svg` a figure. In each text the messages are replaced in
+place, so that all between them stays as it is, byte for byte.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from html import escape, unescape
+from itertools import chain
+
+from nbformat import NotebookNode
+
+from tools.book.book import Book
+from tools.book.chapters import SETUP, Chapter
+from tools.book.figures import FIGURE, named_figures
+from tools.book.links import CELL as LINKS
+from tools.book.notebooks import tags
+from tools.files import read_text, read_yaml
+
+SITE, SET_UP = "site", "setup"  # contexts of what stands around pages, and of the set-up cells
+# Where what the site says is marked by tr(), in Python, in templates and in scripts.
+MARKING = ("tools/site/*.py", "book/templates/*.*", "book/static/*.js")
+MARKED = re.compile(r"\btr\(\s*(?P<quote>[\"'])(?P<said>.+?)(?P=quote)[,)]", re.S)
+
+Say = Callable[[str, str], str]  # a context and a message in English: what to say instead
+
+# A block ends at an empty line. Code in fences, and what stands before a page, are not text.
+APART = re.compile(r"\A---\n.*?\n---\n|^(?P<fence>`{3,}).*?^(?P=fence)`*$|\n\s*\n", re.M | re.S)
+# What belongs to no language: code, formulas, where links lead, tags, directives, comments.
+NO_TEXT = re.compile(
+    r"(`+).+?\1|<code>.*?</code>|\$[^$]+\$|\]\([^)]*\)|<[^>]*>|\{[^{}]*\}|&\w+;"
+    r"|^:{3,}[^\n]*|^%[^\n]*",
+    re.M | re.S,
+)
+LETTERS = re.compile(r"[^\W\d_]{2}")
+LETTERING = re.compile(r"(?<=>)[^<>]*[^\W\d_]{2}[^<>]*(?=</(?:text|tspan|title|desc)>)")
+# What a set-up says: its title, and what it prints or raises.
+SAID = re.compile(r"(# @title |(?:NotReady|print)\(f?(?P<quote>['\"]))(.+?)(?=(?P=quote)|$)", re.M)
+SERVICES = re.compile(r"(?<=: )\[.*\)(?=\.\n)")  # of a chapter: each language has its own links
+
+
+class Messages(dict[tuple[str, str], None]):
+    """Contexts and messages, in order, each once."""
+
+    def note(self, context: str, message: str) -> str:
+        self[context, message] = None
+        return message
+
+
+def pieces(text: str) -> Iterator[tuple[str, bool]]:
+    """A text cut into its messages and what is between them; which is which."""
+    end = 0
+    for apart in [*APART.finditer(text), None]:
+        block = text[end : apart.start()] if apart else text[end:]
+        said = block.strip()
+        start = block.find(said)
+        yield block[:start], False
+        yield said, bool(LETTERS.search(NO_TEXT.sub("", said)))
+        yield block[start + len(said) :], False
+        if apart:
+            yield apart[0], False
+            end = apart.end()
+
+
+def translate_text(text: str, context: str, say: Say) -> str:
+    """A text in Markdown, with what `say` says in the place of each of its messages."""
+    return "".join(say(context, piece) if is_said else piece for piece, is_said in pieces(text))
+
+
+def translate_drawing(drawing: str, context: str, say: Say) -> str:
+    """A figure, lettered anew."""
+    return LETTERING.sub(
+        lambda found: escape(say(context, unescape(found[0])), quote=False), drawing
+    )
+
+
+def translate_chapter(chapter: Chapter, say: Say) -> Chapter:
+    """A chapter with its texts, and what stands beside its code, in other words; figures are named,
+    not drawn. Code stays as it is, but for what the set-up says."""
+    notebook = deepcopy(chapter.notebook)
+    for cell in notebook.cells:
+        context = f"{chapter.page}#{cell.id}"
+        if cell.cell_type == "markdown":
+            text = named_figures(cell.source)
+            if cell.id == LINKS:
+                row = SERVICES.search(text)[0]
+                text = text.replace(row, "{links}")
+                cell.source = translate_text(text, context, say).replace("{links}", row)
+            else:
+                cell.source = translate_text(text, context, say)
+        elif SETUP in tags(cell):
+            cell.source = translate_set_up(cell.source, say)
+        translate_labels(cell, context, say)
+    return Chapter(chapter.name, notebook)
+
+
+def translate_set_up(source: str, say: Say) -> str:
+    return SAID.sub(lambda found: found[1] + say(SET_UP, found[3]), source)
+
+
+def translate_labels(cell: NotebookNode, context: str, say: Say) -> None:
+    """What a plot shows, for those who do not see it, and what a folded cell is called."""
+    about = cell.metadata.get("mystnb", {})
+    for holder, name in ((about, "code_prompt_show"), (about.get("image", {}), "alt")):
+        if name in holder:
+            holder[name] = say(context, holder[name])
+
+
+def messages_of(document: str, book: Book) -> Messages:
+    """What is to be translated of a document that `_toc.yml` lists, its title first."""
+    folder, _, name = document.partition("/")
+    found = Messages()
+    if folder == "notebooks":
+        for chapter in book.editions(name):
+            translate_chapter(chapter, found.note)
+    else:
+        text = read_text(book.root / f"{document}.md", book.root)
+        translate_text(text, document, found.note)
+    return found
+
+
+def messages_of_figures(messages: Messages, book: Book) -> Messages:
+    """The lettering of the figures that messages show."""
+    shown = [m["svg"] for _, message in messages for m in FIGURE.finditer(message)]
+    found = Messages()
+    for svg in dict.fromkeys(shown):
+        drawing = read_text(book.root / "img" / svg, book.root)
+        translate_drawing(drawing, f"img/{svg}", found.note)
+    return found
+
+
+def messages_of_site(book: Book) -> Messages:
+    """What stands around the pages: marked where it is written, or in the site's settings."""
+    root, found = book.root, Messages()
+    texts = [read_text(path, root) for pattern in MARKING for path in sorted(root.glob(pattern))]
+    marked = [match["said"] for text in texts for match in MARKED.finditer(text)]
+    parts = read_yaml(root / "_toc.yml", root)["parts"]
+    versions = read_yaml(root / "book" / "front.yml", root)["versions"]
+    told = [(name.partition(" ")[2], each["said"]) for name, each in versions.items()]
+    runners = [(r.label, r.legend, r.times or "") for r in book.local_runners]
+    title = read_yaml(root / "_config.yml", root)["title"]
+    for message in (title, *(part["caption"] for part in parts), *chain(*runners, *told), *marked):
+        if message:
+            found.note(SITE, message)
+    return found

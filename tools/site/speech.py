@@ -1,0 +1,41 @@
+"""The language that this process draws the site in.
+
+`tr` says in it what stands around the pages: in Python, in templates, in scripts. What is so
+marked, `python -m tools languages` finds.
+"""
+
+from collections.abc import Sequence
+
+from tools.languages.language import Language
+from tools.languages.messages import SITE
+from tools.rules.length import DEEPER
+from tools.rules.predictions import CHOICES
+
+_spoken: Language | None = None  # None is English
+
+
+def speak(language: Language) -> None:
+    global _spoken
+    _spoken = language
+
+
+def spoken() -> Language | None:
+    return _spoken
+
+
+def tr(message: str) -> str:
+    return _spoken.say(SITE, message) if _spoken else message
+
+
+def deeper() -> str:
+    """How a heading begins that leads off the path."""
+    return _spoken.settings["deeper"] if _spoken else DEEPER
+
+
+def choices() -> Sequence[str]:
+    """How an answer begins that says which choice is right, in their order."""
+    return _spoken.settings["choices"] if _spoken else CHOICES
+
+
+def locale() -> str:
+    return _spoken.settings["locale"] if _spoken else "en"
