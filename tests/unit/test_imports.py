@@ -6,7 +6,7 @@ from helpers import ROOT
 
 # Of tools/; each may use those before it.
 LAYERS = (
-    *("errors", "root", "environment", "files", "book", "rules", "record", "site"),
+    *("errors", "root", "environment", "files", "book", "rules", "languages", "record", "site"),
     *("exercises", "grade", "others"),
 )
 

@@ -97,13 +97,11 @@ def picture(alt: str, svg: str, drawing: str, fonts: Iterable[Path] = ()) -> str
 
 def draw(svg: str, drawing: str, fonts: Iterable[Path] = ()) -> bytes:
     """A PNG of the drawing `svg`, 1400 pixels wide, with the version it was drawn from."""
-    import matplotlib  # here, as the site needs neither of the two
-    import resvg_py
+    import resvg_py  # here, as the site needs it not
 
-    folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
-    faces = [*(folder / name for name in ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf")), *fonts]
+    files = [str(face) for face in faces(fonts)]
     family = dict.fromkeys(("font_family", "sans_serif_family"), "DejaVu Sans")
-    options = {"width": 1400, "skip_system_fonts": True, "font_files": [*map(str, faces)], **family}
+    options = {"width": 1400, "skip_system_fonts": True, "font_files": files, **family}
     try:
         png = resvg_py.svg_to_bytes(svg_string=drawing, **options)
     except ValueError as error:
@@ -114,6 +112,14 @@ def draw(svg: str, drawing: str, fonts: Iterable[Path] = ()) -> bytes:
     drawn = Image.open(io.BytesIO(bytes(png))).quantize(64, method=Image.Quantize.FASTOCTREE)
     drawn.save(small, "PNG", optimize=True, pnginfo=says)
     return small.getvalue()
+
+
+def faces(fonts: Iterable[Path] = ()) -> list[Path]:
+    """The fonts that figures are lettered in."""
+    import matplotlib  # here, as the site needs it not
+
+    folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+    return [folder / "DejaVuSans.ttf", folder / "DejaVuSans-Bold.ttf", *fonts]
 
 
 def version(drawing: str) -> str:

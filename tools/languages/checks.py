@@ -52,6 +52,9 @@ def faults(entry: Message, language: Language) -> Iterator[Fault]:
         for comment in entry.user_comments
         for name in comment.partition(UNLIKE)[2].replace(",", " ").split()
     }
+    boxes = set(entry.string) - language.letters if entry.context.startswith("img/") else ()
+    if boxes:
+        yield "letter", f"no font of the figures draws {''.join(sorted(boxes))}"
     for name, fault in found(entry.id, entry.string, language):
         if name not in dropped:
             yield name, fault
@@ -69,8 +72,9 @@ def found(message: str, said: str, language: Language) -> Iterator[Fault]:
             yield from swapped(items, others, language)
     else:
         yield "item", f"has {len(others)} items or rows where English has {len(items)}"
+    drawn = [MARKDOWN.render(text) for text in (message, said)]
     for mark in ("strong", "em"):  # as drawn: beside full-width marks a ** may be none
-        one, two = (MARKDOWN.render(text).count(f"<{mark}>") for text in (message, said))
+        one, two = (text.count(f"<{mark}>") for text in drawn)
         if one != two:
             yield mark, f"has {two} emphases as drawn, English {one}; look at its asterisks"
     if HEADING.match(message)[0] != HEADING.match(said)[0]:

@@ -80,13 +80,12 @@ class Edition(Book):
         path = self.root / self.path(chapter)
         old = FIGURE.finditer(path.read_text(encoding="utf-8")) if path.is_file() else ()
         held = {about(m["png"]).get("Version"): m["png"] for m in old if m["png"]}
-        fonts = [*(self.root / FOLDER).glob(f"{self.language.code}.[ot]tf")]
 
         def drawn(match: re.Match) -> str:
             drawing = self.drawing(match["svg"])
             if png := held.get(version(drawing)):
                 return f"![{match['alt']}](data:image/png;base64,{png})"
-            return picture(match["alt"], match["svg"], drawing, fonts)
+            return picture(match["alt"], match["svg"], drawing, self.language.fonts)
 
         notebook = deepcopy(chapter.notebook)
         for cell in notebook.cells:

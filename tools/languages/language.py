@@ -1,5 +1,6 @@
 """A language of the book: what `languages/languages.yml` says of it, and its translations."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -7,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from babel.messages.catalog import Catalog, Message
-from babel.messages.pofile import PoFileError, read_po
+from babel.messages.pofile import read_po
+from fontTools.ttLib import TTFont
 
+from tools.book.figures import faces
 from tools.errors import BookError
 from tools.files import read_text, read_yaml
 
 FOLDER = "languages"
 SETTINGS = f"{FOLDER}/languages.yml"
+LINE = re.compile(r'(#.*|((msgctxt|msgid|msgstr) )?"([^"\\]|\\.)*")?')  # of a .po
 
 
 @dataclass(frozen=True)
@@ -32,17 +36,28 @@ class Language:
         """As browsers call it."""
         return self.settings["locale"].replace("_", "-")
 
+    @property
+    def fonts(self) -> list[Path]:
+        """What figures are lettered in beside DejaVu, as chapters carry them: `<code>.otf`."""
+        return [*(self.root / FOLDER).glob(f"{self.code}.[ot]tf")]
+
+    @cached_property
+    def letters(self) -> set[str]:
+        """The letters that figures can have."""
+        return {chr(code) for font in faces(self.fonts) for code in TTFont(font).getBestCmap()}
+
     @cached_property
     def catalog(self) -> Catalog:
         """Its translations, none where there is no file yet. Raises BookError if it is none."""
         path = self.root / self.where
         if not path.is_file():
-            return Catalog()
-        try:
-            return read_po(read_text(path, self.root).splitlines(True), abort_invalid=True)
-        except PoFileError as error:
-            fault = f"line {error.lineno + 1}: {error.args[0]}"
-            raise BookError(f"{self.where}: {fault}; correct it there") from None
+            return Catalog(header_comment=f"# {self.settings['name']}", fuzzy=False)
+        lines = read_text(path, self.root).split("\n")
+        for number, line in enumerate(lines, start=1):
+            if not LINE.fullmatch(line):  # which Babel would pass over
+                fault = f"line {number}: not whole: {line[:40]}"
+                raise BookError(f"{self.where}: {fault}; correct it there")
+        return read_po(lines)
 
     def translation(self, context: str, message: str) -> Message | None:
         """A message with its translation, if it has one that is current."""

@@ -92,6 +92,10 @@ def updated(language: Language, messages: Messages) -> str:
         today.add(message, context=context)
     catalog.update(today, update_creation_date=False)
     catalog.obsolete.clear()
+    return po_text(catalog)
+
+
+def po_text(catalog: Catalog) -> str:
     for entry in catalog:
         entry.flags.discard("python-format")  # taken for one by its %
     out = io.BytesIO()

@@ -18,6 +18,7 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.search import SearchLanguage
 
+from tools.languages.edition import Edition
 from tools.languages.language import read_languages
 from tools.languages.messages import MARKED
 from tools.site import speech
@@ -26,13 +27,18 @@ CHINESE = re.compile(r"([\u3400-\u9fff]+)")
 
 
 class Chinese(SearchLanguage):
-    """Finds each two neighbours, for Chinese sets no space between words."""
+    """Indexes each two neighbours, as Chinese sets no space between words; a browser knows which
+    of a query make one."""
 
     lang = "zh"
     js_splitter_code = """
-var splitQuery = (query) => query.split(/([\\u3400-\\u9fff]+)/).flatMap((run) =>
-  /^[\\u3400-\\u9fff]{2}/.test(run) ? [...run.slice(1)].map((sign, i) => run[i] + sign)
-    : run.match(/[\\p{L}\\p{N}_]+/gu) ?? []);
+var splitQuery = (query) => {
+  const words = [...new Intl.Segmenter("zh", { granularity: "word" }).segment(query)];
+  return words.filter((word) => word.isWordLike).flatMap(({ segment }) =>
+    /^[\\u3400-\\u9fff]{2}/.test(segment)
+      ? [...segment.slice(1)].map((sign, i) => segment[i] + sign)
+      : /^[\\u3400-\\u9fff]/.test(segment) ? [] : [segment]);
+};
 """
 
     def split(self, input: str) -> list[str]:
@@ -116,7 +122,7 @@ def words(root: Path) -> dict[str, str]:
     return {each: speech.tr(each) for each in sorted(said) if speech.tr(each) != each}
 
 
-def offer(app: Sphinx, page: str, template: str, context: dict[str, Any], *_: Any) -> None:
+def offer(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Let a page lead to itself in the other languages; one not translated is marked English."""
     language, root = speech.spoken(), Path(app.srcdir)
     up = "../" * (page.count("/") + bool(language))
@@ -128,3 +134,5 @@ def offer(app: Sphinx, page: str, template: str, context: dict[str, Any], *_: An
         for code, name in names.items()
     ]
     context["spoken"] = tags[language.code if language else ""]
+    if language and doctree and page not in Edition(root, language=language).translated:
+        context["language"] = "en"

@@ -108,7 +108,7 @@ def output_cell(
     }
     about = {"cell": cell.id, "name": recording.folder, **machine}
     if TIMES in tags(cell):
-        about["times"] = times(recording)
+        about["times"] = tr("Times {0}.").format(times(recording))
     metadata = {"tags": ["remove-input"], "runner": about, "mystnb": deepcopy(cell.metadata.mystnb)}
     source = f"# what {cell.id} printed"  # MyST-NB leaves out cells that hold no text
     id = f"{cell.id[:40]}__{recording.folder}"
@@ -142,10 +142,10 @@ def facts(recording: Recording) -> str:
 
 
 def times(recording: Recording) -> str:
-    """What its times are, as a sentence."""
+    """What its times are, in the language of the site."""
     if recording.runner.times:
-        return tr("Times {0}.").format(tr(recording.times))
-    return tr("Times measured on {0}.").format(recording.provenance.hardware)
+        return tr(recording.times)
+    return tr("measured on {0}").format(recording.provenance.hardware)
 
 
 def legend(recordings: list[Recording]) -> NotebookNode:

@@ -67,7 +67,9 @@ def build_parts(root: Path, parts: dict[str, Path]) -> None:
                 [*command, str(work), code], cwd=root, start_new_session=True
             )
             processes.append(started)
-        if any([process.wait() for process in processes]):
+        for process in processes:
+            process.communicate()
+        if any(process.returncode for process in processes):
             raise BookError("the site was not built; see what is said above")
     finally:
         for process in processes:
