@@ -99,7 +99,6 @@ def parse(
 
 
 def check_races(action: object) -> str:
-    """What is to become of a race. Raises ValueError for what is none of two."""
     if action not in ("warn", "raise"):
         raise ValueError(f"races={action!r}: unknown; choose 'warn' or 'raise'")
     return action

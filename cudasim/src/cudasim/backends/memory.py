@@ -12,7 +12,6 @@ from cudasim.session import session
 
 
 def of(index: int) -> Memory:
-    """The memory of GPU `index`. Raises RuntimeError, with CUDA's text, if there is none."""
     if not 0 <= index < len(session.gpus):
         raise RuntimeError(f"Invalid device argument {index}: did you call init?")
     return session.gpus[index].memory
@@ -45,7 +44,6 @@ FIGURES = {
 
 
 def stats(memory: Memory) -> dict[str, Any]:
-    """The figures, named and nested as `torch.cuda.memory_stats_as_nested_dict` has them."""
     pools = ("all", memory), ("small_pool", memory.small), ("large_pool", memory.large)
     result: dict[str, Any] = {
         "num_alloc_retries": memory.retries,

@@ -68,7 +68,6 @@ def figure(chart: Chart) -> Figure:
 
 
 def paint(bar: Bar) -> str:
-    """The name of a bar's colour: a copy, a wait, or else whose work it is."""
     if bar.kind in IDLE:
         return "wait"
     if bar.kind != "kernel":
@@ -78,7 +77,6 @@ def paint(bar: Bar) -> str:
 
 
 def meaning(bar: Bar) -> str:
-    """What a bar's colour means, in words: its kind and, of a kernel, the GPU that it runs on."""
     return f"kernel on {bar.device}" if bar.kind == "kernel" else bar.kind
 
 

@@ -39,7 +39,6 @@ def size_of(*values: Any) -> int:
 
 
 def _read(args: tuple, kwargs: dict) -> int:
-    """The bytes of all inputs."""
     return size_of(*args, *(value for key, value in kwargs.items() if key != "out"))
 
 

@@ -220,7 +220,6 @@ def _counted(number: int, kind: str) -> str:
 
 
 def _rank(lane: str) -> tuple:
-    """The place of a lane: Python, its other threads, then by GPU its streams and copies."""
     process, lane = split(lane)
     device, _, rest = lane.partition(" ")
     kind, _, number = rest.partition(" ")

@@ -50,7 +50,6 @@ def lose(gpu: GPU) -> None:
 
 
 def synchronize(original: Callable, of: Any = None) -> None:
-    """`synchronize`, of a GPU, or a stream or an event of one, that may be lost."""
     if not isinstance(of, torch.cuda.Stream | torch.cuda.Event):
         session.gpu(_get_device_index(of, optional=True)).check()
     elif of.device is not None:  # an event has one when it is recorded

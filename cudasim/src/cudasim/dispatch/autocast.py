@@ -61,7 +61,6 @@ def policies() -> list[tuple[Callable, list[str]]]:
 
 
 def casts(name: str) -> bool:
-    """Whether autocast knows the operation called `name` on the simulated type of GPU."""
     found = overload(name)
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     return found is not None and has_kernel(found.name(), _key().name)
@@ -90,7 +89,6 @@ def _sparing() -> Library:
 
 
 def _library(key: DispatchKey, kernels: Iterable[tuple]) -> Library:
-    """A library of `kernels` under `key`: (operation, its policy on GPUs, what runs elsewhere)."""
     library = Library("aten", "IMPL", key.name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that a kernel is overridden: it is meant

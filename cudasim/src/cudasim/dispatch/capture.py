@@ -219,7 +219,6 @@ def _holders(names: list[Tensor]) -> int:
 
 
 def _new(out: Any, known: set[int]) -> list[Tensor]:
-    """The results of an operation that are not in one of the storages `known` before."""
     return [each for each in tensors_in((out,)) if _key(each) not in known]
 
 

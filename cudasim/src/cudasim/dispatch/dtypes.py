@@ -38,7 +38,6 @@ def short(dtype: torch.dtype) -> str:
 
 @functools.cache
 def operators() -> dict[str, dict[str, Any]]:
-    """Name in PyTorch's database -> the types of the CPU's kernels and of CUDA's."""
     return json.loads(TABLE.read_text(encoding="utf-8"))["operators"]
 
 

@@ -78,13 +78,11 @@ class Order:
         self.areas: dict[int, list[Memory]] = defaultdict(list)  # by GPU
 
     def learn(self, line: Line, known: dict[Line, int]) -> None:
-        """From now on what a line does comes after what is `known`."""
         mine = self.known[line]
         for other, number in known.items():
             mine[other] = max(number, mine.get(other, 0))
 
     def wait(self, line: Line, other: Line) -> None:
-        """From now on what a line does comes after what another was asked for so far."""
         self.learn(line, self.known[other])
 
     def wait_of_host(self, index: int, stream: int) -> None:
@@ -210,8 +208,6 @@ def place_in_program() -> tuple[str, int]:
 
 
 class RaceMode(LightMode):
-    """The mode that looks for races; it sees every operation before the simulation does."""
-
     supports_higher_order_operators = True
 
     def __torch_dispatch__(

@@ -24,7 +24,6 @@ def kind(func: Callable) -> int:
 
 
 def source(gpu: GPU, given: torch._C.Generator | None) -> torch._C.Generator:
-    """From what one operation on `gpu` draws, if the caller has `given` a generator or None."""
     chosen = gpu.generator if given is None else find(given)
     if chosen is None:
         raise _wrong_generator(session.type.name, "cpu")
@@ -32,7 +31,6 @@ def source(gpu: GPU, given: torch._C.Generator | None) -> torch._C.Generator:
 
 
 def check_host(given: torch._C.Generator | None) -> None:
-    """Raise RuntimeError, with torch's text, for a GPU's generator in an operation of the CPU."""
     if given is not None and find(given) is not None:
         raise _wrong_generator("cpu", session.type.name)
 

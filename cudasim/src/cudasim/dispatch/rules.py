@@ -192,7 +192,6 @@ KINDS.append(lambda func: _plain if getattr(func, "namespace", "") == "profiler"
 
 @around(*WAITS, idle=lambda args: not session.watching)
 def watched(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Tell of a wait for the GPU before it begins, if that is wanted."""
     if session.watching and waits(func, args, kwargs):
         wait_for(gpu_of(args[0]))
     return inner(func, args, kwargs)
@@ -204,7 +203,6 @@ COMMON = (torch.float32, torch.float64)
 
 @around(*dtypes.KERNELS, idle=lambda args: getattr(args[0], "dtype", None) in COMMON)
 def typed(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Compare the type of the operands with what CUDA's kernel takes."""
     tensors = tensors_in((*args, *kwargs.values()))
     if tensors and tensors[0].dtype not in COMMON and session.type.lists_kernels:
         if (gpu := gpu_of(tensors[0])) is not None:
@@ -230,7 +228,6 @@ CHECKS = {
 
 @around(*CHECKS)
 def checked(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Look at the operands as CUDA's kernel does before it computes."""
     if session.type.lists_kernels and any(gpu_of(each) for each in tensors_in(args)):
         CHECKS[func](*args[:4])
     return inner(func, args, kwargs)

@@ -15,7 +15,6 @@ def activate() -> None:
 
 
 def fire(event: str, *args: Any) -> None:
-    """Call those that wait for an `event`, such as `StreamCreation`, if any are wanted."""
     if session.traced:
         getattr(gpu_trace, f"{event}Callbacks").fire_callbacks(*args)
 
@@ -28,7 +27,6 @@ class Followed(int):
 
 
 def follow(storage: torch.UntypedStorage) -> None:
-    """Tell of the memory of a new `storage` on a GPU, and of its end."""
     if session.traced and storage.data_ptr():
         fire("MemoryAllocation", storage.data_ptr())
         storage._cudasim_followed = Followed(storage.data_ptr())

@@ -60,7 +60,6 @@ def make_grads(original: Callable, outputs: Iterable, *args, **kwargs) -> tuple:
 
 
 def _at_home(home: Any, gradient: Any, index: int, words: str) -> Any:
-    """`gradient` on `home`. Of those elsewhere a single number moves, others are refused."""
     if home is NOWHERE or not isinstance(gradient, Tensor) or gpu_of(gradient) is home:
         return gradient
     if gradient.is_meta or storage_of(gradient) is None:  # batched by `is_grads_batched`

@@ -51,7 +51,6 @@ def _say(words: str) -> None:
 
 @cache
 def _run_uncompiled() -> None:
-    """Run whatever is compiled as it is written, until the simulation ends."""
     stance = torch.compiler.set_stance("force_eager")
     session.patches.finally_do(stance.__exit__, None, None, None)
 

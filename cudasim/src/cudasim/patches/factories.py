@@ -80,7 +80,6 @@ def make(original: Callable, *args, **kwargs) -> Tensor:
 
 
 def share(original: Callable, *args, **kwargs) -> Tensor:
-    """A factory that may return what it is given, or share its memory."""
     name = original.__name__
     if SHARING[name] in kwargs:
         args = (kwargs.pop(SHARING[name]),)
@@ -131,7 +130,6 @@ def make_like(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
 
 
 def _sent(made: Tensor, gpu: GPU | None, name: str) -> Tensor:
-    """Numbers from Python or NumPy are copied to the GPU."""
     if name in CONVERTERS and gpu is not None:
         watch_copy(None, gpu, non_blocking=False)
         if session.clock is not None:

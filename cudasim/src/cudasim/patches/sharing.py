@@ -75,7 +75,6 @@ def release(*unused: Any, **also_unused: Any) -> None:
 @checks(Tensor, "__dlpack__")  # which other libraries call
 @checks(torch.utils.dlpack, "to_dlpack")
 def exported(name: str, tensor: Tensor, **kwargs) -> None:
-    """What hands a tensor to another library, of which none can reach a simulated GPU."""
     if gpu := gpu_of(tensor):
         words = "no other library can read its memory by DLPack; use Tensor.cpu() first"
         raise BufferError(f"{gpu.device} is simulated: {words}")

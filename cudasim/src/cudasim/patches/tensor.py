@@ -86,7 +86,6 @@ def assign_gradient(self: Tensor, value: Tensor | None) -> None:
 
 @replaces(Tensor, "type", overridable=True)
 def type_of(original: Callable, self: Tensor, dtype: Any = None, **kwargs) -> Any:
-    """`Tensor.type`, whose names contain `cuda` or `mps` for a tensor on a GPU."""
     prefix = f"torch.{session.type.name}."
     if dtype is None:
         name = original(self)

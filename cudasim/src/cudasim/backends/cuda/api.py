@@ -61,7 +61,6 @@ class Runtime:
 
     @staticmethod
     def cudaStreamCreate(pointer: int) -> Status:
-        """Write what stands for the address of a new stream to the eight bytes at `pointer`."""
         ctypes.c_uint64.from_address(pointer).value = next(_streams)
         return Status(runtime.SUCCESS)
 
@@ -87,7 +86,6 @@ def sleep(cycles: int) -> None:
 
 
 def raw_allocate(size: int, stream: int) -> int:
-    """Count `size` bytes on the current GPU as taken; returns what stands for an address."""
     address = next(_pieces)
     session.raw[address] = Allocation(session.current(), size)
     return address
@@ -105,7 +103,6 @@ def warn_of_prototype() -> None:
 
 
 def set_sync_debug_mode(mode: int) -> None:
-    """Warn of operations that wait for a GPU (1), refuse them (2), or say nothing (0)."""
     warn_of_prototype()
     if mode not in (0, WARN, ERROR):
         raise RuntimeError("invalid value of debug_mode, expected one of 0,1,2")

@@ -32,7 +32,6 @@ def patch_comm(patches: Patches) -> None:
 
 
 def _moved(tensor: Tensor, gpu: GPU | None) -> Tensor:
-    """`tensor` on `gpu`, or on the CPU; itself if it is there already."""
     return tensor.to(gpu.device if gpu else "cpu")
 
 
@@ -43,7 +42,6 @@ def _gpu(index: int) -> GPU:
 
 
 def _check_on_gpus(tensors: Tensors, role: str, each: str) -> None:
-    """Raise CUDA's error, which names them so, unless every tensor is on a GPU."""
     for position, tensor in enumerate(tensors):
         if gpu_of(tensor) is None:
             found = f"{each} at index {position} has device '{tensor.device}'"
@@ -77,7 +75,6 @@ def _broadcast_coalesced(tensors: Tensors, devices: Indices, size: int) -> list[
 def _scatter(
     tensor: Tensor, devices: Indices, sizes: Indices | None, dim: int, streams: Any
 ) -> list[Tensor]:
-    """Chunks of `tensor` along `dim`, of these `sizes`, or equal ones, one on each of `devices`."""
     if not devices:
         raise RuntimeError("Expected at least one device to scatter to")
     if sizes is not None and len(sizes) != len(devices):
@@ -115,7 +112,6 @@ def _gather_out(tensors: Tensors, out: Tensor, dim: int) -> Tensor:
 
 
 def _joined(tensors: Tensors, gpu: GPU | None, dim: int) -> Tensor:
-    """The `tensors` as one. Raises RuntimeError for those that differ in more than `dim`."""
     if not tensors:
         raise RuntimeError("Expected at least one tensor to gather from")
     _check_on_gpus(tensors, "input", "tensor")

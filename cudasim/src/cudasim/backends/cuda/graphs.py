@@ -63,7 +63,6 @@ class CUDAGraph:
         capture_error_mode: str = "global",
         check_input_liveness: bool = False,
     ) -> None:
-        """Capture the work of the current stream, whose memory comes from `pool` or its own."""
         if check_input_liveness:
             raise NotImplementedError("cudasim: check_input_liveness is not known here")
         if self._captured:
@@ -92,7 +91,6 @@ class CUDAGraph:
         capture.__enter__()
 
     def capture_end(self) -> None:
-        """The graph is whole. Raises CUDA's error if the capture failed on the way."""
         capture, place = self._capture, place_of()
         if capture is None or capture.origin != place or session.capturing.get(place) != capture:
             raise RuntimeError("Capture must end on the same stream it began on.")
@@ -146,7 +144,6 @@ class CUDAGraph:
         self._dumps = True
 
     def debug_dump(self, debug_path: str) -> None:
-        """Write the operations of the graph to a file, in Graphviz' language."""
         if not (self._dumps and self._captured):
             off = "CUDA Graphs debug not enabled, set with [graph].enable_debug_mode()"
             words = "CUDA Graphs debug dump not generated" if self._dumps else off
@@ -174,7 +171,6 @@ class MemPool:
         self._gpu.memory.end_pool(self.id)
 
     def use_count(self) -> int:
-        """How many hold the pool: this object, and who allocates there."""
         return self._gpu.memory.private[self.id].users
 
     def snapshot(self, include_traces: bool = True) -> list:
@@ -196,7 +192,6 @@ def _memory(index: int) -> Memory:
 
 
 def checkpoint(index: int, pool: PoolId) -> tuple[PoolId, frozenset]:
-    """The blocks of private pools, as `torch._C._cuda_getCheckpointState` keeps them."""
     blocks = itertools.chain.from_iterable(_memory(index).segments())
     here = (block for block in blocks if block.pool.id == pool)
     return pool, frozenset((block.address, block.size, block.used) for block in here)

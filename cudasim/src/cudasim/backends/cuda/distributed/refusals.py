@@ -35,7 +35,6 @@ dense = torch.ops.aten.is_non_overlapping_and_dense
 
 
 def refuse_devices(name: str, tensors: list[Tensor], bound: GPU | None) -> None:
-    """Refuse tensors that are not all on one GPU, which is the `bound` one if not None."""
     gpus = {gpu_of(tensor) for tensor in tensors}
     if name == "recv_any_source_":
         raise NotImplementedError("ProcessGroupNCCL does not support recvAnysource")
@@ -80,7 +79,6 @@ def refuse_layouts(name: str, args: tuple, tensors: list[Tensor], size: int) -> 
 
 
 def in_order(tensor: Tensor) -> bool:
-    """Whether it is contiguous, or in the order of the channels last."""
     form = MEMORY_FORMATS.get(tensor.dim(), torch.contiguous_format)
     return tensor.is_contiguous() or tensor.is_contiguous(memory_format=form)
 

@@ -11,7 +11,6 @@ from cudasim.dispatch.tags import gpu_of
 
 
 def by_gpu(tensors: Sequence[Tensor]) -> list[list[int]]:
-    """The positions of `tensors`, those of one GPU together."""
     found: dict[Any, list[int]] = {}
     for position, tensor in enumerate(tensors):
         found.setdefault(gpu_of(tensor), []).append(position)
@@ -19,7 +18,6 @@ def by_gpu(tensors: Sequence[Tensor]) -> list[list[int]]:
 
 
 def broadcast_coalesced(original: Callable, group: Any, tensors: list, *rest: Any) -> None:
-    """`_broadcast_coalesced`: one GPU's parameters and buffers after the other's."""
     for part in by_gpu(tensors):
         original(group, [tensors[position] for position in part], *rest)
 
