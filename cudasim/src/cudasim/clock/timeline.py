@@ -15,6 +15,7 @@ import torch.distributed as dist
 from cudasim.clock import trace
 from cudasim.clock.bars import IDLE, Bar, Chart, merged, split
 from cudasim.clock.clock import SECOND, Span
+from cudasim.words import WORDS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,10 +70,7 @@ class Timeline:
         rank has to call it; each gets the whole. A lane is called `rank 0: Python`. Raises
         RuntimeError outside of a process group, and for measured times."""
         if self._spans and not self.modelled:
-            raise RuntimeError(
-                "gather(): only modelled times of several processes can be set side by side; begin "
-                "with clock='modelled'"
-            )
+            raise RuntimeError(WORDS["times"]["measured"])
         told = _from_all_ranks([[*map(astuple, self._spans)], self.source, self.notes])
         found, joined, noted = Timeline(), [], []
         for rank, (spans, _, notes) in enumerate(told):
@@ -240,10 +238,7 @@ def _folded(spans: list[Span]) -> tuple[list[Span], list[str]]:
 def _from_all_ranks(mine: Any) -> list[Any]:
     """What every rank gives here, in their order, by the store: that takes no modelled time."""
     if not (dist.is_available() and dist.is_initialized()):
-        raise RuntimeError(
-            "gather(): there are no ranks; call torch.distributed.init_process_group() first, and "
-            "gather() before destroy_process_group()"
-        )
+        raise RuntimeError(WORDS["times"]["no ranks"])
     store = dist.PrefixStore("cudasim/timeline", dist.distributed_c10d._get_default_store())
     number = next(_gathered)
     store.set(f"{number}/{dist.get_rank()}", json.dumps(mine))

@@ -17,6 +17,7 @@ from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of, is_scratch
 from cudasim.patching import Patches
 from cudasim.session import session
+from cudasim.words import WORDS
 
 # Half precision as well where cuDNN computes them: those of autocast_RNN.cpp.
 HALF, CUDNN, FLOAT, FLOAT_BY_DTYPE, FLOAT_BY_OVERLOAD, WIDEST = TABLES["autocast"].values()
@@ -145,14 +146,7 @@ def _widest(func: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _banned(func: Any, args: tuple, kwargs: dict) -> Any:
-    raise RuntimeError(
-        "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
-        "Many models use a sigmoid layer right before the binary cross entropy layer.\n"
-        "In this case, combine the two layers using "
-        "torch.nn.functional.binary_cross_entropy_with_logits\n"
-        "or torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are\n"
-        "safe to autocast."
-    )
+    raise RuntimeError(WORDS["autocast"]["banned"])
 
 
 def _eligible(tensor: Tensor) -> bool:

@@ -27,16 +27,13 @@ from cudasim.dispatch.operators import operator_of, written_by
 from cudasim.dispatch.tags import TAG, gpu_of, storage_of
 from cudasim.modes import LightMode, decompose, is_composite
 from cudasim.session import session
+from cudasim.words import WORDS
 
 Place = tuple[int, int]  # a stream: the index of its GPU, and its id
 
 # Make memory and write nothing there.
 EMPTY = "empty empty_like empty_strided empty_permuted new_empty new_empty_strided".split()
 AUTOCAST = DispatchKeySet(DispatchKey.AutocastCPU) | DispatchKeySet(DispatchKey.AutocastCUDA)
-GONE = (
-    "cudasim: the graph reads a tensor of which the program holds nothing any more; a GPU would "
-    "find in its memory what came there since"
-)
 
 
 class Step(NamedTuple):
@@ -123,7 +120,7 @@ class Capture(LightMode):
     def replay(self) -> None:
         read = (names for key, names in self._names.items() if key not in self._made)
         if not all(map(_holders, read)):
-            warnings.warn(GONE, stacklevel=3)
+            warnings.warn(WORDS["graphs"]["gone"], stacklevel=3)
         for gpu in session.gpus:
             gpu.memory.change(suspended=threading.get_ident())
         try:

@@ -12,7 +12,9 @@ from cudasim.dispatch.native_functions import checking_kernel
 from cudasim.dispatch.operators import Operator, written_by
 from cudasim.dispatch.tags import CPU, device_of, gpu_of, is_scratch
 from cudasim.session import session
+from cudasim.words import WORDS
 
+SAID = WORDS["devices"]
 Named = list[tuple[str, Tensor]]  # (what an operator calls its argument, tensor)
 
 # Composites whose check is made by an operator that they call: that one, and what it calls
@@ -85,8 +87,7 @@ def _fill(func: Callable, named: Named) -> str | None:
     target, mask, *value = devices
     if value and target == CPU:
         return "masked_fill_: Expected inputs to be on same device"
-    words = "expected self and mask to be on the same device, but got"
-    return f"{words} mask on {mask} and self on {target}"
+    return SAID["mask"].format(mask, target)
 
 
 def _cholesky(func: Callable, named: Named) -> str | None:
@@ -155,8 +156,7 @@ def _iterator(func: Callable, named: Named) -> str:
     devices = [(device_of(tensor), tensor.dim()) for _, tensor in named]
     home = next((device for device, _ in devices if device != CPU), CPU)
     others = (device for device, dim in devices if device != home and (device != CPU or dim))
-    words = "Expected all tensors to be on the same device, but found at least two devices,"
-    return f"{words} {home} and {next(others, CPU)}!"
+    return SAID["iterator"].format(home, next(others, CPU))
 
 
 OWN_WORDS: dict[str, Callable[[Callable, Named], str | None]] = {
@@ -168,11 +168,8 @@ OWN_WORDS: dict[str, Callable[[Callable, Named], str | None]] = {
 
 
 def _argument(argument: str, tensor: Tensor, home: torch.device, kernel: str) -> str:
-    return (
-        f"Expected all tensors to be on the same device, but got {argument} is on "
-        f"{device_of(tensor)}, different from other tensors on {home} (when checking "
-        f"argument in method {kernel.replace('CUDA', session.type.key)})"
-    )
+    kernel = kernel.replace("CUDA", session.type.key)
+    return SAID["argument"].format(argument, device_of(tensor), home, kernel)
 
 
 def _cudnn_normalizes(tensors: dict[str, Tensor]) -> bool:

@@ -20,6 +20,7 @@ from cudasim.dispatch.placement import general, make_on, run, settle
 from cudasim.dispatch.tags import device_of, gpu_of, is_scratch, put, storage_of
 from cudasim.dispatch.waiting import wait_for, waits, watch_copy
 from cudasim.session import session
+from cudasim.words import WORDS
 
 aten = torch.ops.aten
 
@@ -124,9 +125,7 @@ def set_storage(func: Callable, args: tuple, kwargs: dict) -> Any:
     if not target.is_meta and not is_scratch(target):
         here, there = storage_of(target).device, theirs.device
         if here != there:
-            words = f'of a tensor on device "{here}" to a storage on different device "{there}"'
-            end = "This is no longer allowed; the devices must match."
-            raise RuntimeError(f"Attempted to set the storage {words}.  {end}")
+            raise RuntimeError(WORDS["devices"]["storage"].format(here, there))
     before = theirs.nbytes()
     out = func(*args, **kwargs)
     if theirs.nbytes() != before:  # the tensor's sizes needed more than it held

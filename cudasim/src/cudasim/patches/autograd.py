@@ -14,6 +14,7 @@ from cudasim.clock.watching import steps
 from cudasim.dispatch.tags import CPU, device_of, gpu_of, put, storage_of
 from cudasim.patches.moves import copy_to
 from cudasim.patching import replaces
+from cudasim.words import WORDS
 
 PLACES = "_cudasim_places"  # of a step of a graph: the GPUs of its arguments, and of its results
 NOWHERE = object()  # that of an argument that is no tensor
@@ -80,10 +81,8 @@ def register_hook(original: Callable, self: Any, hook: Callable) -> Any:
         found = hook(gradients, *more)
         for was, now in zip(_tuple(gradients), _tuple(found), strict=False):
             if isinstance(now, Tensor) and isinstance(was, Tensor) and now.is_cpu is not was.is_cpu:
-                raise RuntimeError(
-                    f"hook '{getattr(hook, '__name__', '<unknown>')}' has changed the type of "
-                    f"value (was {was.type()} got {now.type()})"
-                )
+                changed = getattr(hook, "__name__", "<unknown>"), was.type(), now.type()
+                raise RuntimeError(WORDS["devices"]["hook"].format(*changed))
         return found
 
     return original(self, checked)

@@ -16,6 +16,7 @@ from cudasim.dispatch.waiting import watch_copy
 from cudasim.patches.storage import pinned
 from cudasim.patching import Patches, around, replaces
 from cudasim.session import session
+from cudasim.words import WORDS
 
 MAKERS = (
     "arange asarray bartlett_window blackman_window empty empty_permuted empty_strided eye full "
@@ -67,9 +68,7 @@ def make(original: Callable, *args, **kwargs) -> Tensor:
     if (out := kwargs.get("out")) is not None:
         wanted, given = (session.type.name if each else "cpu" for each in (gpu, gpu_of(out)))
         if wanted != given:
-            raise RuntimeError(
-                f"device type {wanted} does not match device type of out parameter ({given})"
-            )
+            raise RuntimeError(WORDS["devices"]["out"].format(wanted, given))
         return original(*args, **{**kwargs, "device": "cpu"})
     if gpu is None:
         made = original(*args, **kwargs)
@@ -123,9 +122,7 @@ def make_like(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
         return original(input, *args, **kwargs)
     if name == "new" and bool(gpu) is not bool(gpu_of(input)):
         mine, theirs = (session.type.name, "cpu") if gpu is None else ("cpu", session.type.name)
-        raise RuntimeError(
-            f"legacy constructor expects device type: {mine} but device type: {theirs} was passed"
-        )
+        raise RuntimeError(WORDS["devices"]["legacy"].format(mine, theirs))
     return _sent(_allocating(original, gpu, (input, *args), kwargs), gpu, name)
 
 

@@ -18,6 +18,7 @@ from cudasim.patches import storage
 from cudasim.patches.moves import functionalized, move
 from cudasim.patching import Patches, around, checks, replaces
 from cudasim.session import session
+from cudasim.words import WORDS
 
 _device = torch.Tensor.device  # the C++ attributes that the patches below cover
 _is_cpu = torch.Tensor.is_cpu
@@ -79,8 +80,7 @@ def assign_gradient(self: Tensor, value: Tensor | None) -> None:
             theirs, mine = (f"located on device with index '{g.index}'" for g in (other, home))
         else:
             theirs, mine = (f"with device type '{t.device.type}'" for t in (value, self))
-        words = "Please ensure that the gradient and the tensor are on the same device"
-        raise RuntimeError(f"attempting to assign a gradient {theirs} to a tensor {mine}. {words}")
+        raise RuntimeError(WORDS["devices"]["gradient"].format(theirs, mine))
     _grad.__set__(self, value)
 
 

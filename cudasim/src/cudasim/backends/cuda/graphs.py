@@ -26,7 +26,9 @@ from cudasim.dispatch.capture import Capture
 from cudasim.dispatch.waiting import CAPTURING
 from cudasim.patching import Patches
 from cudasim.session import session
+from cudasim.words import WORDS
 
+SAID = WORDS["graphs"]
 HOLDER = 8  # bytes of the seed, and of the offset, that a generator keeps on the GPU for graphs
 
 _graphs, _pools = itertools.count(1), itertools.count(1)  # what ids are made of
@@ -66,16 +68,13 @@ class CUDAGraph:
         if check_input_liveness:
             raise NotImplementedError("cudasim: check_input_liveness is not known here")
         if self._captured:
-            words = "This CUDAGraph instance already owns a captured graph. To capture a new graph,"
-            raise RuntimeError(f"{words} create a new instance.")
+            raise RuntimeError(SAID["captured"])
         if capture_error_mode not in ("global", "thread_local", "relaxed"):
-            found = f"Expected `global`, `thread_local`, or `relaxed`, got {capture_error_mode}"
-            raise RuntimeError(f"Unknown capture error mode. {found}")
+            raise RuntimeError(SAID["mode"].format(capture_error_mode))
         gpu, place = session.current(), place_of()
         index, stream_id = place
         if stream_id == 0:
-            words = "CUDA graphs must be captured on a non-default stream. (However, after capture,"
-            raise RuntimeError(f"{words} it's ok to replay them on the default stream.)")
+            raise RuntimeError(SAID["default stream"])
         self.register_generator_state(gpu.generator)
         self._gpu, self._pool = gpu, pool or (self._number, 0)
         self._capture = capture = Capture(place)
@@ -107,15 +106,13 @@ class CUDAGraph:
             self.reset()
             raise runtime.runtime_error(failed)
         if not capture.steps:
-            words = "The CUDA Graph is empty. This usually means that the graph was attempted to be"
-            warnings.warn(f"{words} captured on wrong device or stream.", stacklevel=2)
+            warnings.warn(SAID["empty"], stacklevel=2)
 
     def instantiate(self) -> None:
         if not self._captured:
             raise RuntimeError("capture_end() must have been called before calling instantiate")
         if not self._keep:
-            words = "instantiate() is intended to be called by the user only when keep_graph=true"
-            raise RuntimeError(words)
+            raise RuntimeError(SAID["not kept"])
 
     def replay(self) -> None:
         if not self._captured:
