@@ -1,7 +1,8 @@
 """Patches of torch's Python attributes, all of which can be taken back exactly."""
 
 import functools
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -23,6 +24,17 @@ def around(function: Callable, original: Callable, overridable: bool = False) ->
         return function(original, *args, **kwargs)
 
     return replaced
+
+
+@contextmanager
+def changed(owner: Any, **values: Any) -> Iterator[None]:
+    """Give attributes of `owner` other values for the length of a `with` block."""
+    before = {name: getattr(owner, name) for name in values}
+    vars(owner).update(values)
+    try:
+        yield
+    finally:
+        vars(owner).update(before)
 
 
 class Patches:

@@ -7,6 +7,7 @@ from cudasim.device.allocator import Memory
 from cudasim.device.gpu import GPU
 from cudasim.device.history import LEVELS, History
 from cudasim.device.pools import PUBLIC, Block
+from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.waiting import address
 from cudasim.session import session
 
@@ -30,17 +31,7 @@ def free_and_total(index: int) -> tuple[int, int]:
 
 
 # The names of `torch.cuda.memory_stats`, and of the counts that are told under them.
-FIGURES = {
-    "allocation": "blocks",
-    "segment": "segments",
-    "active": "blocks",
-    "inactive_split": "splits",
-    "allocated_bytes": "used",
-    "reserved_bytes": "reserved",
-    "active_bytes": "used",
-    "inactive_split_bytes": "split_bytes",
-    "requested_bytes": "requested",
-}
+FIGURES = TABLES["memory_stats"]
 
 
 def stats(memory: Memory) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from cudasim.dispatch.mode import is_wrapper
 from cudasim.dispatch.operators import operator_of, written_by
 from cudasim.dispatch.tags import TAG, gpu_of, storage_of
 from cudasim.modes import LightMode, decompose, is_composite
+from cudasim.patching import changed
 from cudasim.session import session
 from cudasim.words import WORDS
 
@@ -224,7 +225,7 @@ def _do(step: Step) -> None:
     if name in EMPTY or (not step.results and not operator_of(step.func).written):
         return  # a view, or memory as it is
     generator, state = step.source or (None, None)
-    with nullcontext() if generator is None else generator.sharing(state):
+    with nullcontext() if generator is None else changed(generator, _state=state):
         if generator is not None and find_drawing(step.kwargs.get("generator")) is not None:
             generator.draw()  # a factory, which was given what a draw returned
         out = step.func(*step.args, **step.kwargs)

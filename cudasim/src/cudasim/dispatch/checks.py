@@ -10,6 +10,7 @@ from torch import Tensor
 from cudasim.dispatch.arguments import named_tensors
 from cudasim.dispatch.native_functions import checking_kernel
 from cudasim.dispatch.operators import Operator, written_by
+from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import CPU, device_of, gpu_of, is_scratch
 from cudasim.session import session
 from cudasim.words import WORDS
@@ -18,15 +19,9 @@ SAID = WORDS["devices"]
 Named = list[tuple[str, Tensor]]  # (what an operator calls its argument, tensor)
 
 # Composites whose check is made by an operator that they call: that one, and what it calls
-# their arguments, in the order in which it checks them, if not as they do.
-INSIDE = {
-    "embedding": ("index_select", {"weight": "self", "indices": "index"}),
-    "embedding_bag": ("_embedding_bag", {}),
-    "masked_scatter": ("masked_scatter_", {}),
-    "stack": ("cat", {}),
-    # `mv` is `addmv_` into an empty result, which is made on the vector's device.
-    "mv": ("addmv_", {"vec": "self", "self": "mat"}),
-}
+# their arguments, in the order in which it checks them, if not as they do. `mv` is `addmv_` into an
+# empty result, which is made on the vector's device.
+INSIDE = TABLES["inside"]
 
 # Structured kernels that are given their result once its shape is known, and compare it then.
 REDUCTIONS = "all amax amin any argmax argmin mean norm prod sum".split()

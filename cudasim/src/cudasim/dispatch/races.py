@@ -19,6 +19,7 @@ from torch import Tensor
 
 from cudasim import config
 from cudasim.dispatch.arguments import given, tensors_in
+from cudasim.dispatch.calls import outside
 from cudasim.dispatch.mode import PLAIN, TRACED, DeviceMode, is_wrapper
 from cudasim.dispatch.operators import written_by
 from cudasim.dispatch.tags import PINNED, TAG, gpu_of, storage_of
@@ -82,15 +83,12 @@ class Order:
         for other, number in known.items():
             mine[other] = max(number, mine.get(other, 0))
 
-    def wait(self, line: Line, other: Line) -> None:
+    def wait(self, other: Line, line: Line = HOST) -> None:
         self.learn(line, self.known[other])
-
-    def wait_of_host(self, index: int, stream: int) -> None:
-        self.wait(HOST, (index, stream))
 
     def wait_for_all(self, index: int) -> None:
         for line in [line for line in self.known if line[0] == index]:
-            self.wait(HOST, line)
+            self.wait(line)
 
     def record_stream(self, tensor: Tensor, line: Line) -> None:
         """The allocator waits for a line before it hands the memory of `tensor` out again."""
@@ -110,22 +108,23 @@ class Order:
         line = lines[0] if lines else HOST
         crosses = func in COPIES and len(lines) == 2
         if crosses:
-            self.wait(*lines)  # a copy waits for both GPUs, and both for it
+            self.wait(lines[1], line)  # a copy waits for both GPUs, and both for it
         if line != HOST:
-            self.wait(line, HOST)
+            self.wait(HOST, line)
         self.known[line][line] = number = self.known[line].get(line, 0) + 1
-        place = place_in_program()
+        frame = outside(sys._getframe(), _LIBRARIES)
+        place = frame.f_code.co_filename, frame.f_lineno
         for tensors, writing in ((reads, False), (writes, True)):
             for tensor in tensors:
                 access = Access(line, number, name, writing, tuple(tensor.shape), place)
                 self._use(self._memory(tensor), access)
         if crosses:
-            self.wait(lines[1], line)
+            self.wait(line, lines[1])
         elif func in COPIES and lines:
             hosts = [storage_of(each) for each, gpu in homes if gpu is None]
             pinned = all(hasattr(storage, PINNED) for storage in hosts)
             if hosts and not (pinned and given(func, args, kwargs).get("non_blocking")):
-                self.wait(HOST, line)
+                self.wait(line)
 
     def _memory(self, tensor: Tensor) -> Memory | None:
         """The memory of a tensor, if that is a GPU's or pinned."""
@@ -155,7 +154,7 @@ class Order:
             if self.known[access.line].get(other.line, 0) >= other.number:
                 continue
             if torch._C._current_graph_task_id() != -1:  # its engine lets streams wait
-                self.wait(access.line, other.line)
+                self.wait(other.line, access.line)
             else:
                 self._report(access, other, other in memory.earlier)
         memory.earlier = []
@@ -198,13 +197,6 @@ def operands(
         results = zip(schema.returns, out if len(schema.returns) > 1 else (out,), strict=False)
         writes += tensors_in(value for result, value in results if result.alias_info is None)
     return reads, writes
-
-
-def place_in_program() -> tuple[str, int]:
-    frame = sys._getframe()
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
-        frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno
 
 
 class RaceMode(LightMode):

@@ -48,7 +48,7 @@ def wait_for(gpu: GPU, stream_id: int | None = None) -> None:
         stream_id = session.current_stream(gpu.index)
     traces.fire("StreamSynchronization", address(stream_id, gpu.index))
     if session.races is not None:
-        session.races.wait_of_host(gpu.index, stream_id)
+        session.races.wait((gpu.index, stream_id))
     sleep_until(end_of_sleep(gpu.index, stream_id))
 
 

@@ -11,6 +11,7 @@ from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import random
 from cudasim.dispatch.booking import book_copy
 from cudasim.dispatch.devices import ELSEWHERE, fakes, resolve
+from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import TAG, device_of, gpu_of, put, storage_of
 from cudasim.dispatch.waiting import watch_copy
 from cudasim.patches.storage import pinned
@@ -18,15 +19,7 @@ from cudasim.patching import Patches, around, replaces
 from cudasim.session import session
 from cudasim.words import WORDS
 
-MAKERS = (
-    "arange asarray bartlett_window blackman_window empty empty_permuted empty_strided eye full "
-    "hamming_window hann_window kaiser_window linspace logspace ones rand randint randn randperm "
-    "range scalar_tensor sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor "
-    "sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor tensor as_tensor tril_indices "
-    "triu_indices zeros"
-).split()
-LIKES = "empty_like full_like ones_like rand_like randint_like randn_like zeros_like".split()
-NEWS = "new new_empty new_empty_strided new_full new_ones new_tensor new_zeros".split()
+MAKERS, LIKES, NEWS = TABLES["factories"].values()
 RANDOM = ("normal", "rand", "randint", "randn", "randperm")
 SHARING = {"asarray": "obj", "as_tensor": "data"}  # may return this argument, or share its memory
 CONVERTERS = ("tensor", "new_tensor", *SHARING)  # of numbers that the host has

@@ -16,7 +16,7 @@ from cudasim.dispatch.tags import TAG, gpu_of, gpu_read, is_scratch
 from cudasim.dispatch.waiting import wait_for
 from cudasim.patches import storage
 from cudasim.patches.moves import functionalized, move
-from cudasim.patching import Patches, around, checks, replaces
+from cudasim.patching import Patches, around, changed, checks, replaces
 from cudasim.session import session
 from cudasim.words import WORDS
 
@@ -113,12 +113,8 @@ def told(original: Callable, self: Tensor, *args, **kwargs) -> Any:
         if name == "_str":
             number, name = min(number, torch._tensor_str.PRINT_OPTS.threshold), "print"
         read_back(gpu, name, number * self.element_size())
-    thread = session.thread
-    before, thread.telling = thread.telling, True
-    try:
+    with changed(session.thread, telling=True):
         return original(self, *args, **kwargs)
-    finally:
-        thread.telling = before
 
 
 @replaces(torch.utils._python_dispatch, "_disable_current_modes")

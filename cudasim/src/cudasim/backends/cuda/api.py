@@ -19,6 +19,7 @@ from cudasim.backends.streams import end_of, now, place_of, set_stream, stream_d
 from cudasim.device.gpu import Allocation
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import traces
+from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.waiting import CAPTURING, ERROR, WARN, address
 from cudasim.patching import Patches
 from cudasim.session import session
@@ -113,15 +114,7 @@ def set_sync_debug_mode(mode: int) -> None:
 # What PyTorch reads back and what changes nothing here: functions of torch._C, with their values at
 # first, which are those of aten/src/ATen/cuda (CublasHandlePool.cpp, tunable/Tunable.h).
 SETTINGS = {
-    "_cuda_get_cudnn_benchmark_limit": 10,
-    "_cuda_cudaCachingAllocator_is_enabled": True,
-    "_cuda_tunableop_is_enabled": False,
-    "_cuda_tunableop_tuning_is_enabled": True,
-    "_cuda_tunableop_get_max_tuning_duration": 30,
-    "_cuda_tunableop_get_max_tuning_iterations": 100,
-    "_cuda_tunableop_get_rotating_buffer_size": -1,
-    "_cuda_tunableop_get_filename": "",
-    "_cuda_record_untuned_is_enabled": False,
+    **TABLES["settings"],
     "_get_linalg_preferred_backend": torch._C._LinalgBackend.Default,
     "_get_blas_preferred_backend": torch._C._BlasBackend.Cublas,
     "_cuda_getCublasWorkspaceSize": WORKSPACE,
@@ -150,16 +143,11 @@ def set_device(index: int) -> None:
     session.current().memory.touch()
 
 
-WITHOUT_EFFECT = (
-    "_cuda_clearCublasWorkspaces _cuda_ipc_collect _cuda_resetAccumulatedHostMemoryStats "
-    "_cuda_resetPeakHostMemoryStats _cuda_tunableop_set_numerical_check_tolerances "
-    "_cudnn_set_conv_benchmark_empty_cache"
-).split()
 NO_SOURCE = partial(refuse, "cudasim: a simulated GPU runs no CUDA source")
 NO_ALLOCATOR = partial(refuse, "cudasim: a simulated GPU has no allocators but its own")
 BINDINGS: dict[str, Callable] = {  # what stands for the functions of torch._C
     **dict.fromkeys(("_cuda_changeCurrentAllocator", "_cuda_customAllocator"), NO_ALLOCATOR),
-    **dict.fromkeys(WITHOUT_EFFECT, nothing),
+    **dict.fromkeys(TABLES["without_effect"], nothing),
     "_activate_gpu_trace": traces.activate,
     "_cuda_attach_out_of_memory_observer": memory.observe_refusals,
     "_cuda_canDeviceAccessPeer": lambda index, peer: session.gpu(index) is not session.gpu(peer),

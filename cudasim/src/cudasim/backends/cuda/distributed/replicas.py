@@ -6,8 +6,9 @@ from typing import Any
 
 from torch import Tensor
 
-from cudasim.dispatch.calls import lasting
 from cudasim.dispatch.tags import gpu_of
+from cudasim.patching import changed
+from cudasim.session import session
 
 
 def by_gpu(tensors: Sequence[Tensor]) -> list[list[int]]:
@@ -43,11 +44,11 @@ def make_reducer(original: type) -> type:
     class Reducer(original):
         def __init__(self, parameters: Sequence[Tensor], *args: Any, **kwargs: Any) -> None:
             self._keeps = len(by_gpu(parameters)) > 1
-            with lasting():  # the buckets
+            with changed(session.thread, lasting=True):  # the buckets
                 super().__init__(parameters, *args, **kwargs)
 
         def _rebuild_buckets(self) -> bool:
-            with lasting():
+            with changed(session.thread, lasting=True):
                 return not self._keeps and super()._rebuild_buckets()
 
     return Reducer
