@@ -52,7 +52,6 @@ class Patches:
             self._undo.pop()()
 
     def replace(self, owner: Any, name: str, value: Any) -> None:
-        """Set `owner.name` to `value` until `restore`."""
         own = vars(owner).get(name, _ABSENT)  # what is inherited is restored by deleting
         self._before.append((owner, name, own))
         undo = (delattr, owner, name) if own is _ABSENT else (setattr, owner, name, own)

@@ -26,10 +26,7 @@ from cudasim.timing.sheets import find_sheet
 TESTED = ("2.11", "2.13")  # the first and last minor version of torch that were tested
 
 
-def patch_backend(patches: Patches) -> None:
-    {"cuda": cuda.patch_cuda, "mps": mps.patch_mps}[session.type.name](patches)
-
-
+BACKENDS = {"cuda": cuda.patch_cuda, "mps": mps.patch_mps}
 # What is done to torch, in this order.
 PATCHES: tuple[Callable[[Patches], None], ...] = (
     factories.patch_factories,
@@ -41,7 +38,7 @@ PATCHES: tuple[Callable[[Patches], None], ...] = (
     autocast.patch_autocast,
     guards.patch_guards,
     compiler.patch_compile,
-    patch_backend,
+    lambda patches: BACKENDS[session.type.name](patches),
     compiler.patch_torchscript,  # after the functions that it lists
     readings.patch_readings,
 )

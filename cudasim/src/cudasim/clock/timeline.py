@@ -47,7 +47,6 @@ class Timeline:
         self.empty("nothing was recorded")
 
     def empty(self, reason: str) -> None:
-        """Hold nothing, for a `reason` that is said to whoever asks."""
         self.fill((), "", reason=reason)
 
     def fill(
@@ -160,7 +159,6 @@ class Timeline:
         Path(path).write_text(json.dumps(written), encoding="utf-8")
 
     def __str__(self) -> str:
-        """A line for each lane: how much it did, and for how long it was busy."""
         word = self.source if self.modelled else "measured"
         lines = [f"timeline, {word}: {reading(self.total)}"]
         for lane, kinds, share in self.summary():
@@ -193,7 +191,6 @@ class Timeline:
         return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """What a notebook shows: text, a drawing where matplotlib is installed, and the bars."""
         if not self._spans:
             return {"text/plain": repr(self)}
         bundle = {"text/plain": str(self), MIME: self.payload()}

@@ -41,7 +41,6 @@ CARDS = {card.name: card for card in (
 
 
 def find_card(name: object, type: DeviceType) -> Card:
-    """The card of that `type` called `name`. Raises ValueError, naming those there are."""
     card = CARDS.get(name) if isinstance(name, str) else None
     if card is None or card.type is not type:
         known = f"is of type {card.type.name}, not {type.name}" if card else "unknown"

@@ -24,14 +24,14 @@ HALF, CUDNN, FLOAT, FLOAT_BY_DTYPE, FLOAT_BY_OVERLOAD, WIDEST = TABLES["autocast
 
 
 def patch_autocast(patches: Patches) -> None:
-
     def set_autocast_enabled(original: Callable, *args: Any, **kwargs: Any) -> None:
         original(*args, **kwargs)  # refuses what it does not understand
         if torch.is_autocast_enabled("cpu") and session.host_autocast is None:
             session.host_autocast = _sparing()
         enabled = torch.is_autocast_enabled(session.type.name)
         if enabled and session.autocast is None:
-            session.autocast = _stand_in()
+            kernels = [(overload(name), how) for how, names in policies() for name in names]
+            session.autocast = _library(_key(), [(func, how, func) for func, how in kernels])
         torch._C._dispatch_tls_set_dispatch_key_included(_key(), enabled)
 
     def clear_autocast_cache(original: Callable) -> None:
@@ -48,6 +48,7 @@ def _key() -> DispatchKey:
 
 
 def policies() -> list[tuple[Callable, list[str]]]:
+    """How operations run whose operands are on a GPU, and which operations run so."""
     half, full = partial(_in, None), partial(_in, torch.float32)
     listed = [(half, HALF), (full, FLOAT), (_widest, WIDEST)]
     if session.type.casts_sums:
@@ -71,11 +72,6 @@ def overload(name: str) -> Any:
     """The operation called `name`, as in `softmax.int`; None if this PyTorch has none."""
     packet, _, which = name.partition(".")
     return getattr(getattr(torch.ops.aten, packet, None), which or "default", None)
-
-
-def _stand_in() -> Library:
-    kernels = [(policy, overload(name)) for policy, names in policies() for name in names]
-    return _library(_key(), [(func, policy, func) for policy, func in kernels])
 
 
 def _sparing() -> Library:
@@ -112,9 +108,6 @@ def _stand_back() -> None:
     torch._C._dispatch_tls_set_dispatch_key_included(_key(), False)
     for library in filter(None, (session.autocast, session.host_autocast)):
         library._destroy()
-
-
-# Policies: how an operation runs whose operands are on a GPU.
 
 
 def _in(dtype: torch.dtype | None, func: Any, args: tuple, kwargs: dict) -> Any:

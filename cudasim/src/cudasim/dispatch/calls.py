@@ -42,7 +42,6 @@ class Scratch:
         self.place = None if session.thread.lasting else _place()
 
     def runs(self) -> bool:
-        """Whether the call in which it was made still runs."""
         return self.place is None or self.place == _place()
 
 

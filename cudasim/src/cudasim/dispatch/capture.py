@@ -69,7 +69,6 @@ class Capture(LightMode):
         self._states: dict[int, tuple[list, list]] = {}  # of generators, and what they were
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple, kwargs: Any = None) -> Any:
-        """Run `func`, and note it if it is work of a stream that is captured."""
         kwargs = kwargs or {}
         if is_composite(func):
             return decompose(self, func, args, kwargs)

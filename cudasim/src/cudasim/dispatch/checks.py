@@ -63,9 +63,6 @@ def checks_arguments(func: Callable) -> bool:
     return func.overloadpacket.__name__ in INSIDE or checking_kernel(func.name()) is not None
 
 
-# Words, or None: of an operator with operands on several devices.
-
-
 def _meta(func: Callable, named: Named) -> str | None:
     """The meta device's kernels, which go before CUDA's, compare in Python."""
     if not any(tensor.is_meta for _, tensor in named):

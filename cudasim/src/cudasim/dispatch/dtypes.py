@@ -86,9 +86,7 @@ def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
         raise RuntimeError("GET was unable to find an engine to execute this computation")
 
 
-# Refused as well, by operators that look at more than one type. Each raises CUDA's error.
-
-
+# These are refused as well, by operators that look at more than one type.
 def check_sparse(added: Tensor, matrix: Tensor, *dense: Tensor) -> None:
     """Of a product with a sparse matrix (native/sparse/cuda/SparseCUDABlas.cpp)."""
     if matrix.layout is torch.sparse_coo and matrix._nnz() and matrix.dtype not in REAL_AND_COMPLEX:

@@ -25,7 +25,9 @@ from cudasim.dispatch.operators import written_by
 from cudasim.dispatch.tags import PINNED, TAG, gpu_of, storage_of
 from cudasim.modes import LightMode, decompose, is_composite
 from cudasim.session import session
+from cudasim.words import WORDS
 
+SAID = WORDS["races"]
 HOST = (-1, 0)  # the line of the host, among those of streams: (GPU, stream)
 ACCESSES = "_cudasim_accesses"  # the attribute of a storage that holds its Memory
 COPIES = (torch.ops.aten.copy_.default, torch.ops.aten._to_copy.default)
@@ -167,18 +169,12 @@ class Order:
             "the host" if index < 0 else f"{session.gpu(index).device} stream {stream}"
             for index, stream in (access.line, other.line)
         )
+        cure, what = "host" if HOST in (access.line, other.line) else "stream", "it"
         if handed_out:
-            cure = "record_stream keeps the memory until the other stream is done with it"
-        elif HOST in (access.line, other.line):
-            cure = "synchronize() lets the host wait for the copy"
-        else:
-            cure = "wait_stream() lets one stream wait for the other"
-        told = (
-            f"data race: {access.name} {verbs[0]} a tensor of shape {access.shape} on "
-            f"{here}, and nothing orders it after {other.name}, which {verbs[1]} "
-            f"{'what was there before' if handed_out else 'it'} on {there} "
-            f"({other.place[0]}:{other.place[1]}); {cure}"
-        )
+            cure, what = "handed out", "what was there before"
+        now = access.name, verbs[0], access.shape, here
+        before = other.name, verbs[1], what, there, *other.place
+        told = SAID["race"].format(*now, *before, SAID[cure])
         if self.action == "raise":
             raise DataRace(told)
         warnings.warn_explicit(told, UserWarning, *access.place)

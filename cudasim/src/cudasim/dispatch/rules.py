@@ -23,6 +23,7 @@ from cudasim.session import session
 from cudasim.words import WORDS
 
 aten = torch.ops.aten
+SAID = WORDS["devices"]
 
 
 @rule(aten._efficientzerotensor.default)
@@ -74,8 +75,7 @@ def index(func: Callable, args: tuple, kwargs: dict) -> Any:
     home = gpu_of(args[0])
     strangers = [each for each in tensors_in(args[1]) if gpu_of(each) not in (None, home)]
     if strangers and not is_scratch(args[0]):
-        words = "indices should be either on cpu or on the same device as the indexed tensor"
-        raise RuntimeError(f"{words} ({device_of(args[0])})")
+        raise RuntimeError(SAID["indices"].format(device_of(args[0])))
     operands = [item for item in args if isinstance(item, Tensor)]
     if len(operands) == 2 and not operands[1].dim() and not is_scratch(operands[0]):
         operands.pop()  # a single number to put there may be on any device
@@ -95,8 +95,7 @@ def pack(func: Callable, args: tuple, kwargs: dict) -> Any:
     lengths = args[1]
     if gpu_of(lengths):
         kind = lengths.type().rpartition(".")[2].removesuffix("Tensor")
-        got = f"{lengths.dim()}D {device_of(lengths)} {kind} tensor"
-        raise RuntimeError(f"'lengths' argument should be a 1D CPU int64 tensor, but got {got}")
+        raise RuntimeError(SAID["lengths"].format(lengths.dim(), device_of(lengths), kind))
     out = run(func, args, kwargs, args[:1])
     put(out[1], None)
     return out
@@ -125,7 +124,7 @@ def set_storage(func: Callable, args: tuple, kwargs: dict) -> Any:
     if not target.is_meta and not is_scratch(target):
         here, there = storage_of(target).device, theirs.device
         if here != there:
-            raise RuntimeError(WORDS["devices"]["storage"].format(here, there))
+            raise RuntimeError(SAID["storage"].format(here, there))
     before = theirs.nbytes()
     out = func(*args, **kwargs)
     if theirs.nbytes() != before:  # the tensor's sizes needed more than it held
@@ -154,8 +153,7 @@ def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
         there = gpu_of(alone[0])
         fused = func in ADDS and alone[0].dtype == lists[0][0].dtype  # else one after the other
         if there is not homes[0] and (there is not None or fused):
-            words = f"scalar tensor expected to be on {homes[0].device} but is on"
-            raise RuntimeError(f"{words} {device_of(alone[0])}")
+            raise RuntimeError(SAID["scalar"].format(homes[0].device, device_of(alone[0])))
     reserved = [None] * len(homes)
     if operator_of(func).makes and sum([tensor.numel() for tensor in lists[0]]) >= COUNT:
         pairs = zip(homes, lists[0], strict=False)

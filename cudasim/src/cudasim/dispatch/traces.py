@@ -9,7 +9,6 @@ from cudasim.session import session
 
 
 def activate() -> None:
-    """`torch._C._activate_gpu_trace`: call the callbacks from now on."""
     session.traced = True
     session.watch()
 

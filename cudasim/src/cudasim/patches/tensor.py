@@ -130,8 +130,7 @@ def without_modes(original: Callable) -> Iterator[list]:
 def numpy(original: Callable, self: Tensor, *args, **kwargs) -> Any:
     gpu = gpu_of(self)
     if gpu and not kwargs.get("force"):
-        words = "Use Tensor.cpu() to copy the tensor to host memory first."
-        raise TypeError(f"can't convert {gpu.device} device type tensor to numpy. {words}")
+        raise TypeError(WORDS["devices"]["numpy"].format(gpu.device))
     return original(self.cpu() if gpu else self, *args, **kwargs)
 
 

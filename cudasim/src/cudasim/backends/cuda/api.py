@@ -3,6 +3,7 @@
 import ctypes
 import itertools
 import logging
+import os
 import warnings
 from collections.abc import Callable
 from functools import cache, partial
@@ -11,12 +12,12 @@ from typing import Any
 import torch
 from torch import cuda
 
+from cudasim import config
 from cudasim.backends import accelerator, memory
 from cudasim.backends.accelerator import exchange_device, nothing, refuse
-from cudasim.backends.cuda import first_use, graphs, legacy, streams
-from cudasim.backends.cuda.properties import CudaProperties
+from cudasim.backends.cuda import graphs, legacy, streams
 from cudasim.backends.streams import end_of, now, place_of, set_stream, stream_data
-from cudasim.device.gpu import Allocation
+from cudasim.device.gpu import GPU, Allocation
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import traces
 from cudasim.dispatch.tables import TABLES
@@ -64,6 +65,37 @@ class Runtime:
     def cudaStreamCreate(pointer: int) -> Status:
         ctypes.c_uint64.from_address(pointer).value = next(_streams)
         return Status(runtime.SUCCESS)
+
+
+class CudaProperties:
+    """What `torch.cuda.get_device_properties` returns, in bytes. What the generation tells is that of
+    https://docs.nvidia.com/cuda/cuda-c-programming-guide/#compute-capabilities."""
+
+    warp_size, max_threads_per_block, regs_per_multiprocessor = 32, 1024, 65536
+    shared_memory_per_block = 48 * 2**10
+    is_integrated = is_multi_gpu_board = pci_device_id = pci_domain_id = 0
+    gcnArchName = ""
+
+    def __init__(self, gpu: GPU) -> None:
+        card = gpu.card
+        self.name, self.uuid, self.pci_bus_id = gpu.name, gpu.uuid, gpu.number + 1
+        self.major, self.minor = card.capability
+        self.total_memory, self.L2_cache_size = card.memory, card.cache
+        self.multi_processor_count = card.processors
+        threads = {(7, 5): 1024, (8, 9): 1536}.get(card.capability, 2048)
+        shared = {(7, 0): 96, (7, 5): 64, (8, 0): 163, (9, 0): 227}.get(card.capability, 99)
+        self.max_threads_per_multi_processor = threads
+        self.shared_memory_per_block_optin = shared * 2**10
+        self.shared_memory_per_multiprocessor = (shared + (self.major >= 8)) * 2**10
+
+    def __repr__(self) -> str:
+        return (
+            f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, "
+            f"total_memory={self.total_memory // 2**20}MB, "
+            f"multi_processor_count={self.multi_processor_count}, uuid={self.uuid}, "
+            f"pci_bus_id={self.pci_bus_id}, pci_device_id=0, pci_domain_id=0, "
+            f"L2_cache_size={self.L2_cache_size // 2**20}MB)"
+        )
 
 
 def host_stats() -> dict[str, Any]:
@@ -188,6 +220,34 @@ BINDINGS: dict[str, Callable] = {  # what stands for the functions of torch._C
 }
 
 
+def patch_first_use(patches: Patches) -> None:
+    """The first use of a GPU, at which CUDA reads CUDA_VISIBLE_DEVICES."""
+    instead = {
+        "is_initialized": lambda: session.used,
+        "_is_in_bad_fork": lambda: session.forked,
+        "_lazy_init": session.use,
+        "_lazy_call": lambda action, **when: action(),  # generators can be seeded before
+    }
+    for owner in (cuda, cuda.memory, cuda.random):
+        for name in instead.keys() & vars(owner).keys():
+            patches.replace(owner, name, instead[name])
+    patches.replace(cuda, "_initialized", session.used)  # as checkpointing reads it
+    patches.replace(torch._C, "_cuda_isInBadFork", lambda: session.forked)
+
+
+def _after_fork() -> None:
+    """In a process that was forked: what the other had begun to use is lost."""
+    if session.used and not session.type.survives_fork and not config.forks():
+        session.used, session.forked = False, True
+        cuda._initialized = False
+        for gpu in session.gpus:
+            gpu.lose(partial(runtime.runtime_error, runtime.NOT_INITIALIZED))
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 def patch_api(patches: Patches) -> None:
     once = cache(CudaProperties)  # the same object for each call
     parts = partial(refuse, "cudasim: a simulated GPU's processors cannot be shared out")
@@ -210,7 +270,7 @@ def patch_api(patches: Patches) -> None:
     patches.replace(torch._C, "_CudaDeviceProperties", CudaProperties)
     patches.replace(torch._C, "_has_cuda", True)
     patches.replace(torch.version, "cuda", CUDA_VERSION)
-    first_use.patch_first_use(patches)
+    patch_first_use(patches)
     patches.forget(cuda)
     legacy.patch_types(patches)
     # It warns that Triton, which comes with builds for CUDA, is not there, and says nothing else.

@@ -142,8 +142,7 @@ class CUDAGraph:
 
     def debug_dump(self, debug_path: str) -> None:
         if not (self._dumps and self._captured):
-            off = "CUDA Graphs debug not enabled, set with [graph].enable_debug_mode()"
-            words = "CUDA Graphs debug dump not generated" if self._dumps else off
+            words = SAID["not dumped" if self._dumps else "debug is off"]
             return warnings.warn(words, stacklevel=2)
         names = [str(step.func) for step in self._capture.steps]
         nodes = [f'  {number} [label="{name}"];' for number, name in enumerate(names)]
@@ -160,8 +159,7 @@ class MemPool:
         self, allocator: Any = None, use_on_oom: bool = False, no_split: bool = False
     ) -> None:
         if allocator is not None or use_on_oom or no_split:
-            words = "a pool has no allocator, use_on_oom or no_split of its own"
-            raise NotImplementedError(f"cudasim: {words}; make it without arguments")
+            raise NotImplementedError(SAID["pool"])
         self.allocator, self.id = None, new_pool()
         self._gpu = session.current()
         self._gpu.memory.begin_pool(self.id, lambda: False)
@@ -195,7 +193,6 @@ def checkpoint(index: int, pool: PoolId) -> tuple[PoolId, frozenset]:
 
 
 def set_checkpoint(index: int, state: tuple, stale: list[int], owners: list[int]) -> None:
-    """Set private pools back to a checkpoint, where nothing was taken or freed since."""
     if checkpoint(index, state[0]) != state:
         raise NotImplementedError("cudasim: a pool of memory is not set back to what it was")
 

@@ -53,8 +53,7 @@ class CUDA(DeviceType):
         import torch
 
         if size >= 2**60:
-            words = "CUDA out of memory. Tried to allocate more than 1EB memory."
-            return torch.OutOfMemoryError(words)
+            return torch.OutOfMemoryError(SAID["too large"])
         used, reserved, in_use = memory.counts.used, memory.reserved, ""
         mine = os.getpid(), memory.context + reserved
         for process, taken in sorted([mine, *memory.others()]):
@@ -62,16 +61,9 @@ class CUDA(DeviceType):
             who = who if process == mine[0] else f"Process {process}"
             in_use += f"{who} has {in_units(taken)} memory in use. "
         limit = f"{in_units(memory.limit)} allowed; " if memory.limit != memory.size else ""
-        return torch.OutOfMemoryError(
-            f"CUDA out of memory. Tried to allocate {in_units(size)}. GPU {memory.index} has a "
-            f"total capacity of {in_units(memory.size)} of which {in_units(memory.free)} is free. "
-            f"{in_use}{limit}Of the allocated memory {in_units(used)} is allocated by PyTorch, and "
-            f"{in_units(reserved - used)} is reserved by PyTorch but unallocated. If reserved but "
-            "unallocated memory is large try setting "
-            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See "
-            "documentation for Memory Management  (https://docs.pytorch.org/docs/stable/notes/"
-            "cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)"
-        )
+        amounts = map(in_units, (size, memory.size, memory.free, used, reserved - used))
+        told = SAID["full"].format(*amounts, gpu=memory.index, others=in_use + limit)
+        return torch.OutOfMemoryError(told)
 
     def cannot_fork(self) -> RuntimeError:
         """As in torch/cuda/__init__.py (`_lazy_init`)."""

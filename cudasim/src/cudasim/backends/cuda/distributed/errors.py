@@ -34,8 +34,7 @@ def timed_out(work: str, timeout: timedelta, missing: list, there: list) -> Dist
     absent = f"{ranks(missing, 'has', 'have')} not arrived."
     if there:
         absent = f"{ranks(there, 'is', 'are')} there; {absent.lower()}"
-    ran = f"{told} ran for more than {milliseconds} milliseconds before timing out"
-    return DistBackendError(f"Watchdog caught collective operation timeout: {ran}. {absent}")
+    return DistBackendError(SAID["timeout"].format(told, milliseconds, absent))
 
 
 def mismatch(texts: dict[int, str], timeout: timedelta) -> DistBackendError:

@@ -77,8 +77,7 @@ def refuse_types(word: str, tensors: list[Tensor]) -> None:
         if dtype not in TYPES and word in PAIRWISE:
             raise RuntimeError(f"Unconvertible NCCL type {scalar_type(dtype)}")
         if dtype not in TYPES and not dtype.is_complex:
-            words = "Input tensor data type is not supported for NCCL process group"
-            raise TypeError(f"{words}: {scalar_type(dtype)}")
+            raise TypeError(SAID["type"].format(scalar_type(dtype)))
         if "reduce" in word and dtype in FLOAT8:
             raise RuntimeError("Float8 dtypes are not currenlty supported for NCCL reductions")
 
