@@ -133,6 +133,5 @@ def record_history_legacy(
 
 
 def observe_refusals(observer: Callable[[int, int, int, int], None]) -> None:
-    """Call `observer` with (GPU, bytes asked for, of the card, free) when one is full."""
     for gpu in session.gpus:
         gpu.memory.observers.append(observer)

@@ -95,7 +95,6 @@ class Total(Peaks):
         return sum([getattr(kind, name) for kind in self._kinds])
 
     def rise(self) -> None:
-        """There may be more blocks than ever."""
         small, large = self._kinds
         if small.blocks + large.blocks > self.blocks_peak:
             self.blocks_peak = small.blocks + large.blocks
@@ -105,7 +104,6 @@ class Total(Peaks):
             self.requested_peak = small.requested + large.requested
 
     def split(self) -> None:
-        """There may be more free pieces than ever."""
         small, large = self._kinds
         if small.splits + large.splits > self.splits_peak:
             self.splits_peak = small.splits + large.splits

@@ -21,7 +21,6 @@ class History:
     """The events of one GPU's memory since recording began, the latest `entries` of them."""
 
     def __init__(self, level: int, entries: int, skipped: frozenset[str] = frozenset()) -> None:
-        """Keep the code of events up to `level`; leave out the events that are `skipped`."""
         self.level, self.skipped = level, skipped
         self.events: deque[dict[str, Any]] = deque(maxlen=min(entries, sys.maxsize))
 

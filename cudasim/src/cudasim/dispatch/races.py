@@ -198,9 +198,7 @@ def operands(
 class RaceMode(LightMode):
     supports_higher_order_operators = True
 
-    def __torch_dispatch__(
-        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if is_composite(func):
             return decompose(self, func, args, kwargs)

@@ -68,7 +68,7 @@ class Runtime:
 
 
 class CudaProperties:
-    """What `torch.cuda.get_device_properties` returns, in bytes. What the generation tells is that of
+    """What `torch.cuda.get_device_properties` returns, in bytes. What a generation shares is from
     https://docs.nvidia.com/cuda/cuda-c-programming-guide/#compute-capabilities."""
 
     warp_size, max_threads_per_block, regs_per_multiprocessor = 32, 1024, 65536
