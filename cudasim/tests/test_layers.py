@@ -8,8 +8,8 @@ from programs import PACKAGE
 import cudasim
 
 ORDER = (
-    "modes device timing startup_file config frameworks jax tensorflow patching clock session "
-    "dispatch patches backends simulation recorded testing startup ipython kernel __main__"
+    "words modes device timing startup_file config frameworks jax tensorflow patching clock "
+    "session dispatch patches backends simulation recorded testing startup ipython kernel __main__"
 ).split()
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent.name != "inherit")
 PARTS = {path: path.relative_to(PACKAGE).with_suffix("").parts[0] for path in MODULES}

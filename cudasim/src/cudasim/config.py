@@ -99,7 +99,6 @@ def parse(
 
 
 def check_races(action: object) -> str:
-    """What is to become of a race. Raises ValueError for what is none of two."""
     if action not in ("warn", "raise"):
         raise ValueError(f"races={action!r}: unknown; choose 'warn' or 'raise'")
     return action
@@ -134,12 +133,10 @@ def _variable(name: str) -> str:
 
 
 def setting(name: str) -> str | None:
-    """What the environment says of a setting; None if its variable is not set, or empty."""
     return os.environ.get(_variable(name), "").strip() or None
 
 
 def from_environment() -> Config | None:
-    """What the environment asks for; None if nothing. Raises ValueError as `parse` does."""
     asked = {name: setting(name) for name in SETTINGS}
     if asked["gpus"] is None:
         return None

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from cudasim import config
+from cudasim.words import WORDS
 
 USED = "{} has used devices already: restart, and enable GPUs first"
 
@@ -19,8 +20,7 @@ def enable(name: str, tried: Sequence[str], gpus: int | None, simulate: Callable
     if had == wanted:
         return
     if had:
-        words = f"{had} GPUs are simulated in {name} already; for {wanted} start a new process"
-        raise RuntimeError(words)
+        raise RuntimeError(WORDS["simulation"]["other number"].format(had, name, wanted))
     module, oldest, newest = name.lower(), tried[0], tried[-1]
     install = f"'pip install {module}=={tried[1]}'"
     try:

@@ -1,7 +1,8 @@
 """Patches of torch's Python attributes, all of which can be taken back exactly."""
 
 import functools
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -25,6 +26,17 @@ def around(function: Callable, original: Callable, overridable: bool = False) ->
     return replaced
 
 
+@contextmanager
+def changed(owner: Any, **values: Any) -> Iterator[None]:
+    """Give attributes of `owner` other values for the length of a `with` block."""
+    before = {name: getattr(owner, name) for name in values}
+    vars(owner).update(values)
+    try:
+        yield
+    finally:
+        vars(owner).update(before)
+
+
 class Patches:
     """What was replaced; `restore` puts all of it back, the last first, as the same objects."""
 
@@ -40,7 +52,6 @@ class Patches:
             self._undo.pop()()
 
     def replace(self, owner: Any, name: str, value: Any) -> None:
-        """Set `owner.name` to `value` until `restore`."""
         own = vars(owner).get(name, _ABSENT)  # what is inherited is restored by deleting
         self._before.append((owner, name, own))
         undo = (delattr, owner, name) if own is _ABSENT else (setattr, owner, name, own)

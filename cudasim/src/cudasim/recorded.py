@@ -20,8 +20,9 @@ from cudasim.clock.timeline import Timeline
 from cudasim.dispatch import booking
 from cudasim.session import session
 from cudasim.timing.sheets import Sheet, find_sheet
+from cudasim.words import WORDS
 
-BEGIN = "begin with cudasim.enable(clock='modelled')"
+SAID = WORDS["times"]
 UNNAMED = re.compile(r"Python, Thread-(\d+)(.*)")  # the lane of a thread that nobody named
 _seen: tuple[Any, int] = (None, 0)  # a clock, and how far timelines have shown what it booked
 _open = 0  # blocks that record from a clock
@@ -54,8 +55,7 @@ class Recording(Timeline):
         if self._sheet is not None:
             self.empty(f"the times of another card need a block: with timeline({card!r}):")
         elif clock is None:
-            words = "write 'with cudasim.timeline() as lanes:' over the lines to measure"
-            self.empty(f"there is no modelled clock; {words}, or {BEGIN}")
+            self.empty(SAID["no clock"])
         else:
             self._from_clock(clock, _seen[1] if _seen[0] is clock else 0, [])
 
@@ -78,9 +78,7 @@ class Recording(Timeline):
         home, sheet = clock.sheet, self._sheet
         if sheet is not None:
             if _open:
-                words = "within another timeline, whose times it would change; leave out "
-                words += "the card, or end the other first"
-                raise RuntimeError(f"timeline(card={sheet.name!r}): {words}")
+                raise RuntimeError(SAID["within"].format(sheet.name))
             _go_on(clock, sheet)
         mark = clock.mark()
         _open += 1
@@ -103,8 +101,7 @@ class Recording(Timeline):
 
     def _measured(self) -> Iterator[None]:
         if torch.autograd._profiler_enabled():  # starting a second would end it
-            words = "another timeline or torch.profiler is running; end it first"
-            raise RuntimeError(f"cudasim.timeline(): {words}")
+            raise RuntimeError(SAID["profiled"])
         on_gpus = session.mode is None and torch.cuda.is_available()
         kinds = torch.profiler.ProfilerActivity
         profiler = torch.profiler.profile(activities=[kinds.CPU, *[kinds.CUDA] * on_gpus])
@@ -128,8 +125,7 @@ class Recording(Timeline):
 
 def _clock(card: str | None) -> Clock | None:
     if session.clock is None and card is not None:
-        words = "only a modelled clock knows the times of another card"
-        raise RuntimeError(f"timeline(card={card!r}): {words}; {BEGIN}")
+        raise RuntimeError(SAID["no other card"].format(card))
     return session.clock
 
 

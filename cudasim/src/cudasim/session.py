@@ -119,7 +119,6 @@ class Session:
         self.watch()
 
     def current(self) -> GPU:
-        """The GPU that plain `cuda` means in this thread."""
         if not self.used:
             self.use()
         index = self.thread.index

@@ -22,14 +22,12 @@ from cudasim.patches.tensor import patch_tensor
 from cudasim.patching import Patches, patch_functions
 from cudasim.session import session
 from cudasim.timing.sheets import find_sheet
+from cudasim.words import WORDS
 
 TESTED = ("2.11", "2.13")  # the first and last minor version of torch that were tested
 
 
-def patch_backend(patches: Patches) -> None:
-    {"cuda": cuda.patch_cuda, "mps": mps.patch_mps}[session.type.name](patches)
-
-
+BACKENDS = {"cuda": cuda.patch_cuda, "mps": mps.patch_mps}
 # What is done to torch, in this order.
 PATCHES: tuple[Callable[[Patches], None], ...] = (
     factories.patch_factories,
@@ -41,7 +39,7 @@ PATCHES: tuple[Callable[[Patches], None], ...] = (
     autocast.patch_autocast,
     guards.patch_guards,
     compiler.patch_compile,
-    patch_backend,
+    lambda patches: BACKENDS[session.type.name](patches),
     compiler.patch_torchscript,  # after the functions that it lists
     readings.patch_readings,
 )
@@ -92,8 +90,7 @@ def begin(wanted: config.Config, inherited: bool = False) -> str | None:
         here = f"{real} real {type.word(real)} {'is' if real == 1 else 'are'} here"
         return f"cudasim: {here}, nothing is simulated (force=True does)"
     if torch.cuda.is_initialized() or torch.xpu.is_initialized():
-        first = "call cudasim.enable() before it does, in a new process"
-        raise RuntimeError(f"this process has used a real GPU; {first}")
+        raise RuntimeError(WORDS["simulation"]["used"])
     _warn_if_untested()
     config.forks()  # raises for what cannot be
     clock = None
@@ -140,9 +137,7 @@ def _warn_if_untested() -> None:
     versions = *TESTED, torch.__version__
     first, last, version = (tuple(map(int, each.split(".")[:2])) for each in versions)
     if not first <= version <= last:
-        tested = f"cudasim is tested with torch {TESTED[0]} to {TESTED[1]}"
-        tells = "'python cudasim/facts survey', in its sources, tells what holds here"
-        warnings.warn(f"{tested}, this is {torch.__version__}; {tells}", stacklevel=4)
+        warnings.warn(WORDS["simulation"]["untested"].format(*versions), stacklevel=4)
 
 
 def disable() -> None:

@@ -15,7 +15,6 @@ from cudasim.session import session
 
 
 def exchange_device(index: int) -> int:
-    """Make GPU `index` the current one; returns that which was. A negative index does nothing."""
     if index < 0:
         return -1
     before = session.current().index

@@ -7,12 +7,12 @@ from cudasim.device.allocator import Memory
 from cudasim.device.gpu import GPU
 from cudasim.device.history import LEVELS, History
 from cudasim.device.pools import PUBLIC, Block
+from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.waiting import address
 from cudasim.session import session
 
 
 def of(index: int) -> Memory:
-    """The memory of GPU `index`. Raises RuntimeError, with CUDA's text, if there is none."""
     if not 0 <= index < len(session.gpus):
         raise RuntimeError(f"Invalid device argument {index}: did you call init?")
     return session.gpus[index].memory
@@ -31,21 +31,10 @@ def free_and_total(index: int) -> tuple[int, int]:
 
 
 # The names of `torch.cuda.memory_stats`, and of the counts that are told under them.
-FIGURES = {
-    "allocation": "blocks",
-    "segment": "segments",
-    "active": "blocks",
-    "inactive_split": "splits",
-    "allocated_bytes": "used",
-    "reserved_bytes": "reserved",
-    "active_bytes": "used",
-    "inactive_split_bytes": "split_bytes",
-    "requested_bytes": "requested",
-}
+FIGURES = TABLES["memory_stats"]
 
 
 def stats(memory: Memory) -> dict[str, Any]:
-    """The figures, named and nested as `torch.cuda.memory_stats_as_nested_dict` has them."""
     pools = ("all", memory), ("small_pool", memory.small), ("large_pool", memory.large)
     result: dict[str, Any] = {
         "num_alloc_retries": memory.retries,
@@ -144,6 +133,5 @@ def record_history_legacy(
 
 
 def observe_refusals(observer: Callable[[int, int, int, int], None]) -> None:
-    """Call `observer` with (GPU, bytes asked for, of the card, free) when one is full."""
     for gpu in session.gpus:
         gpu.memory.observers.append(observer)

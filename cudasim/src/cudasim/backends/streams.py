@@ -28,7 +28,6 @@ _handles = itertools.count(0x5C0DA0001000, 0x40)  # what stands for the addresse
 
 
 def place_of(stream: _Stream | None = None) -> Place:
-    """The GPU's index and the id of a stream, or of that which is current."""
     if stream is not None:
         return stream.device_index, stream.stream_id
     index = session.current().index
@@ -41,12 +40,10 @@ def set_stream(stream_id: int, device_index: int, device_type: int | None = None
 
 
 def now() -> int:
-    """Nanoseconds of the virtual clock, or of the machine's."""
     return time.perf_counter_ns() if session.clock is None else session.clock.now
 
 
 def end_of(index: int, stream_id: int) -> int:
-    """When all that was submitted to a stream is done."""
     if session.clock is None:
         return end_of_sleep(index, stream_id)
     return session.clock.cards[index].stream(stream_id).end
@@ -89,7 +86,6 @@ class Event(_Event):
         return self
 
     def record(self, stream: _Stream | None = None) -> None:
-        """Note the time, in `stream` or the current one; never on another GPU than before."""
         self._check()
         place = place_of(stream)
         gpu = session.gpu(place[0])
@@ -139,7 +135,6 @@ class Event(_Event):
             wait_until(self._when)
 
     def _tell(self, line: Place) -> None:
-        """Tell who looks for races that a line comes after the event."""
         if session.races is not None:
             session.races.learn(line, self._known)
 
@@ -149,7 +144,6 @@ class Event(_Event):
             raise RuntimeError(f"{words} began; make and record it again")
 
     def elapsed_time(self, end_event: "Event") -> float:
-        """Milliseconds, of the virtual clock if there is one, from this event to `end_event`."""
         self._check()
         if not isinstance(end_event, Event):
             raise TypeError(f"elapsed_time() needs an event of a GPU, not {end_event!r}")

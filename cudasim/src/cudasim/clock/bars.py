@@ -41,7 +41,6 @@ class Chart(NamedTuple):
 
 
 def merged(spans: Sequence[Span], lanes: Sequence[str]) -> list[Bar]:
-    """At most BARS, in the order of `lanes`; neighbours of a lane are merged if need be."""
     begin, order = min(span.start for span in spans), {lane: n for n, lane in enumerate(lanes)}
     ordered = sorted(spans, key=lambda span: (order[span.lane], span.start))
     bars = [Bar(s.lane, s.name, s.start - begin, s.end - begin, s.kind) for s in ordered]

@@ -48,7 +48,6 @@ def without_rule() -> list[str]:
 
 @cache
 def rule_of(func: Callable) -> Rule:
-    """The rule of an overload; one that has none is remembered."""
     if getattr(func, "namespace", None) == SENDS:  # the links' time is booked where ranks meet
         return rules.moved
     packet = getattr(func, "overloadpacket", None)

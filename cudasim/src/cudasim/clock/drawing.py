@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from cudasim.clock.bars import IDLE, Bar, Chart, split
+from cudasim.words import WORDS
 
 try:
     import matplotlib
@@ -16,10 +17,7 @@ try:
     from matplotlib.patches import Patch, PathPatch
     from matplotlib.path import Path
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        f"cudasim.timeline(): a picture needs matplotlib ({error}); 'pip install matplotlib'; "
-        "table() and save() do without"
-    ) from None
+    raise ModuleNotFoundError(WORDS["times"]["no matplotlib"].format(error)) from None
 
 # Told apart by readers of every kind of sight: all but the host's grey are of Okabe and Ito, Color
 # Universal Design, 2008. On white each has a contrast of at least 3; the picture brings its own
@@ -68,7 +66,6 @@ def figure(chart: Chart) -> Figure:
 
 
 def paint(bar: Bar) -> str:
-    """The name of a bar's colour: a copy, a wait, or else whose work it is."""
     if bar.kind in IDLE:
         return "wait"
     if bar.kind != "kernel":
@@ -78,7 +75,6 @@ def paint(bar: Bar) -> str:
 
 
 def meaning(bar: Bar) -> str:
-    """What a bar's colour means, in words: its kind and, of a kernel, the GPU that it runs on."""
     return f"kernel on {bar.device}" if bar.kind == "kernel" else bar.kind
 
 

@@ -36,9 +36,7 @@ class Estimate(LightMode):
     def pay(self, seconds: float) -> None:
         self.now += seconds
 
-    def __torch_dispatch__(
-        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if is_composite(func):
             return decompose(self, func, args, kwargs)
@@ -57,7 +55,6 @@ class Estimate(LightMode):
 
     @property
     def busy(self) -> float:
-        """Seconds that the card works."""
         return sum(kernel_seconds(work, self.sheet) for work in self.works)
 
     @property

@@ -39,7 +39,6 @@ def size_of(*values: Any) -> int:
 
 
 def _read(args: tuple, kwargs: dict) -> int:
-    """The bytes of all inputs."""
     return size_of(*args, *(value for key, value in kwargs.items() if key != "out"))
 
 
@@ -74,7 +73,6 @@ def moved(
 
 
 def one_value(args: tuple, kwargs: dict, out: Any) -> Work:
-    """A value taken to the host: a copy of its bytes."""
     return Work("copy", 0.0, float(args[0].element_size()))
 
 
@@ -167,7 +165,6 @@ def batch_norm(args: tuple, kwargs: dict, out: Any) -> Work:
 
 
 def _product(shape: tuple, args: tuple, out: Any, factor: Tensor) -> Work:
-    """A product of the shape (batch, m, n, k)."""
     size = float(size_of(args, out))
     return Work("matmul", 2.0 * prod(shape), size, _precision(factor, "matmul"), 1, shape)
 

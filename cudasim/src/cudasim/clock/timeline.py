@@ -15,6 +15,7 @@ import torch.distributed as dist
 from cudasim.clock import trace
 from cudasim.clock.bars import IDLE, Bar, Chart, merged, split
 from cudasim.clock.clock import SECOND, Span
+from cudasim.words import WORDS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,7 +47,6 @@ class Timeline:
         self.empty("nothing was recorded")
 
     def empty(self, reason: str) -> None:
-        """Hold nothing, for a `reason` that is said to whoever asks."""
         self.fill((), "", reason=reason)
 
     def fill(
@@ -69,10 +69,7 @@ class Timeline:
         rank has to call it; each gets the whole. A lane is called `rank 0: Python`. Raises
         RuntimeError outside of a process group, and for measured times."""
         if self._spans and not self.modelled:
-            raise RuntimeError(
-                "gather(): only modelled times of several processes can be set side by side; begin "
-                "with clock='modelled'"
-            )
+            raise RuntimeError(WORDS["times"]["measured"])
         told = _from_all_ranks([[*map(astuple, self._spans)], self.source, self.notes])
         found, joined, noted = Timeline(), [], []
         for rank, (spans, _, notes) in enumerate(told):
@@ -162,7 +159,6 @@ class Timeline:
         Path(path).write_text(json.dumps(written), encoding="utf-8")
 
     def __str__(self) -> str:
-        """A line for each lane: how much it did, and for how long it was busy."""
         word = self.source if self.modelled else "measured"
         lines = [f"timeline, {word}: {reading(self.total)}"]
         for lane, kinds, share in self.summary():
@@ -195,7 +191,6 @@ class Timeline:
         return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """What a notebook shows: text, a drawing where matplotlib is installed, and the bars."""
         if not self._spans:
             return {"text/plain": repr(self)}
         bundle = {"text/plain": str(self), MIME: self.payload()}
@@ -220,7 +215,6 @@ def _counted(number: int, kind: str) -> str:
 
 
 def _rank(lane: str) -> tuple:
-    """The place of a lane: Python, its other threads, then by GPU its streams and copies."""
     process, lane = split(lane)
     device, _, rest = lane.partition(" ")
     kind, _, number = rest.partition(" ")
@@ -241,10 +235,7 @@ def _folded(spans: list[Span]) -> tuple[list[Span], list[str]]:
 def _from_all_ranks(mine: Any) -> list[Any]:
     """What every rank gives here, in their order, by the store: that takes no modelled time."""
     if not (dist.is_available() and dist.is_initialized()):
-        raise RuntimeError(
-            "gather(): there are no ranks; call torch.distributed.init_process_group() first, and "
-            "gather() before destroy_process_group()"
-        )
+        raise RuntimeError(WORDS["times"]["no ranks"])
     store = dist.PrefixStore("cudasim/timeline", dist.distributed_c10d._get_default_store())
     number = next(_gathered)
     store.set(f"{number}/{dist.get_rank()}", json.dumps(mine))

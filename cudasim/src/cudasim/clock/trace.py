@@ -38,7 +38,6 @@ def _about(what: str, thread: int, **values: str | int) -> dict:
 
 
 def reread(trace: dict) -> list[Span]:
-    """The spans of a trace that `write` has made."""
     events = trace["traceEvents"]
     lanes = {each["tid"]: each["args"]["name"] for each in events if each["name"] == "thread_name"}
     spans = []
@@ -106,7 +105,6 @@ def _copy_lanes(event: dict, device: int) -> list[str]:
 
 
 def _outermost(events: Sequence[dict]) -> list[dict]:
-    """The events of one thread that are within no other."""
     found, reached = [], float("-inf")
     for event in sorted(events, key=lambda each: (each["ts"], -each["dur"])):
         if event["ts"] >= reached:
@@ -116,7 +114,6 @@ def _outermost(events: Sequence[dict]) -> list[dict]:
 
 
 def _less(span: Span, waits: Sequence[Span]) -> list[Span]:
-    """The parts of a span in which its thread does not wait."""
     parts, at = [], span.start
     for wait in sorted(waits, key=attrgetter("start")):
         if span.start <= wait.start < span.end:
@@ -127,10 +124,8 @@ def _less(span: Span, waits: Sequence[Span]) -> list[Span]:
 
 
 def plain(operator: str) -> str:
-    """The name of an operator without the prefixes of PyTorch's parts."""
     return operator[PREFIX.match(operator).end() :]
 
 
 def short(kernel: str) -> str:
-    """The last name in the C++ signature of a kernel."""
     return re.split(r"[<(]", kernel.removeprefix("void "))[0].split("::")[-1]

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cudasim.patching import changed
+
 
 def watched(payer: Any) -> list[tuple[Any, str, Callable]]:
     """What makes `payer` pay what its `host` costs: attributes of torch, and what replaces them.
@@ -22,12 +24,8 @@ def watched(payer: Any) -> list[tuple[Any, str, Callable]]:
     @wraps(run)
     def _engine_run_backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
         payer.pay(payer.host.backward + payer.host.node * len(steps(outputs)))
-        thread = payer.thread
-        before, thread.by_engine = thread.by_engine, True
-        try:
+        with changed(payer.thread, by_engine=True):
             return run(outputs, *args, **kwargs)
-        finally:
-            thread.by_engine = before
 
     @wraps(done)  # PyTorch calls it at the end of every step
     def _optimizer_step_code(self: torch.optim.Optimizer) -> None:

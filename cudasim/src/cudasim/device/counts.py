@@ -23,7 +23,6 @@ class Counts(Peaks):
         self.before: dict[str, tuple[int, int]] = {}  # (taken, current) when totals were reset
 
     def add(self, used: int, requested: int) -> None:
-        """A block of `used` bytes, for a request of `requested`."""
         self.blocks_taken += 1
         self.used_taken += used
         self.requested_taken += requested
@@ -78,7 +77,6 @@ class Counts(Peaks):
             self.before[name] = (getattr(self, f"{name}_taken"), getattr(self, name))
 
     def stat(self, name: str) -> dict[str, int]:
-        """One figure in the form of `memory_stats`."""
         now, taken = getattr(self, name), getattr(self, f"{name}_taken")
         taken_before, now_before = self.before.get(name, (0, 0))
         allocated, more = taken - taken_before, now - now_before
@@ -97,7 +95,6 @@ class Total(Peaks):
         return sum([getattr(kind, name) for kind in self._kinds])
 
     def rise(self) -> None:
-        """There may be more blocks than ever."""
         small, large = self._kinds
         if small.blocks + large.blocks > self.blocks_peak:
             self.blocks_peak = small.blocks + large.blocks
@@ -107,7 +104,6 @@ class Total(Peaks):
             self.requested_peak = small.requested + large.requested
 
     def split(self) -> None:
-        """There may be more free pieces than ever."""
         small, large = self._kinds
         if small.splits + large.splits > self.splits_peak:
             self.splits_peak = small.splits + large.splits

@@ -4,8 +4,7 @@ are not those of a real GPU."""
 
 import struct
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import torch
 
@@ -84,15 +83,6 @@ class Generator(torch._C.Generator):
     def graphsafe_set_state(self, other: "Generator") -> "Generator":
         self._state = other._state
         return self
-
-    @contextmanager
-    def sharing(self, state: list[int]) -> Iterator[None]:
-        """Draw from another `state`, for the length of a `with` block."""
-        mine, self._state = self._state, state
-        try:
-            yield
-        finally:
-            self._state = mine
 
     def __reduce__(self) -> tuple:
         return torch.Generator, (str(self.device),), tuple(self._state)

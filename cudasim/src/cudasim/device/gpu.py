@@ -55,7 +55,6 @@ class Machine(NamedTuple):
         return uuid.uuid5(_NAMESPACE, f"{self.card.name} {number}")
 
     def uuids(self) -> list[str]:
-        """The identities of the cards, as `nvidia-smi` prints them, by their numbers."""
         return [f"GPU-{self.identity(number)}" for number in range(self.number)]
 
     def gpus(self, numbers: Sequence[int]) -> list[GPU]:

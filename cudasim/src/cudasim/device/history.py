@@ -14,14 +14,13 @@ Frames = tuple[dict[str, Any], ...]
 NEVER, STATE, ALLOC, ALL = 4, 1, 2, 3
 LEVELS = {None: 0, "state": STATE, "alloc": ALLOC, "all": ALL}
 
-_PACKAGE = str(Path(__file__).resolve().parents[1])
+PACKAGE = str(Path(__file__).resolve().parents[1])
 
 
 class History:
     """The events of one GPU's memory since recording began, the latest `entries` of them."""
 
     def __init__(self, level: int, entries: int, skipped: frozenset[str] = frozenset()) -> None:
-        """Keep the code of events up to `level`; leave out the events that are `skipped`."""
         self.level, self.skipped = level, skipped
         self.events: deque[dict[str, Any]] = deque(maxlen=min(entries, sys.maxsize))
 
@@ -32,7 +31,7 @@ class History:
         return tuple(
             {"filename": frame.f_code.co_filename, "name": frame.f_code.co_name, "line": line}
             for frame, line in walk_stack(sys._getframe(1))
-            if not frame.f_code.co_filename.startswith(_PACKAGE)
+            if not frame.f_code.co_filename.startswith(PACKAGE)
         )
 
     def add(self, action: str, at: int, size: int, stream: int, code: Frames, **more: int) -> None:

@@ -3,6 +3,7 @@
 import sys
 
 from cudasim.device.sizes import LARGE_SEGMENT, MIB
+from cudasim.words import WORDS
 
 
 class Settings:
@@ -23,14 +24,12 @@ class Settings:
             key, _, value = (part.strip() for part in entry.partition(":"))
             if key == "expandable_segments":
                 if value not in ("True", "False"):
-                    words = "Expected 'True' or 'False' at index 2 in ConfigTokenizer but got"
-                    raise ValueError(f"{words} '{value}'")
+                    raise ValueError(WORDS["allocator"]["boolean"].format(value))
                 self.expandable = value == "True"
                 self._has_grown |= self.expandable
             elif key == "max_split_size_mb":
                 if not value.isdigit() or int(value) * MIB <= LARGE_SEGMENT:
-                    words = "CachingAllocator option max_split_size_mb too small, must be"
-                    raise ValueError(f"{words} > {LARGE_SEGMENT // MIB}")
+                    raise ValueError(WORDS["allocator"]["split size"].format(LARGE_SEGMENT // MIB))
                 self.max_split = int(value) * MIB
             elif key == "garbage_collection_threshold":  # heeded only beside a memory fraction
                 if not 0 < float(value) < 1:

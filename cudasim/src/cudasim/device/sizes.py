@@ -1,6 +1,5 @@
-"""The sizes by which CUDA's caching allocator decides, in bytes. From
-c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11 to 2.13, whose names are in brackets. Addresses
-are the simulation's own."""
+"""The sizes by which CUDA's caching allocator decides, in bytes, named in brackets as in PyTorch's
+c10/cuda/CUDACachingAllocator.cpp (2.11 to 2.13). Addresses are the simulation's own."""
 
 MIB = 2**20
 BLOCK = 512  # every request is rounded up to a multiple of this (kMinBlockSize)

@@ -10,7 +10,6 @@ LISTS = (list, tuple)
 
 
 def tensors_in(values: Iterable[Any]) -> list[Tensor]:
-    """The tensors among `values`, those in lists included, in their order."""
     found = []
     for value in values:
         if isinstance(value, Tensor):
@@ -30,7 +29,6 @@ def mapped(function: Callable[[Any], Any], value: Any) -> Any:
 
 
 def named_tensors(func: Callable, args: tuple, kwargs: dict) -> list[tuple[str, Tensor]]:
-    """(name of the argument, tensor) for every tensor among the arguments of `func`."""
     by_name = given(func, args, kwargs).items()
     return [(name, tensor) for name, value in by_name for tensor in tensors_in((value,))]
 
@@ -40,7 +38,6 @@ def mapped_tensors(function: Callable[[Tensor], Any], value: Any) -> Any:
 
 
 def given(func: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
-    """The arguments of `func` that were given, by name."""
     return {**dict(zip(defaults_of(func), args, strict=False)), **kwargs}
 
 

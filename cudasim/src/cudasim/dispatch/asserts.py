@@ -15,14 +15,10 @@ from cudasim.dispatch.operators import Rule, around, name_of
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
+from cudasim.words import WORDS
 
 # What the CPU says where CUDA's kernel stops.
-WORDS = re.compile(
-    r"index (-?\d+ is )?out of bounds|index -?\d+ is out of bounds|index out of range in self"
-    r"|tried to access index|Target -?\d+ is out of bounds|found idx to be|element < 0"
-    r"|should be between 0 and 1|p_in >= 0|p >= 0|invalid max index|single nonzero value"
-    r"|invalid Poisson rate|not in the valid range|invalid multinomial distribution"
-)
+ASSERTED = re.compile("|".join(WORDS["asserted"]["patterns"]))
 
 
 @around(*TABLES["asserting"], idle=lambda args: True)
@@ -35,7 +31,7 @@ def asserting(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
         gpus = {gpu_of(tensor) for tensor in tensors_in((*args, *kwargs.values()))} - {None}
         several = options.get("replacement") and options["num_samples"] > 1
         on_host = name_of(func) == "multinomial" and not several  # where CUDA reads them first
-        if words is None or not gpus or on_host or not WORDS.search(str(error)):
+        if words is None or not gpus or on_host or not ASSERTED.search(str(error)):
             raise
         lose(gpus.pop())
         raise words from error
@@ -50,7 +46,6 @@ def lose(gpu: GPU) -> None:
 
 
 def synchronize(original: Callable, of: Any = None) -> None:
-    """`synchronize`, of a GPU, or a stream or an event of one, that may be lost."""
     if not isinstance(of, torch.cuda.Stream | torch.cuda.Event):
         session.gpu(_get_device_index(of, optional=True)).check()
     elif of.device is not None:  # an event has one when it is recorded

@@ -17,20 +17,21 @@ from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of, is_scratch
 from cudasim.patching import Patches
 from cudasim.session import session
+from cudasim.words import WORDS
 
 # Half precision as well where cuDNN computes them: those of autocast_RNN.cpp.
 HALF, CUDNN, FLOAT, FLOAT_BY_DTYPE, FLOAT_BY_OVERLOAD, WIDEST = TABLES["autocast"].values()
 
 
 def patch_autocast(patches: Patches) -> None:
-
     def set_autocast_enabled(original: Callable, *args: Any, **kwargs: Any) -> None:
         original(*args, **kwargs)  # refuses what it does not understand
         if torch.is_autocast_enabled("cpu") and session.host_autocast is None:
             session.host_autocast = _sparing()
         enabled = torch.is_autocast_enabled(session.type.name)
         if enabled and session.autocast is None:
-            session.autocast = _stand_in()
+            kernels = [(overload(name), how) for how, names in policies() for name in names]
+            session.autocast = _library(_key(), [(func, how, func) for func, how in kernels])
         torch._C._dispatch_tls_set_dispatch_key_included(_key(), enabled)
 
     def clear_autocast_cache(original: Callable) -> None:
@@ -47,6 +48,7 @@ def _key() -> DispatchKey:
 
 
 def policies() -> list[tuple[Callable, list[str]]]:
+    """How operations run whose operands are on a GPU, and which operations run so."""
     half, full = partial(_in, None), partial(_in, torch.float32)
     listed = [(half, HALF), (full, FLOAT), (_widest, WIDEST)]
     if session.type.casts_sums:
@@ -61,7 +63,6 @@ def policies() -> list[tuple[Callable, list[str]]]:
 
 
 def casts(name: str) -> bool:
-    """Whether autocast knows the operation called `name` on the simulated type of GPU."""
     found = overload(name)
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     return found is not None and has_kernel(found.name(), _key().name)
@@ -71,11 +72,6 @@ def overload(name: str) -> Any:
     """The operation called `name`, as in `softmax.int`; None if this PyTorch has none."""
     packet, _, which = name.partition(".")
     return getattr(getattr(torch.ops.aten, packet, None), which or "default", None)
-
-
-def _stand_in() -> Library:
-    kernels = [(policy, overload(name)) for policy, names in policies() for name in names]
-    return _library(_key(), [(func, policy, func) for policy, func in kernels])
 
 
 def _sparing() -> Library:
@@ -90,7 +86,6 @@ def _sparing() -> Library:
 
 
 def _library(key: DispatchKey, kernels: Iterable[tuple]) -> Library:
-    """A library of `kernels` under `key`: (operation, its policy on GPUs, what runs elsewhere)."""
     library = Library("aten", "IMPL", key.name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that a kernel is overridden: it is meant
@@ -113,9 +108,6 @@ def _stand_back() -> None:
     torch._C._dispatch_tls_set_dispatch_key_included(_key(), False)
     for library in filter(None, (session.autocast, session.host_autocast)):
         library._destroy()
-
-
-# Policies: how an operation runs whose operands are on a GPU.
 
 
 def _in(dtype: torch.dtype | None, func: Any, args: tuple, kwargs: dict) -> Any:
@@ -147,14 +139,7 @@ def _widest(func: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _banned(func: Any, args: tuple, kwargs: dict) -> Any:
-    raise RuntimeError(
-        "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
-        "Many models use a sigmoid layer right before the binary cross entropy layer.\n"
-        "In this case, combine the two layers using "
-        "torch.nn.functional.binary_cross_entropy_with_logits\n"
-        "or torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are\n"
-        "safe to autocast."
-    )
+    raise RuntimeError(WORDS["autocast"]["banned"])
 
 
 def _eligible(tensor: Tensor) -> bool:

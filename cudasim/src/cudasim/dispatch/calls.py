@@ -9,8 +9,7 @@ in the program that they come from: two calls do not run at the same place at on
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
@@ -43,7 +42,6 @@ class Scratch:
         self.place = None if session.thread.lasting else _place()
 
     def runs(self) -> bool:
-        """Whether the call in which it was made still runs."""
         return self.place is None or self.place == _place()
 
 
@@ -58,27 +56,17 @@ def is_engine() -> bool:
     return _caller().f_code is _ENGINE
 
 
-@contextmanager
-def lasting() -> Iterator[None]:
-    """What C++ makes within is scratch until it meets a GPU: an object of C++ keeps it."""
-    thread = session.thread
-    before, thread.lasting = thread.lasting, True
-    try:
-        yield
-    finally:
-        thread.lasting = before
-
-
 def _caller() -> FrameType:
     """The innermost frame of the program. Its modes that hand on what C++ calls are none."""
-    frame = _outside(sys._getframe(1))
+    frame = outside(sys._getframe(1), _ANSWERING)
     while frame.f_code in _OPERATORS and (mode := _handing_on(frame)) is not None:
-        frame = _outside(mode)
+        frame = outside(mode, _ANSWERING)
     return frame
 
 
-def _outside(frame: FrameType) -> FrameType:
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_ANSWERING):
+def outside(frame: FrameType, folders: tuple[str, ...]) -> FrameType:
+    """The innermost frame, from that `frame` on, whose file is in none of the `folders`."""
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(folders):
         frame = frame.f_back
     return frame
 

@@ -26,17 +26,15 @@ from cudasim.dispatch.mode import is_wrapper
 from cudasim.dispatch.operators import operator_of, written_by
 from cudasim.dispatch.tags import TAG, gpu_of, storage_of
 from cudasim.modes import LightMode, decompose, is_composite
+from cudasim.patching import changed
 from cudasim.session import session
+from cudasim.words import WORDS
 
 Place = tuple[int, int]  # a stream: the index of its GPU, and its id
 
 # Make memory and write nothing there.
 EMPTY = "empty empty_like empty_strided empty_permuted new_empty new_empty_strided".split()
 AUTOCAST = DispatchKeySet(DispatchKey.AutocastCPU) | DispatchKeySet(DispatchKey.AutocastCUDA)
-GONE = (
-    "cudasim: the graph reads a tensor of which the program holds nothing any more; a GPU would "
-    "find in its memory what came there since"
-)
 
 
 class Step(NamedTuple):
@@ -71,7 +69,6 @@ class Capture(LightMode):
         self._states: dict[int, tuple[list, list]] = {}  # of generators, and what they were
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple, kwargs: Any = None) -> Any:
-        """Run `func`, and note it if it is work of a stream that is captured."""
         kwargs = kwargs or {}
         if is_composite(func):
             return decompose(self, func, args, kwargs)
@@ -123,7 +120,7 @@ class Capture(LightMode):
     def replay(self) -> None:
         read = (names for key, names in self._names.items() if key not in self._made)
         if not all(map(_holders, read)):
-            warnings.warn(GONE, stacklevel=3)
+            warnings.warn(WORDS["graphs"]["gone"], stacklevel=3)
         for gpu in session.gpus:
             gpu.memory.change(suspended=threading.get_ident())
         try:
@@ -219,7 +216,6 @@ def _holders(names: list[Tensor]) -> int:
 
 
 def _new(out: Any, known: set[int]) -> list[Tensor]:
-    """The results of an operation that are not in one of the storages `known` before."""
     return [each for each in tensors_in((out,)) if _key(each) not in known]
 
 
@@ -228,7 +224,7 @@ def _do(step: Step) -> None:
     if name in EMPTY or (not step.results and not operator_of(step.func).written):
         return  # a view, or memory as it is
     generator, state = step.source or (None, None)
-    with nullcontext() if generator is None else generator.sharing(state):
+    with nullcontext() if generator is None else changed(generator, _state=state):
         if generator is not None and find_drawing(step.kwargs.get("generator")) is not None:
             generator.draw()  # a factory, which was given what a draw returned
         out = step.func(*step.args, **step.kwargs)

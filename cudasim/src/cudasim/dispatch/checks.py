@@ -10,21 +10,18 @@ from torch import Tensor
 from cudasim.dispatch.arguments import named_tensors
 from cudasim.dispatch.native_functions import checking_kernel
 from cudasim.dispatch.operators import Operator, written_by
+from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import CPU, device_of, gpu_of, is_scratch
 from cudasim.session import session
+from cudasim.words import WORDS
 
+SAID = WORDS["devices"]
 Named = list[tuple[str, Tensor]]  # (what an operator calls its argument, tensor)
 
 # Composites whose check is made by an operator that they call: that one, and what it calls
-# their arguments, in the order in which it checks them, if not as they do.
-INSIDE = {
-    "embedding": ("index_select", {"weight": "self", "indices": "index"}),
-    "embedding_bag": ("_embedding_bag", {}),
-    "masked_scatter": ("masked_scatter_", {}),
-    "stack": ("cat", {}),
-    # `mv` is `addmv_` into an empty result, which is made on the vector's device.
-    "mv": ("addmv_", {"vec": "self", "self": "mat"}),
-}
+# their arguments, in the order in which it checks them, if not as they do. `mv` is `addmv_` into an
+# empty result, which is made on the vector's device.
+INSIDE = TABLES["inside"]
 
 # Structured kernels that are given their result once its shape is known, and compare it then.
 REDUCTIONS = "all amax amin any argmax argmin mean norm prod sum".split()
@@ -66,9 +63,6 @@ def checks_arguments(func: Callable) -> bool:
     return func.overloadpacket.__name__ in INSIDE or checking_kernel(func.name()) is not None
 
 
-# Words, or None: of an operator with operands on several devices.
-
-
 def _meta(func: Callable, named: Named) -> str | None:
     """The meta device's kernels, which go before CUDA's, compare in Python."""
     if not any(tensor.is_meta for _, tensor in named):
@@ -85,8 +79,7 @@ def _fill(func: Callable, named: Named) -> str | None:
     target, mask, *value = devices
     if value and target == CPU:
         return "masked_fill_: Expected inputs to be on same device"
-    words = "expected self and mask to be on the same device, but got"
-    return f"{words} mask on {mask} and self on {target}"
+    return SAID["mask"].format(mask, target)
 
 
 def _cholesky(func: Callable, named: Named) -> str | None:
@@ -155,8 +148,7 @@ def _iterator(func: Callable, named: Named) -> str:
     devices = [(device_of(tensor), tensor.dim()) for _, tensor in named]
     home = next((device for device, _ in devices if device != CPU), CPU)
     others = (device for device, dim in devices if device != home and (device != CPU or dim))
-    words = "Expected all tensors to be on the same device, but found at least two devices,"
-    return f"{words} {home} and {next(others, CPU)}!"
+    return SAID["iterator"].format(home, next(others, CPU))
 
 
 OWN_WORDS: dict[str, Callable[[Callable, Named], str | None]] = {
@@ -168,11 +160,8 @@ OWN_WORDS: dict[str, Callable[[Callable, Named], str | None]] = {
 
 
 def _argument(argument: str, tensor: Tensor, home: torch.device, kernel: str) -> str:
-    return (
-        f"Expected all tensors to be on the same device, but got {argument} is on "
-        f"{device_of(tensor)}, different from other tensors on {home} (when checking "
-        f"argument in method {kernel.replace('CUDA', session.type.key)})"
-    )
+    kernel = kernel.replace("CUDA", session.type.key)
+    return SAID["argument"].format(argument, device_of(tensor), home, kernel)
 
 
 def _cudnn_normalizes(tensors: dict[str, Tensor]) -> bool:

@@ -49,7 +49,6 @@ def run_custom(func: Callable, args: tuple, kwargs: dict) -> Any:
 
 
 def on_gpu(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Run the kernel of `func` that is registered for GPUs, or for all devices."""
     keys = DispatchKeySet(getattr(DispatchKey, session.type.key))
     return _booked(_seen(func.redispatch)(keys, *as_tensors(func, args), **kwargs))
 

@@ -38,7 +38,6 @@ KERNELS = {
 
 @around(*KERNELS, idle=lambda args: not torch._C._get_deterministic_algorithms())
 def deterministic(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Refuse what no GPU can do the same twice, or warn, if the program asks for that."""
     if torch._C._get_deterministic_algorithms():
         name, matters = KERNELS[func]
         first = next((each for each in args if isinstance(each, Tensor)), None)

@@ -12,8 +12,7 @@ ELSEWHERE = object()  # what is left to PyTorch: `meta`, for example, and what i
 
 def resolve(device: Any) -> GPU | object | None:
     """The GPU that `device` names, None for the CPU, ELSEWHERE for `meta` and what is no device.
-    Raises PyTorch's error for a GPU that is not there, a negative index and a string that names no
-    device."""
+    Raises PyTorch's error for a GPU that is not there, and for a text that names no device."""
     if isinstance(device, int) and not isinstance(device, bool):
         if device < 0:
             raise RuntimeError("Device index must not be negative")

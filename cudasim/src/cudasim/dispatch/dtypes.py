@@ -18,7 +18,9 @@ from cudasim.dispatch.operators import written_by
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
+from cudasim.words import WORDS
 
+SAID = WORDS["kernels"]
 TABLE = Path(__file__).with_name("kernels.json")
 
 # Operator -> CUDA's kernel, which looks at its type, or None for cuDNN; what an operator is called
@@ -38,7 +40,6 @@ def short(dtype: torch.dtype) -> str:
 
 @functools.cache
 def operators() -> dict[str, dict[str, Any]]:
-    """Name in PyTorch's database -> the types of the CPU's kernels and of CUDA's."""
     return json.loads(TABLE.read_text(encoding="utf-8"))["operators"]
 
 
@@ -85,9 +86,7 @@ def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
         raise RuntimeError("GET was unable to find an engine to execute this computation")
 
 
-# Refused as well, by operators that look at more than one type. Each raises CUDA's error.
-
-
+# These are refused as well, by operators that look at more than one type.
 def check_sparse(added: Tensor, matrix: Tensor, *dense: Tensor) -> None:
     """Of a product with a sparse matrix (native/sparse/cuda/SparseCUDABlas.cpp)."""
     if matrix.layout is torch.sparse_coo and matrix._nnz() and matrix.dtype not in REAL_AND_COMPLEX:
@@ -110,9 +109,7 @@ def check_int(first: Tensor, second: Tensor) -> None:
         raise RuntimeError(f"self.size(0) needs to be greater than 16, but got {len(first)}")
     for name, size in (("self", first.shape[1]), ("mat2", second.shape[1])):
         if not size or size % 8:
-            raise RuntimeError(
-                f"{name}.size(1) needs to be greater than 0 and a multiple of 8, but got {size}"
-            )
+            raise RuntimeError(SAID["columns"].format(name, size))
 
 
 def check_scaled(first: Tensor, second: Tensor, *scales: Tensor) -> None:
@@ -120,27 +117,16 @@ def check_scaled(first: Tensor, second: Tensor, *scales: Tensor) -> None:
     if gpu is None:
         return
     if gpu.card.capability < SCALED:
-        raise RuntimeError(
-            "torch._scaled_mm is only supported on CUDA devices with compute capability "
-            ">= 9.0 or 8.9, or ROCm MI300+"
-        )
+        raise RuntimeError(SAID["scaled"])
     if first.dtype is second.dtype is torch.float8_e5m2:
         raise RuntimeError("Multiplication of two Float8_e5m2 matrices is not supported")
     if second.stride(0) != 1 and second.shape[1] > 1:
-        raise RuntimeError(
-            "CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling "
-            "`cublasLtMatmulAlgoGetHeuristic( ltHandle, computeDesc.descriptor(), "
-            "Adesc.descriptor(), Bdesc.descriptor(), Cdesc.descriptor(), Ddesc.descriptor(), "
-            "preference.descriptor(), 1, &heuristicResult, &returnedResult)`"
-        )
+        raise RuntimeError(SAID["heuristic"])
 
 
 def check_signal(sizes: list[int]) -> None:
     if any(size & (size - 1) for size in sizes):
-        raise RuntimeError(
-            "cuFFT only supports dimensions whose sizes are powers of two when computing in half "
-            f"precision, but got a signal size of{sizes}"
-        )
+        raise RuntimeError(SAID["signal"].format(sizes))
 
 
 def widened(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:

@@ -11,6 +11,7 @@ from cudasim.dispatch.operators import Rule, around, name_of, operator_of
 from cudasim.dispatch.placement import general, settle
 from cudasim.dispatch.tags import gpu_of, put
 from cudasim.session import session
+from cudasim.words import WORDS
 
 aten = torch.ops.aten
 
@@ -30,10 +31,7 @@ def svd(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     if driver is None or not on_cuda(args[0]):
         return inner(func, args, kwargs)
     if driver not in SVD_DRIVERS:
-        raise RuntimeError(
-            f"torch.linalg.svd: unknown svd driver {driver} in svd_cusolver computation. Check "
-            "doc at https://pytorch.org/docs/stable/generated/torch.linalg.svd.html"
-        )
+        raise RuntimeError(WORDS["kernels"]["svd driver"].format(driver))
     return inner(func, args, {**kwargs, "driver": None})
 
 

@@ -98,7 +98,6 @@ class Operator:
 
 
 def _all(idle: list[Idle]) -> Idle | None:
-    """What tells that all do nothing; None where there are none."""
     if len(idle) < 2:
         return idle[0] if idle else None
     return lambda args: all(each(args) for each in idle)

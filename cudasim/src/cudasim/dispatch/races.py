@@ -19,12 +19,15 @@ from torch import Tensor
 
 from cudasim import config
 from cudasim.dispatch.arguments import given, tensors_in
+from cudasim.dispatch.calls import outside
 from cudasim.dispatch.mode import PLAIN, TRACED, DeviceMode, is_wrapper
 from cudasim.dispatch.operators import written_by
 from cudasim.dispatch.tags import PINNED, TAG, gpu_of, storage_of
 from cudasim.modes import LightMode, decompose, is_composite
 from cudasim.session import session
+from cudasim.words import WORDS
 
+SAID = WORDS["races"]
 HOST = (-1, 0)  # the line of the host, among those of streams: (GPU, stream)
 ACCESSES = "_cudasim_accesses"  # the attribute of a storage that holds its Memory
 COPIES = (torch.ops.aten.copy_.default, torch.ops.aten._to_copy.default)
@@ -78,21 +81,16 @@ class Order:
         self.areas: dict[int, list[Memory]] = defaultdict(list)  # by GPU
 
     def learn(self, line: Line, known: dict[Line, int]) -> None:
-        """From now on what a line does comes after what is `known`."""
         mine = self.known[line]
         for other, number in known.items():
             mine[other] = max(number, mine.get(other, 0))
 
-    def wait(self, line: Line, other: Line) -> None:
-        """From now on what a line does comes after what another was asked for so far."""
+    def wait(self, other: Line, line: Line = HOST) -> None:
         self.learn(line, self.known[other])
-
-    def wait_of_host(self, index: int, stream: int) -> None:
-        self.wait(HOST, (index, stream))
 
     def wait_for_all(self, index: int) -> None:
         for line in [line for line in self.known if line[0] == index]:
-            self.wait(HOST, line)
+            self.wait(line)
 
     def record_stream(self, tensor: Tensor, line: Line) -> None:
         """The allocator waits for a line before it hands the memory of `tensor` out again."""
@@ -112,22 +110,23 @@ class Order:
         line = lines[0] if lines else HOST
         crosses = func in COPIES and len(lines) == 2
         if crosses:
-            self.wait(*lines)  # a copy waits for both GPUs, and both for it
+            self.wait(lines[1], line)  # a copy waits for both GPUs, and both for it
         if line != HOST:
-            self.wait(line, HOST)
+            self.wait(HOST, line)
         self.known[line][line] = number = self.known[line].get(line, 0) + 1
-        place = place_in_program()
+        frame = outside(sys._getframe(), _LIBRARIES)
+        place = frame.f_code.co_filename, frame.f_lineno
         for tensors, writing in ((reads, False), (writes, True)):
             for tensor in tensors:
                 access = Access(line, number, name, writing, tuple(tensor.shape), place)
                 self._use(self._memory(tensor), access)
         if crosses:
-            self.wait(lines[1], line)
+            self.wait(line, lines[1])
         elif func in COPIES and lines:
             hosts = [storage_of(each) for each, gpu in homes if gpu is None]
             pinned = all(hasattr(storage, PINNED) for storage in hosts)
             if hosts and not (pinned and given(func, args, kwargs).get("non_blocking")):
-                self.wait(HOST, line)
+                self.wait(line)
 
     def _memory(self, tensor: Tensor) -> Memory | None:
         """The memory of a tensor, if that is a GPU's or pinned."""
@@ -157,7 +156,7 @@ class Order:
             if self.known[access.line].get(other.line, 0) >= other.number:
                 continue
             if torch._C._current_graph_task_id() != -1:  # its engine lets streams wait
-                self.wait(access.line, other.line)
+                self.wait(other.line, access.line)
             else:
                 self._report(access, other, other in memory.earlier)
         memory.earlier = []
@@ -170,18 +169,12 @@ class Order:
             "the host" if index < 0 else f"{session.gpu(index).device} stream {stream}"
             for index, stream in (access.line, other.line)
         )
+        cure, what = "host" if HOST in (access.line, other.line) else "stream", "it"
         if handed_out:
-            cure = "record_stream keeps the memory until the other stream is done with it"
-        elif HOST in (access.line, other.line):
-            cure = "synchronize() lets the host wait for the copy"
-        else:
-            cure = "wait_stream() lets one stream wait for the other"
-        told = (
-            f"data race: {access.name} {verbs[0]} a tensor of shape {access.shape} on "
-            f"{here}, and nothing orders it after {other.name}, which {verbs[1]} "
-            f"{'what was there before' if handed_out else 'it'} on {there} "
-            f"({other.place[0]}:{other.place[1]}); {cure}"
-        )
+            cure, what = "handed out", "what was there before"
+        now = access.name, verbs[0], access.shape, here
+        before = other.name, verbs[1], what, there, *other.place
+        told = SAID["race"].format(*now, *before, SAID[cure])
         if self.action == "raise":
             raise DataRace(told)
         warnings.warn_explicit(told, UserWarning, *access.place)
@@ -202,21 +195,10 @@ def operands(
     return reads, writes
 
 
-def place_in_program() -> tuple[str, int]:
-    frame = sys._getframe()
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
-        frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno
-
-
 class RaceMode(LightMode):
-    """The mode that looks for races; it sees every operation before the simulation does."""
-
     supports_higher_order_operators = True
 
-    def __torch_dispatch__(
-        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if is_composite(func):
             return decompose(self, func, args, kwargs)

@@ -11,6 +11,7 @@ from cudasim.device.generator import find
 from cudasim.device.gpu import GPU
 from cudasim.session import session
 
+WRONG = "Expected a '{}' device type for generator but found '{}'"
 PLAIN, NAMED, GLOBAL = range(3)  # draws nothing; takes `generator=`; draws from the default one
 _borrowed = threading.Lock()  # held while an operation has the CPU's default generator
 
@@ -24,21 +25,15 @@ def kind(func: Callable) -> int:
 
 
 def source(gpu: GPU, given: torch._C.Generator | None) -> torch._C.Generator:
-    """From what one operation on `gpu` draws, if the caller has `given` a generator or None."""
     chosen = gpu.generator if given is None else find(given)
     if chosen is None:
-        raise _wrong_generator(session.type.name, "cpu")
+        raise RuntimeError(WRONG.format(session.type.name, "cpu"))
     return chosen.draw()
 
 
 def check_host(given: torch._C.Generator | None) -> None:
-    """Raise RuntimeError, with torch's text, for a GPU's generator in an operation of the CPU."""
     if given is not None and find(given) is not None:
-        raise _wrong_generator("cpu", session.type.name)
-
-
-def _wrong_generator(expected: str, found: str) -> RuntimeError:
-    return RuntimeError(f"Expected a '{expected}' device type for generator but found '{found}'")
+        raise RuntimeError(WRONG.format("cpu", session.type.name))
 
 
 def draw(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:

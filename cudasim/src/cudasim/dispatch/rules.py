@@ -20,8 +20,10 @@ from cudasim.dispatch.placement import general, make_on, run, settle
 from cudasim.dispatch.tags import device_of, gpu_of, is_scratch, put, storage_of
 from cudasim.dispatch.waiting import wait_for, waits, watch_copy
 from cudasim.session import session
+from cudasim.words import WORDS
 
 aten = torch.ops.aten
+SAID = WORDS["devices"]
 
 
 @rule(aten._efficientzerotensor.default)
@@ -73,8 +75,7 @@ def index(func: Callable, args: tuple, kwargs: dict) -> Any:
     home = gpu_of(args[0])
     strangers = [each for each in tensors_in(args[1]) if gpu_of(each) not in (None, home)]
     if strangers and not is_scratch(args[0]):
-        words = "indices should be either on cpu or on the same device as the indexed tensor"
-        raise RuntimeError(f"{words} ({device_of(args[0])})")
+        raise RuntimeError(SAID["indices"].format(device_of(args[0])))
     operands = [item for item in args if isinstance(item, Tensor)]
     if len(operands) == 2 and not operands[1].dim() and not is_scratch(operands[0]):
         operands.pop()  # a single number to put there may be on any device
@@ -94,8 +95,7 @@ def pack(func: Callable, args: tuple, kwargs: dict) -> Any:
     lengths = args[1]
     if gpu_of(lengths):
         kind = lengths.type().rpartition(".")[2].removesuffix("Tensor")
-        got = f"{lengths.dim()}D {device_of(lengths)} {kind} tensor"
-        raise RuntimeError(f"'lengths' argument should be a 1D CPU int64 tensor, but got {got}")
+        raise RuntimeError(SAID["lengths"].format(lengths.dim(), device_of(lengths), kind))
     out = run(func, args, kwargs, args[:1])
     put(out[1], None)
     return out
@@ -124,9 +124,7 @@ def set_storage(func: Callable, args: tuple, kwargs: dict) -> Any:
     if not target.is_meta and not is_scratch(target):
         here, there = storage_of(target).device, theirs.device
         if here != there:
-            words = f'of a tensor on device "{here}" to a storage on different device "{there}"'
-            end = "This is no longer allowed; the devices must match."
-            raise RuntimeError(f"Attempted to set the storage {words}.  {end}")
+            raise RuntimeError(SAID["storage"].format(here, there))
     before = theirs.nbytes()
     out = func(*args, **kwargs)
     if theirs.nbytes() != before:  # the tensor's sizes needed more than it held
@@ -155,8 +153,7 @@ def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
         there = gpu_of(alone[0])
         fused = func in ADDS and alone[0].dtype == lists[0][0].dtype  # else one after the other
         if there is not homes[0] and (there is not None or fused):
-            words = f"scalar tensor expected to be on {homes[0].device} but is on"
-            raise RuntimeError(f"{words} {device_of(alone[0])}")
+            raise RuntimeError(SAID["scalar"].format(homes[0].device, device_of(alone[0])))
     reserved = [None] * len(homes)
     if operator_of(func).makes and sum([tensor.numel() for tensor in lists[0]]) >= COUNT:
         pairs = zip(homes, lists[0], strict=False)
@@ -192,7 +189,6 @@ KINDS.append(lambda func: _plain if getattr(func, "namespace", "") == "profiler"
 
 @around(*WAITS, idle=lambda args: not session.watching)
 def watched(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Tell of a wait for the GPU before it begins, if that is wanted."""
     if session.watching and waits(func, args, kwargs):
         wait_for(gpu_of(args[0]))
     return inner(func, args, kwargs)
@@ -204,7 +200,6 @@ COMMON = (torch.float32, torch.float64)
 
 @around(*dtypes.KERNELS, idle=lambda args: getattr(args[0], "dtype", None) in COMMON)
 def typed(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Compare the type of the operands with what CUDA's kernel takes."""
     tensors = tensors_in((*args, *kwargs.values()))
     if tensors and tensors[0].dtype not in COMMON and session.type.lists_kernels:
         if (gpu := gpu_of(tensors[0])) is not None:
@@ -230,7 +225,6 @@ CHECKS = {
 
 @around(*CHECKS)
 def checked(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Look at the operands as CUDA's kernel does before it computes."""
     if session.type.lists_kernels and any(gpu_of(each) for each in tensors_in(args)):
         CHECKS[func](*args[:4])
     return inner(func, args, kwargs)

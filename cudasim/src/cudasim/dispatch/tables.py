@@ -1,4 +1,4 @@
-"""Names of PyTorch's operators by what CUDA does with them, as in PyTorch's sources."""
+"""Names of PyTorch's operators and functions, by what happens to them: as in PyTorch's sources."""
 
 import json
 from pathlib import Path

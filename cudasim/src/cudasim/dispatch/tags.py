@@ -79,9 +79,8 @@ INDICES = {  # of a sparse tensor, which count as memory too
 
 
 def put(tensor: Tensor, gpu: GPU | None, allocation: Allocation | None = None) -> Tensor:
-    """Tag `tensor`, whose storage is new, as living on `gpu`, or on the CPU; returns it.
-    `allocation` is memory that was taken for it before. Raises TypeError for a dtype that `gpu`
-    lacks."""
+    """Tag `tensor`, whose storage is new, as on `gpu`, or the CPU; returns it. `allocation` is
+    memory that was taken for it before. Raises TypeError for a dtype that `gpu` lacks."""
     storage = storage_of(tensor)
     if storage is None:
         return tensor

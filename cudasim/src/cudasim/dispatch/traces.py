@@ -9,13 +9,11 @@ from cudasim.session import session
 
 
 def activate() -> None:
-    """`torch._C._activate_gpu_trace`: call the callbacks from now on."""
     session.traced = True
     session.watch()
 
 
 def fire(event: str, *args: Any) -> None:
-    """Call those that wait for an `event`, such as `StreamCreation`, if any are wanted."""
     if session.traced:
         getattr(gpu_trace, f"{event}Callbacks").fire_callbacks(*args)
 
@@ -28,7 +26,6 @@ class Followed(int):
 
 
 def follow(storage: torch.UntypedStorage) -> None:
-    """Tell of the memory of a new `storage` on a GPU, and of its end."""
     if session.traced and storage.data_ptr():
         fire("MemoryAllocation", storage.data_ptr())
         storage._cudasim_followed = Followed(storage.data_ptr())

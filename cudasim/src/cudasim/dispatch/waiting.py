@@ -5,10 +5,10 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 
 from cudasim.clock.costs import WAITS
 from cudasim.device.gpu import GPU
+from cudasim.device.history import PACKAGE
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import traces
 from cudasim.dispatch.tags import gpu_of
@@ -17,8 +17,6 @@ from cudasim.session import session
 WARN, ERROR = 1, 2  # modes; 0 is silent
 CAPTURING = 4  # added to the mode while a CUDA graph is captured
 WORDS = "called a synchronizing CUDA operation"
-
-_PACKAGE = str(Path(__file__).resolve().parents[1])
 
 
 def waits(func: Callable, args: tuple, kwargs: dict) -> bool:
@@ -48,7 +46,7 @@ def wait_for(gpu: GPU, stream_id: int | None = None) -> None:
         stream_id = session.current_stream(gpu.index)
     traces.fire("StreamSynchronization", address(stream_id, gpu.index))
     if session.races is not None:
-        session.races.wait_of_host(gpu.index, stream_id)
+        session.races.wait((gpu.index, stream_id))
     sleep_until(end_of_sleep(gpu.index, stream_id))
 
 
@@ -76,6 +74,6 @@ def complain() -> None:
     if session.sync_debug & ERROR:
         raise RuntimeError(WORDS)
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         level, frame = level + 1, frame.f_back
     warnings.warn(WORDS, UserWarning, stacklevel=level)

@@ -1,7 +1,5 @@
-"""Stands on PYTHONPATH of what a simulation starts, unless `startup_file` has put a file there.
-
-Simulates what the environment requests, then gives way to the next `sitecustomize`, if any.
-"""
+"""Stands on PYTHONPATH of what a simulation starts, unless `startup_file` has put a file there. It
+simulates what the environment requests, then gives way to the next `sitecustomize`, if any."""
 
 import os
 import sys

@@ -17,6 +17,7 @@ from cudasim.dispatch.dtypes import NAMES
 from cudasim.dispatch.tags import device_of, gpu_of
 from cudasim.patching import replaces
 from cudasim.session import session
+from cudasim.words import WORDS
 
 FUSED = torch.float16, torch.bfloat16
 AMPERE = (8, 0)  # the least capability of flash attention, of cuDNN's, and of bfloat16 in them
@@ -25,25 +26,7 @@ ALL = SDPBackend.MATH, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTIO
 ASKED = dict.fromkeys(("query", "key", "value", "attn_mask"))  # by SDPAParams, in this order
 ASKED |= {"dropout_p": 0.0, "is_causal": False, "enable_gqa": False}
 TITLES = {"efficient": "Memory efficient", "flash": "Flash attention", "cudnn": "cuDNN attention"}
-GOT = "Got Query.size(-1): {}, Key.size(-1): {}, Value.size(-1): {} instead."
-WORDS = {
-    "disabled": "{} attention has been runtime disabled.",
-    "devices": "All tensors need to be on cuda device. Got query on device: {}, key on device: {}, "
-    "value on device: {}",
-    "dimensions": "All fused kernels requires query, key and value to be 4 dimensional, but got "
-    "Query dim: {}, Key dim: {}, Value dim: {} instead.",
-    "types": "Expected query, key and value to all be of dtype: {{{}}}. Got Query dtype: {}, Key "
-    "dtype: {}, and Value dtype: {} instead.",
-    "capability": "{} only supports gpu architectures in the range [sm80, sm121]. Attempting to "
-    "run on a sm {}.{} gpu.",
-    "flash heads": "Flash attention requires q,k,v to have the same last dimension and to be less "
-    f"than or equal to {LONGEST}. {GOT}",
-    "causal": "Flash attention does not support the is_causal flag when seqlen_q != seqlen_k. Got "
-    "seqlen_q: {} seqlen_k: {}. If you would like to use causal attention with non-square masks, "
-    "please see CausalAttnMask.",
-    "efficient heads": "Mem efficient attention requires last dimension of inputs to be divisible "
-    f"by {{}}. {GOT}",
-}
+SAID = WORDS["attention"]
 
 
 class Attention:
@@ -64,12 +47,12 @@ class Attention:
         if self.asked.attn_mask is not None:
             yield "Flash Attention does not support non-null attn_mask."
         if len(set(self.heads)) > 1 or self.heads[0] > LONGEST:
-            yield WORDS["flash heads"].format(*self.heads)
+            yield SAID["flash heads"].format(*self.heads)
         if self.capability < AMPERE:
-            yield WORDS["capability"].format("Flash attention", *self.capability)
+            yield SAID["capability"].format("Flash attention", *self.capability)
         query, key = (tensor.shape[-2] for tensor in self.tensors[:2])
         if self.asked.is_causal and query != key:
-            yield WORDS["causal"].format(query, key)
+            yield SAID["causal"].format(query, key)
         yield from self._other_type(self.halves)
 
     def efficient(self) -> Iterator[str]:
@@ -78,14 +61,14 @@ class Attention:
         half = self.types[0] in FUSED and self.capability >= (7, 0)
         step = 8 if half else 4 if self.capability >= AMPERE else 1
         if self.heads[0] != self.heads[1] or any(not head or head % step for head in self.heads):
-            yield WORDS["efficient heads"].format(step, *self.heads)
+            yield SAID["efficient heads"].format(step, *self.heads)
         yield from self._other_type([torch.float16, torch.float32, *self.halves[1:]])
 
     def cudnn(self) -> Iterator[str]:
         yield from self._not_at_all("cuDNN", torch._C._get_cudnn_sdp_enabled())
         yield from self._other_type(self.halves)
         if self.capability < AMPERE:
-            yield WORDS["capability"].format("cuDNN MHA", *self.capability)
+            yield SAID["capability"].format("cuDNN MHA", *self.capability)
         query, _, value = self.heads
         if max(query, value) > 128:
             yield "head_dim should be no more than 128"
@@ -94,17 +77,17 @@ class Attention:
 
     def _not_at_all(self, name: str, enabled: bool) -> Iterator[str]:
         if not enabled:
-            yield WORDS["disabled"].format(name)
+            yield SAID["disabled"].format(name)
         if gpu_of(self.asked.query) is None:
-            yield WORDS["devices"].format(*map(device_of, self.tensors))
+            yield SAID["devices"].format(*map(device_of, self.tensors))
         dimensions = [tensor.dim() for tensor in self.tensors]
         if dimensions != [4, 4, 4]:
-            yield WORDS["dimensions"].format(*dimensions)
+            yield SAID["dimensions"].format(*dimensions)
 
     def _other_type(self, allowed: list[torch.dtype]) -> Iterator[str]:
         if self.types[0] not in allowed or len(set(self.types)) > 1:
             known = ", ".join(NAMES[dtype] for dtype in allowed)
-            yield WORDS["types"].format(known, *map(_in_cpp, self.types))
+            yield SAID["types"].format(known, *map(_in_cpp, self.types))
 
 
 def _in_cpp(dtype: torch.dtype) -> str:

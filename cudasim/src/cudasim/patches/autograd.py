@@ -14,6 +14,7 @@ from cudasim.clock.watching import steps
 from cudasim.dispatch.tags import CPU, device_of, gpu_of, put, storage_of
 from cudasim.patches.moves import copy_to
 from cudasim.patching import replaces
+from cudasim.words import WORDS
 
 PLACES = "_cudasim_places"  # of a step of a graph: the GPUs of its arguments, and of its results
 NOWHERE = object()  # that of an argument that is no tensor
@@ -60,7 +61,6 @@ def make_grads(original: Callable, outputs: Iterable, *args, **kwargs) -> tuple:
 
 
 def _at_home(home: Any, gradient: Any, index: int, words: str) -> Any:
-    """`gradient` on `home`. Of those elsewhere a single number moves, others are refused."""
     if home is NOWHERE or not isinstance(gradient, Tensor) or gpu_of(gradient) is home:
         return gradient
     if gradient.is_meta or storage_of(gradient) is None:  # batched by `is_grads_batched`
@@ -81,10 +81,8 @@ def register_hook(original: Callable, self: Any, hook: Callable) -> Any:
         found = hook(gradients, *more)
         for was, now in zip(_tuple(gradients), _tuple(found), strict=False):
             if isinstance(now, Tensor) and isinstance(was, Tensor) and now.is_cpu is not was.is_cpu:
-                raise RuntimeError(
-                    f"hook '{getattr(hook, '__name__', '<unknown>')}' has changed the type of "
-                    f"value (was {was.type()} got {now.type()})"
-                )
+                changed = getattr(hook, "__name__", "<unknown>"), was.type(), now.type()
+                raise RuntimeError(WORDS["devices"]["hook"].format(*changed))
         return found
 
     return original(self, checked)

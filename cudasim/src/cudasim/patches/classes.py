@@ -47,7 +47,6 @@ class HostType(type):
 
 
 def _options(kind: type, dtype: torch.dtype) -> tuple[str, str] | None:
-    """What PyTorch says that it expected, and that it got, where `kind` is given another type."""
     try:
         kind(torch.empty(0, dtype=dtype))
     except TypeError as error:

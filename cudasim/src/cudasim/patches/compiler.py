@@ -14,19 +14,9 @@ from cudasim.dispatch.devices import resolve
 from cudasim.patches.guards import registry
 from cudasim.patching import Patches, checks, replaces
 from cudasim.session import session
+from cudasim.words import WORDS
 
-UNCOMPILED = "torch.compile generates no code for simulated GPUs; what it is given runs uncompiled"
-UNTRACED = "fullgraph=True is not checked for simulated GPUs: a graph break is not found"
-UNCALLED = (
-    "cudasim: torch.compile traces nothing for simulated GPUs, so the backend {!r} would never be "
-    "called; compile before cudasim.enable(), or with backend='eager'"
-)
-UNEXPORTED = {  # whether strict
-    True: "cudasim: torch.export with strict=True does not run with simulated GPUs; leave it out, "
-    "as strict=False is the default",
-    False: "cudasim: torch.export does not run with simulated GPUs on this platform; export before "
-    "cudasim.enable()",
-}
+SAID = WORDS["compiler"]
 # What a build with CUDA has, and `torch._inductor` imports for graphs that are never made.
 OF_CUDA = {
     "_cuda_CUDAAllocator_AllocatorState": type("AllocatorState", (), {}),
@@ -51,7 +41,6 @@ def _say(words: str) -> None:
 
 @cache
 def _run_uncompiled() -> None:
-    """Run whatever is compiled as it is written, until the simulation ends."""
     stance = torch.compiler.set_stance("force_eager")
     session.patches.finally_do(stance.__exit__, None, None, None)
 
@@ -65,10 +54,10 @@ def compile(original: Callable, *args, **kwargs) -> Any:
             backend = torch._dynamo.lookup_backend(backend)
         if not _is_torch(getattr(backend, "__module__", "torch")):
             name = getattr(backend, "__name__", type(backend).__name__)
-            raise NotImplementedError(UNCALLED.format(name))
-        _say(UNCOMPILED)
+            raise NotImplementedError(SAID["uncalled"].format(name))
+        _say(SAID["uncompiled"])
         if kwargs.get("fullgraph"):
-            _say(UNTRACED)
+            _say(SAID["untraced"])
     _run_uncompiled()
     return compiled
 
@@ -81,7 +70,7 @@ def _is_torch(module: str) -> bool:
 def export(name: str, *args, strict: bool = False, **kwargs) -> None:
     """It is refused where it would compile, and where C++ would end the process."""
     if strict or registry() is None:
-        raise NotImplementedError(UNEXPORTED[bool(strict)])
+        raise NotImplementedError(SAID["strict" if strict else "unexported"])
 
 
 @replaces(torch.jit._serialization, "validate_map_location")

@@ -11,21 +11,15 @@ from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import random
 from cudasim.dispatch.booking import book_copy
 from cudasim.dispatch.devices import ELSEWHERE, fakes, resolve
+from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import TAG, device_of, gpu_of, put, storage_of
 from cudasim.dispatch.waiting import watch_copy
 from cudasim.patches.storage import pinned
 from cudasim.patching import Patches, around, replaces
 from cudasim.session import session
+from cudasim.words import WORDS
 
-MAKERS = (
-    "arange asarray bartlett_window blackman_window empty empty_permuted empty_strided eye full "
-    "hamming_window hann_window kaiser_window linspace logspace ones rand randint randn randperm "
-    "range scalar_tensor sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor "
-    "sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor tensor as_tensor tril_indices "
-    "triu_indices zeros"
-).split()
-LIKES = "empty_like full_like ones_like rand_like randint_like randn_like zeros_like".split()
-NEWS = "new new_empty new_empty_strided new_full new_ones new_tensor new_zeros".split()
+MAKERS, LIKES, NEWS = TABLES["factories"].values()
 RANDOM = ("normal", "rand", "randint", "randn", "randperm")
 SHARING = {"asarray": "obj", "as_tensor": "data"}  # may return this argument, or share its memory
 CONVERTERS = ("tensor", "new_tensor", *SHARING)  # of numbers that the host has
@@ -67,9 +61,7 @@ def make(original: Callable, *args, **kwargs) -> Tensor:
     if (out := kwargs.get("out")) is not None:
         wanted, given = (session.type.name if each else "cpu" for each in (gpu, gpu_of(out)))
         if wanted != given:
-            raise RuntimeError(
-                f"device type {wanted} does not match device type of out parameter ({given})"
-            )
+            raise RuntimeError(WORDS["devices"]["out"].format(wanted, given))
         return original(*args, **{**kwargs, "device": "cpu"})
     if gpu is None:
         made = original(*args, **kwargs)
@@ -80,7 +72,6 @@ def make(original: Callable, *args, **kwargs) -> Tensor:
 
 
 def share(original: Callable, *args, **kwargs) -> Tensor:
-    """A factory that may return what it is given, or share its memory."""
     name = original.__name__
     if SHARING[name] in kwargs:
         args = (kwargs.pop(SHARING[name]),)
@@ -124,14 +115,11 @@ def make_like(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
         return original(input, *args, **kwargs)
     if name == "new" and bool(gpu) is not bool(gpu_of(input)):
         mine, theirs = (session.type.name, "cpu") if gpu is None else ("cpu", session.type.name)
-        raise RuntimeError(
-            f"legacy constructor expects device type: {mine} but device type: {theirs} was passed"
-        )
+        raise RuntimeError(WORDS["devices"]["legacy"].format(mine, theirs))
     return _sent(_allocating(original, gpu, (input, *args), kwargs), gpu, name)
 
 
 def _sent(made: Tensor, gpu: GPU | None, name: str) -> Tensor:
-    """Numbers from Python or NumPy are copied to the GPU."""
     if name in CONVERTERS and gpu is not None:
         watch_copy(None, gpu, non_blocking=False)
         if session.clock is not None:

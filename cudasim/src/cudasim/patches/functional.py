@@ -13,38 +13,12 @@ from cudasim.dispatch.dtypes import check_signal
 from cudasim.dispatch.tags import device_of, gpu_of, put
 from cudasim.patching import checks, replaces
 from cudasim.session import session
+from cudasim.words import WORDS
 
-# Of an `out` that is not `here`, where the operands are (LinearAlgebra.cpp).
-RESULTS = dict.fromkeys(
-    ("norm", "matrix_norm"),  # say what vector_norm says
-    "Expected all tensors to be on the same device, but got out is on {there}, different from "
-    "other tensors on {here} (when checking argument in method "
-    "wrapper_{key}_linalg_vector_norm_out_out)",
-)
-RESULTS |= {
-    name.split(".")[-1]: f"{name}: Expected result and input tensors to be on the same device, but "
-    "got result on {there} and input on {here}"
-    for name in ("linalg.cond", "linalg.pinv", "torch.linalg.matrix_rank")
-}
-# Of an argument called `name`, or in that place, that is not where the first one is.
-WORDS = {  # TensorShape.cpp, LinearAlgebra.cpp, Sorting.cpp, TensorAdvancedIndexing.cpp, RNN.h
-    "meshgrid": "meshgrid expects all tensors to have the same device",
-    "block_diag": "torch.block_diag: input tensors must all be on the same device. Input 0 is on "
-    "device {here} and input {name} is on device {there}",
-    "multi_dot": "multi_dot(): all tensors must be on the same device but tensor 0 is on {here} "
-    "and tensor {name} on {there}",
-    "quantile": "quantile() {name} tensor must be on the same device as the input tensor",
-    "take_along_dim": "Expected tensor to have {here} Device, but got tensor with {there} Device "
-    "(while checking arguments for torch.take_along_dim():)",
-    "stft": "{name} input and window must be on the same device but got self on {here} and window "
-    "on {there}",
-    "tensordot": "tensordot: Expected the output and input tensors to be on the same device, but "
-    "got the output tensor on {}, input tensor a on {}, and input tensor b on {}",
-    "tensor_split": "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on {}",
-    "lstsq": "torch.linalg.lstsq: `driver` other than `gels` is not supported on CUDA",
-    "recurrent": "Input and {name} tensors are not at the same device, found input tensor at "
-    "{here} and {name} tensor at {there}",
-}
+# What is said of an `out`, or of an argument called `name`, or in that place, that is `there`, not
+# `here` as the first one (LinearAlgebra.cpp, TensorShape.cpp, Sorting.cpp, RNN.h,
+# TensorAdvancedIndexing.cpp).
+RESULTS, APART = WORDS["results"], WORDS["functions"]
 REAL = ("rfft", "ihfft")  # transforms of real numbers
 SIGNALS = [f"{name}{n}" for name in ("fft", "ifft", "hfft", "irfft", *REAL) for n in ("", "2", "n")]
 RECURRENT = "lstm", "gru", "rnn_tanh", "rnn_relu"
@@ -67,7 +41,7 @@ def together(first: Tensor, others: Iterable[tuple[Any, Any]], words: str) -> No
 @checks(torch.linalg, "multi_dot")
 def apart(name: str, *args, **kwargs) -> None:
     if tensors := tensors_in(args):
-        together(tensors[0], enumerate(tensors), WORDS[name])
+        together(tensors[0], enumerate(tensors), APART[name])
 
 
 @replaces(torch.linalg, "matrix_rank")
@@ -91,7 +65,7 @@ def product(name: str, *args, out: Tensor | None = None, **kwargs) -> None:
     if out is not None:
         places = [device_of(each) for each in (out, *_operands(args, kwargs)[:2])]
         if len(set(places)) > 1:
-            raise RuntimeError(WORDS["tensordot"].format(*places))
+            raise RuntimeError(APART["tensordot"].format(*places))
 
 
 @checks((torch, Tensor), "tensor_split")
@@ -99,33 +73,33 @@ def tensor_split(name: str, input: Tensor, *args, **kwargs) -> None:
     """It reads where to split (TensorShape.cpp)."""
     for where in (*args[:1], *kwargs.values()):
         if isinstance(where, Tensor) and gpu_of(where) is not None:
-            raise RuntimeError(WORDS["tensor_split"].format(device_of(where)))
+            raise RuntimeError(APART["tensor_split"].format(device_of(where)))
 
 
 @checks((torch, Tensor), "quantile", "nanquantile")
 def quantile(name: str, input: Tensor, q: Any, *args, out: Any = None, **kwargs) -> None:
     """It looks at other things of `q` before its device."""
     looks = isinstance(q, Tensor) and q.dim() <= 1 and input.numel() and q.dtype == input.dtype
-    together(input, [("q", q if looks else None), ("out", out)], WORDS["quantile"])
+    together(input, [("q", q if looks else None), ("out", out)], APART["quantile"])
 
 
 @checks((torch, Tensor), "take_along_dim")
 def take_along_dim(name: str, input: Tensor, indices: Any, *args, out: Any = None, **kw) -> None:
-    together(input, [("indices", indices), ("out", out)], WORDS["take_along_dim"])
+    together(input, [("indices", indices), ("out", out)], APART["take_along_dim"])
 
 
 @checks(torch._VF, "stft")  # which Python's calls
 @checks(torch, "istft")
 def stft(name: str, input: Tensor, *args, **kwargs) -> None:
     window = args[3] if len(args) > 3 else kwargs.get("window")
-    together(input, [(name, window)], WORDS["stft"])
+    together(input, [(name, window)], APART["stft"])
 
 
 @checks(torch.linalg, "lstsq", when=lambda: session.type.has_cudnn)
 def lstsq(name: str, *args, driver: str | None = None, **kwargs) -> None:
     """CUDA has one of the drivers (BatchLinearAlgebra.cpp)."""
     if driver not in (None, "gels") and any(map(gpu_of, _operands(args, kwargs))):
-        raise RuntimeError(WORDS["lstsq"])
+        raise RuntimeError(APART["lstsq"])
 
 
 @replaces(nn.RNNBase, "flatten_parameters")
@@ -138,7 +112,7 @@ def recurrent(name: str, input: Tensor, hidden: Any, weights: Sequence, *args, *
     """A recurrent layer. Packed sequences, whose second holds sizes, are not compared."""
     if args and isinstance(args[0], bool):
         named = [("hidden", each) for each in tensors_in((hidden,))]
-        together(input, [*named, *(("parameter", each) for each in weights)], WORDS["recurrent"])
+        together(input, [*named, *(("parameter", each) for each in weights)], APART["recurrent"])
 
 
 @replaces((nn.functional, torch._C._nn), "one_hot")

@@ -13,7 +13,7 @@ from cudasim.dispatch.booking import book_copy
 from cudasim.dispatch.devices import ELSEWHERE, resolve
 from cudasim.dispatch.tags import CPU, gpu_of, gpu_read, pin_as_copied, put
 from cudasim.dispatch.waiting import watch_copy
-from cudasim.patching import replaces
+from cudasim.patching import changed, replaces
 from cudasim.session import session
 
 STAY = object()  # no device was named
@@ -26,12 +26,9 @@ def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
     """A copy of the numbers of `source`; `options` are those of `_to_copy`. Nothing is recorded."""
     seen_by_class = type(source).__torch_dispatch__ is not Tensor.__torch_dispatch__
     if seen_by_class or torch._C._len_torch_dispatch_stack() > 1:
-        thread, device = session.thread, gpu.device if gpu else CPU
-        before, thread.to_host = thread.to_host, gpu is None
-        try:
+        device = gpu.device if gpu else CPU
+        with changed(session.thread, to_host=gpu is None):
             return torch.ops.aten._to_copy.default(source.detach(), device=device, **options)
-        finally:
-            thread.to_host = before
     here, non_blocking = gpu_read(source), options.get("non_blocking", False)
     watch_copy(here, gpu, non_blocking)
     memory = None

@@ -11,11 +11,8 @@ from torch.autograd import profiler
 
 from cudasim.patching import replaces
 from cudasim.session import session
+from cudasim.words import WORDS
 
-CPU_ONLY = (
-    "cudasim: torch.profiler traces the CPU only, simulated GPUs run no kernels; "
-    "cudasim.timeline() shows those of modelled time"
-)
 OURS = "PythonDispatchMode"  # torch's name of the block in which a dispatch mode, ours, is at work
 
 
@@ -24,7 +21,7 @@ def init(original: Callable, self: Any, *args, **kwargs) -> None:
     """A profiler, of the CPU: asked for CUDA, it would print a trace of C++ at every operation."""
     given = [name for name in ("use_device", "use_cuda") if kwargs.get(name)]
     if any(kwargs[name] in (True, session.type.name) for name in given):
-        warnings.warn(CPU_ONLY, stacklevel=3)
+        warnings.warn(WORDS["times"]["no kernels"], stacklevel=3)
         kwargs.update(dict.fromkeys(given))
     original(self, *args, **kwargs)
 

@@ -16,6 +16,7 @@ from cudasim.device.types import DEFAULT
 from cudasim.dispatch.tags import TAG, gpu_of, gpu_of_storage
 from cudasim.patching import checks, replaces
 from cudasim.session import session
+from cudasim.words import WORDS
 
 _export = Tensor.__dlpack__  # torch's own
 
@@ -43,8 +44,7 @@ def share(original: Callable, self: UntypedStorage) -> tuple:
     if gpu is None:
         raise RuntimeError("_share_cuda_: only available on CUDA")
     if sys.platform == "win32":
-        words = "cannot share memory between processes on Windows (see PyTorch's Windows FAQ)"
-        raise RuntimeError(f"cudasim: CUDA {words}; send a tensor of the CPU")
+        raise RuntimeError(WORDS["sharing"]["windows"])
     handle = None  # nothing to share
     if self.nbytes() and get_sharing_strategy() == "file_system":
         handle = self._share_filename_cpu_()
@@ -75,10 +75,8 @@ def release(*unused: Any, **also_unused: Any) -> None:
 @checks(Tensor, "__dlpack__")  # which other libraries call
 @checks(torch.utils.dlpack, "to_dlpack")
 def exported(name: str, tensor: Tensor, **kwargs) -> None:
-    """What hands a tensor to another library, of which none can reach a simulated GPU."""
     if gpu := gpu_of(tensor):
-        words = "no other library can read its memory by DLPack; use Tensor.cpu() first"
-        raise BufferError(f"{gpu.device} is simulated: {words}")
+        raise BufferError(WORDS["sharing"]["dlpack"].format(gpu.device))
 
 
 @replaces((torch, torch.utils.dlpack), "from_dlpack")

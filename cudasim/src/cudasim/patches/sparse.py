@@ -8,19 +8,13 @@ from torch import Tensor
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
+from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import CPU, device_of, gpu_of
 from cudasim.patches.functional import together
 from cudasim.patching import replaces
 
 # Of each constructor, its parts; the last are the values, whose device is that of the whole.
-PARTS = {
-    "sparse_coo_tensor": ("indices", "values"),
-    "sparse_compressed_tensor": ("compressed_indices", "plain_indices", "values"),
-    "sparse_csr_tensor": ("crow_indices", "col_indices", "values"),
-    "sparse_csc_tensor": ("ccol_indices", "row_indices", "values"),
-    "sparse_bsr_tensor": ("crow_indices", "col_indices", "values"),
-    "sparse_bsc_tensor": ("ccol_indices", "row_indices", "values"),
-}
+PARTS = TABLES["sparse"]
 
 
 @replaces(torch, *PARTS)

@@ -16,8 +16,9 @@ from cudasim.dispatch.tags import TAG, gpu_of, gpu_read, is_scratch
 from cudasim.dispatch.waiting import wait_for
 from cudasim.patches import storage
 from cudasim.patches.moves import functionalized, move
-from cudasim.patching import Patches, around, checks, replaces
+from cudasim.patching import Patches, around, changed, checks, replaces
 from cudasim.session import session
+from cudasim.words import WORDS
 
 _device = torch.Tensor.device  # the C++ attributes that the patches below cover
 _is_cpu = torch.Tensor.is_cpu
@@ -79,14 +80,12 @@ def assign_gradient(self: Tensor, value: Tensor | None) -> None:
             theirs, mine = (f"located on device with index '{g.index}'" for g in (other, home))
         else:
             theirs, mine = (f"with device type '{t.device.type}'" for t in (value, self))
-        words = "Please ensure that the gradient and the tensor are on the same device"
-        raise RuntimeError(f"attempting to assign a gradient {theirs} to a tensor {mine}. {words}")
+        raise RuntimeError(WORDS["devices"]["gradient"].format(theirs, mine))
     _grad.__set__(self, value)
 
 
 @replaces(Tensor, "type", overridable=True)
 def type_of(original: Callable, self: Tensor, dtype: Any = None, **kwargs) -> Any:
-    """`Tensor.type`, whose names contain `cuda` or `mps` for a tensor on a GPU."""
     prefix = f"torch.{session.type.name}."
     if dtype is None:
         name = original(self)
@@ -114,12 +113,8 @@ def told(original: Callable, self: Tensor, *args, **kwargs) -> Any:
         if name == "_str":
             number, name = min(number, torch._tensor_str.PRINT_OPTS.threshold), "print"
         read_back(gpu, name, number * self.element_size())
-    thread = session.thread
-    before, thread.telling = thread.telling, True
-    try:
+    with changed(session.thread, telling=True):
         return original(self, *args, **kwargs)
-    finally:
-        thread.telling = before
 
 
 @replaces(torch.utils._python_dispatch, "_disable_current_modes")
@@ -135,8 +130,7 @@ def without_modes(original: Callable) -> Iterator[list]:
 def numpy(original: Callable, self: Tensor, *args, **kwargs) -> Any:
     gpu = gpu_of(self)
     if gpu and not kwargs.get("force"):
-        words = "Use Tensor.cpu() to copy the tensor to host memory first."
-        raise TypeError(f"can't convert {gpu.device} device type tensor to numpy. {words}")
+        raise TypeError(WORDS["devices"]["numpy"].format(gpu.device))
     return original(self.cpu() if gpu else self, *args, **kwargs)
 
 

@@ -61,14 +61,12 @@ def start_new_thread(original: Callable, function: Any, *args) -> int:
 @replaces(threading.Thread, "start", when=_is_timed)
 @replaces(_WorkItem, "__init__", when=_is_timed)
 def begin(original: Callable, self: Any, *args, **kwargs) -> None:
-    """What starts a thread, or makes an item of a pool: it notes the starter's time."""
     setattr(self, BEGAN, _now())
     original(self, *args, **kwargs)
 
 
 @replaces(Future, "set_result", "set_exception", when=_is_timed)
 def end(original: Callable, self: Future, value: Any) -> None:
-    """What gives a future its result: it notes the time of who computed it."""
     setattr(self, ENDED, _now())
     original(self, value)
 
@@ -76,7 +74,6 @@ def end(original: Callable, self: Future, value: Any) -> None:
 @replaces(Future, "result", "exception", when=_is_timed)
 @replaces(threading.Thread, "join", when=_is_timed)
 def come_after(original: Callable, self: Any, timeout: float | None = None) -> Any:
-    """Who takes a result, or waits for a thread, has come to the time at which it was done."""
     try:
         return original(self, timeout)
     finally:

@@ -168,8 +168,6 @@ def _named(tensors: list[Tensor]) -> str:
 
 
 class _NoCopies(LightMode):
-    """Refuses each operation that brings numbers from one device to another."""
-
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if is_composite(func):

@@ -43,7 +43,6 @@ def _listed(where: str) -> list[tuple[dict, Link]]:
 
 
 def links(where: str) -> dict[str, Link]:
-    """The links `inside` a server or `between` servers, by id."""
     return {about["id"]: link for about, link in _listed(where)}
 
 

@@ -78,7 +78,6 @@ def read_sheet(path: Path) -> Sheet:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """What a file of JSON holds. Raises ValueError if it is not a table."""
     try:
         read = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -91,7 +90,6 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _sheet(path: Path, form: type, read: dict) -> Any:
-    """The sheet, of a card or a host, that a table in a file is. Raises as `read_sheet`."""
     known = [each.name for each in fields(form)]
     for key in known:
         if key not in read and key not in WORDS[1:]:
@@ -107,7 +105,6 @@ def _sheet(path: Path, form: type, read: dict) -> Any:
 
 
 def _check(path: Path, key: str, value: object, parts: list[str] | None) -> None:
-    """Raise ValueError unless `value` is a positive figure or, with `parts`, a table with these."""
     if parts is None:
         if type(value) not in (int, float) or not 0 < value < float("inf"):
             raise ValueError(f"{path}: {key} is {value!r}, not a positive figure")

@@ -3,6 +3,7 @@
 import ctypes
 import itertools
 import logging
+import os
 import warnings
 from collections.abc import Callable
 from functools import cache, partial
@@ -11,14 +12,15 @@ from typing import Any
 import torch
 from torch import cuda
 
+from cudasim import config
 from cudasim.backends import accelerator, memory
 from cudasim.backends.accelerator import exchange_device, nothing, refuse
-from cudasim.backends.cuda import first_use, graphs, legacy, streams
-from cudasim.backends.cuda.properties import CudaProperties
+from cudasim.backends.cuda import graphs, legacy, streams
 from cudasim.backends.streams import end_of, now, place_of, set_stream, stream_data
-from cudasim.device.gpu import Allocation
+from cudasim.device.gpu import GPU, Allocation
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import traces
+from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.waiting import CAPTURING, ERROR, WARN, address
 from cudasim.patching import Patches
 from cudasim.session import session
@@ -61,9 +63,39 @@ class Runtime:
 
     @staticmethod
     def cudaStreamCreate(pointer: int) -> Status:
-        """Write what stands for the address of a new stream to the eight bytes at `pointer`."""
         ctypes.c_uint64.from_address(pointer).value = next(_streams)
         return Status(runtime.SUCCESS)
+
+
+class CudaProperties:
+    """What `torch.cuda.get_device_properties` returns, in bytes. What a generation shares is from
+    https://docs.nvidia.com/cuda/cuda-c-programming-guide/#compute-capabilities."""
+
+    warp_size, max_threads_per_block, regs_per_multiprocessor = 32, 1024, 65536
+    shared_memory_per_block = 48 * 2**10
+    is_integrated = is_multi_gpu_board = pci_device_id = pci_domain_id = 0
+    gcnArchName = ""
+
+    def __init__(self, gpu: GPU) -> None:
+        card = gpu.card
+        self.name, self.uuid, self.pci_bus_id = gpu.name, gpu.uuid, gpu.number + 1
+        self.major, self.minor = card.capability
+        self.total_memory, self.L2_cache_size = card.memory, card.cache
+        self.multi_processor_count = card.processors
+        threads = {(7, 5): 1024, (8, 9): 1536}.get(card.capability, 2048)
+        shared = {(7, 0): 96, (7, 5): 64, (8, 0): 163, (9, 0): 227}.get(card.capability, 99)
+        self.max_threads_per_multi_processor = threads
+        self.shared_memory_per_block_optin = shared * 2**10
+        self.shared_memory_per_multiprocessor = (shared + (self.major >= 8)) * 2**10
+
+    def __repr__(self) -> str:
+        return (
+            f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, "
+            f"total_memory={self.total_memory // 2**20}MB, "
+            f"multi_processor_count={self.multi_processor_count}, uuid={self.uuid}, "
+            f"pci_bus_id={self.pci_bus_id}, pci_device_id=0, pci_domain_id=0, "
+            f"L2_cache_size={self.L2_cache_size // 2**20}MB)"
+        )
 
 
 def host_stats() -> dict[str, Any]:
@@ -87,7 +119,6 @@ def sleep(cycles: int) -> None:
 
 
 def raw_allocate(size: int, stream: int) -> int:
-    """Count `size` bytes on the current GPU as taken; returns what stands for an address."""
     address = next(_pieces)
     session.raw[address] = Allocation(session.current(), size)
     return address
@@ -105,7 +136,6 @@ def warn_of_prototype() -> None:
 
 
 def set_sync_debug_mode(mode: int) -> None:
-    """Warn of operations that wait for a GPU (1), refuse them (2), or say nothing (0)."""
     warn_of_prototype()
     if mode not in (0, WARN, ERROR):
         raise RuntimeError("invalid value of debug_mode, expected one of 0,1,2")
@@ -116,15 +146,7 @@ def set_sync_debug_mode(mode: int) -> None:
 # What PyTorch reads back and what changes nothing here: functions of torch._C, with their values at
 # first, which are those of aten/src/ATen/cuda (CublasHandlePool.cpp, tunable/Tunable.h).
 SETTINGS = {
-    "_cuda_get_cudnn_benchmark_limit": 10,
-    "_cuda_cudaCachingAllocator_is_enabled": True,
-    "_cuda_tunableop_is_enabled": False,
-    "_cuda_tunableop_tuning_is_enabled": True,
-    "_cuda_tunableop_get_max_tuning_duration": 30,
-    "_cuda_tunableop_get_max_tuning_iterations": 100,
-    "_cuda_tunableop_get_rotating_buffer_size": -1,
-    "_cuda_tunableop_get_filename": "",
-    "_cuda_record_untuned_is_enabled": False,
+    **TABLES["settings"],
     "_get_linalg_preferred_backend": torch._C._LinalgBackend.Default,
     "_get_blas_preferred_backend": torch._C._BlasBackend.Cublas,
     "_cuda_getCublasWorkspaceSize": WORKSPACE,
@@ -153,16 +175,11 @@ def set_device(index: int) -> None:
     session.current().memory.touch()
 
 
-WITHOUT_EFFECT = (
-    "_cuda_clearCublasWorkspaces _cuda_ipc_collect _cuda_resetAccumulatedHostMemoryStats "
-    "_cuda_resetPeakHostMemoryStats _cuda_tunableop_set_numerical_check_tolerances "
-    "_cudnn_set_conv_benchmark_empty_cache"
-).split()
 NO_SOURCE = partial(refuse, "cudasim: a simulated GPU runs no CUDA source")
 NO_ALLOCATOR = partial(refuse, "cudasim: a simulated GPU has no allocators but its own")
 BINDINGS: dict[str, Callable] = {  # what stands for the functions of torch._C
     **dict.fromkeys(("_cuda_changeCurrentAllocator", "_cuda_customAllocator"), NO_ALLOCATOR),
-    **dict.fromkeys(WITHOUT_EFFECT, nothing),
+    **dict.fromkeys(TABLES["without_effect"], nothing),
     "_activate_gpu_trace": traces.activate,
     "_cuda_attach_out_of_memory_observer": memory.observe_refusals,
     "_cuda_canDeviceAccessPeer": lambda index, peer: session.gpu(index) is not session.gpu(peer),
@@ -203,6 +220,34 @@ BINDINGS: dict[str, Callable] = {  # what stands for the functions of torch._C
 }
 
 
+def patch_first_use(patches: Patches) -> None:
+    """The first use of a GPU, at which CUDA reads CUDA_VISIBLE_DEVICES."""
+    instead = {
+        "is_initialized": lambda: session.used,
+        "_is_in_bad_fork": lambda: session.forked,
+        "_lazy_init": session.use,
+        "_lazy_call": lambda action, **when: action(),  # generators can be seeded before
+    }
+    for owner in (cuda, cuda.memory, cuda.random):
+        for name in instead.keys() & vars(owner).keys():
+            patches.replace(owner, name, instead[name])
+    patches.replace(cuda, "_initialized", session.used)  # as checkpointing reads it
+    patches.replace(torch._C, "_cuda_isInBadFork", lambda: session.forked)
+
+
+def _after_fork() -> None:
+    """In a process that was forked: what the other had begun to use is lost."""
+    if session.used and not session.type.survives_fork and not config.forks():
+        session.used, session.forked = False, True
+        cuda._initialized = False
+        for gpu in session.gpus:
+            gpu.lose(partial(runtime.runtime_error, runtime.NOT_INITIALIZED))
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 def patch_api(patches: Patches) -> None:
     once = cache(CudaProperties)  # the same object for each call
     parts = partial(refuse, "cudasim: a simulated GPU's processors cannot be shared out")
@@ -225,7 +270,7 @@ def patch_api(patches: Patches) -> None:
     patches.replace(torch._C, "_CudaDeviceProperties", CudaProperties)
     patches.replace(torch._C, "_has_cuda", True)
     patches.replace(torch.version, "cuda", CUDA_VERSION)
-    first_use.patch_first_use(patches)
+    patch_first_use(patches)
     patches.forget(cuda)
     legacy.patch_types(patches)
     # It warns that Triton, which comes with builds for CUDA, is not there, and says nothing else.

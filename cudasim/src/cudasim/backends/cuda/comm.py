@@ -12,9 +12,11 @@ from cudasim.device.gpu import GPU
 from cudasim.dispatch.tags import gpu_of
 from cudasim.patching import Patches
 from cudasim.session import session
+from cudasim.words import WORDS
 
 Tensors, Indices = Sequence[Tensor], Sequence[int]
 
+SAID = WORDS["copies"]
 HOST = -1  # the index by which these functions name the CPU
 REDUCE = torch.add, torch.mul, torch.maximum, torch.minimum  # by ncclRedOp_t
 MEAN = 4
@@ -32,7 +34,6 @@ def patch_comm(patches: Patches) -> None:
 
 
 def _moved(tensor: Tensor, gpu: GPU | None) -> Tensor:
-    """`tensor` on `gpu`, or on the CPU; itself if it is there already."""
     return tensor.to(gpu.device if gpu else "cpu")
 
 
@@ -43,11 +44,10 @@ def _gpu(index: int) -> GPU:
 
 
 def _check_on_gpus(tensors: Tensors, role: str, each: str) -> None:
-    """Raise CUDA's error, which names them so, unless every tensor is on a GPU."""
     for position, tensor in enumerate(tensors):
         if gpu_of(tensor) is None:
-            found = f"{each} at index {position} has device '{tensor.device}'"
-            raise RuntimeError(f"Expected all {role} tensors to be CUDA tensors, but {found}")
+            found = role, each, position, tensor.device
+            raise RuntimeError(SAID["not on a GPU"].format(*found))
 
 
 def _broadcast(tensor: Tensor, devices: Indices) -> list[Tensor]:
@@ -59,9 +59,8 @@ def _broadcast_out(tensor: Tensor, out: Tensors) -> list[Tensor]:
     shape = list(tensor.shape)
     for position, target in enumerate(out):
         if list(target.shape) != shape:
-            wanted = f"Expected all output tensors to have same shape as the source tensor {shape}"
-            found = f"output tensor at index {position} has shape {list(target.shape)}"
-            raise RuntimeError(f"{wanted}, but {found}")
+            found = shape, position, list(target.shape)
+            raise RuntimeError(SAID["broadcast"].format(*found))
     return [target.copy_(tensor) for target in out]
 
 
@@ -77,12 +76,10 @@ def _broadcast_coalesced(tensors: Tensors, devices: Indices, size: int) -> list[
 def _scatter(
     tensor: Tensor, devices: Indices, sizes: Indices | None, dim: int, streams: Any
 ) -> list[Tensor]:
-    """Chunks of `tensor` along `dim`, of these `sizes`, or equal ones, one on each of `devices`."""
     if not devices:
         raise RuntimeError("Expected at least one device to scatter to")
     if sizes is not None and len(sizes) != len(devices):
-        got = f"len(devices) = {len(devices)} and len(chunk_sizes) = {len(sizes)}"
-        raise RuntimeError(f"Expected devices and chunk_sizes to be of same length, but got {got}")
+        raise RuntimeError(SAID["lengths"].format(len(devices), len(sizes)))
     chunks = tensor.chunk(len(devices), dim) if sizes is None else tensor.split(list(sizes), dim)
     return [_moved(chunk, _gpu(index)) for chunk, index in zip(chunks, devices, strict=False)]
 
@@ -94,14 +91,11 @@ def _scatter_out(tensor: Tensor, out: Tensors, dim: int, streams: Any) -> list[T
     dim, shape = dim % tensor.dim(), list(tensor.shape)
     for position, target in enumerate(out):
         if list(target.shape) != [*shape[:dim], *target.shape[dim : dim + 1], *shape[dim + 1 :]]:
-            wanted = f"same shape except for scatter dim {dim} as the source tensor: {shape}"
-            found = f"Output tensor at index {position} has incorrect shape: {list(target.shape)}"
-            raise RuntimeError(f"{found}. Expected {wanted}")
+            found = position, list(target.shape), dim, shape
+            raise RuntimeError(SAID["scatter"].format(*found))
     sizes = [target.size(dim) for target in out]
     if sum(sizes) != shape[dim]:
-        words = f"Total size for output tensors along scatter dim {dim} does not match the source"
-        found = f"Expected {shape[dim]}, but got total size {sum(sizes)}"
-        raise RuntimeError(f"{words} tensor size at dim {dim}. {found}")
+        raise RuntimeError(SAID["total"].format(shape[dim], sum(sizes), dim=dim))
     chunks = tensor.split_with_sizes(sizes, dim)
     return [target.copy_(chunk) for chunk, target in zip(chunks, out, strict=True)]
 
@@ -115,20 +109,16 @@ def _gather_out(tensors: Tensors, out: Tensor, dim: int) -> Tensor:
 
 
 def _joined(tensors: Tensors, gpu: GPU | None, dim: int) -> Tensor:
-    """The `tensors` as one. Raises RuntimeError for those that differ in more than `dim`."""
     if not tensors:
         raise RuntimeError("Expected at least one tensor to gather from")
     _check_on_gpus(tensors, "input", "tensor")
     like = list(tensors[0].shape)
     for position, tensor in enumerate(tensors):
         if tensor.dim() != len(like):
-            wanted = "Expected all input tensors to have the same number of dimensions"
-            found = f"index {position}has {tensor.dim()} dimensions, (expected {len(like)})"
-            raise RuntimeError(f"{wanted}, but tensor at {found}")
+            raise RuntimeError(SAID["dimensions"].format(position, tensor.dim(), len(like)))
         like[dim] = tensor.size(dim)
         if list(tensor.shape) != like:
-            found = f"Input tensor at index {position} has invalid shape {list(tensor.shape)}"
-            raise RuntimeError(f"{found}, but expected {like}")
+            raise RuntimeError(SAID["shape"].format(position, list(tensor.shape), like))
     return torch.cat([_moved(tensor, gpu) for tensor in tensors], dim)
 
 

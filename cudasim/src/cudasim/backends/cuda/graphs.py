@@ -26,7 +26,9 @@ from cudasim.dispatch.capture import Capture
 from cudasim.dispatch.waiting import CAPTURING
 from cudasim.patching import Patches
 from cudasim.session import session
+from cudasim.words import WORDS
 
+SAID = WORDS["graphs"]
 HOLDER = 8  # bytes of the seed, and of the offset, that a generator keeps on the GPU for graphs
 
 _graphs, _pools = itertools.count(1), itertools.count(1)  # what ids are made of
@@ -63,20 +65,16 @@ class CUDAGraph:
         capture_error_mode: str = "global",
         check_input_liveness: bool = False,
     ) -> None:
-        """Capture the work of the current stream, whose memory comes from `pool` or its own."""
         if check_input_liveness:
             raise NotImplementedError("cudasim: check_input_liveness is not known here")
         if self._captured:
-            words = "This CUDAGraph instance already owns a captured graph. To capture a new graph,"
-            raise RuntimeError(f"{words} create a new instance.")
+            raise RuntimeError(SAID["captured"])
         if capture_error_mode not in ("global", "thread_local", "relaxed"):
-            found = f"Expected `global`, `thread_local`, or `relaxed`, got {capture_error_mode}"
-            raise RuntimeError(f"Unknown capture error mode. {found}")
+            raise RuntimeError(SAID["mode"].format(capture_error_mode))
         gpu, place = session.current(), place_of()
         index, stream_id = place
         if stream_id == 0:
-            words = "CUDA graphs must be captured on a non-default stream. (However, after capture,"
-            raise RuntimeError(f"{words} it's ok to replay them on the default stream.)")
+            raise RuntimeError(SAID["default stream"])
         self.register_generator_state(gpu.generator)
         self._gpu, self._pool = gpu, pool or (self._number, 0)
         self._capture = capture = Capture(place)
@@ -92,7 +90,6 @@ class CUDAGraph:
         capture.__enter__()
 
     def capture_end(self) -> None:
-        """The graph is whole. Raises CUDA's error if the capture failed on the way."""
         capture, place = self._capture, place_of()
         if capture is None or capture.origin != place or session.capturing.get(place) != capture:
             raise RuntimeError("Capture must end on the same stream it began on.")
@@ -109,15 +106,13 @@ class CUDAGraph:
             self.reset()
             raise runtime.runtime_error(failed)
         if not capture.steps:
-            words = "The CUDA Graph is empty. This usually means that the graph was attempted to be"
-            warnings.warn(f"{words} captured on wrong device or stream.", stacklevel=2)
+            warnings.warn(SAID["empty"], stacklevel=2)
 
     def instantiate(self) -> None:
         if not self._captured:
             raise RuntimeError("capture_end() must have been called before calling instantiate")
         if not self._keep:
-            words = "instantiate() is intended to be called by the user only when keep_graph=true"
-            raise RuntimeError(words)
+            raise RuntimeError(SAID["not kept"])
 
     def replay(self) -> None:
         if not self._captured:
@@ -146,10 +141,8 @@ class CUDAGraph:
         self._dumps = True
 
     def debug_dump(self, debug_path: str) -> None:
-        """Write the operations of the graph to a file, in Graphviz' language."""
         if not (self._dumps and self._captured):
-            off = "CUDA Graphs debug not enabled, set with [graph].enable_debug_mode()"
-            words = "CUDA Graphs debug dump not generated" if self._dumps else off
+            words = SAID["not dumped" if self._dumps else "debug is off"]
             return warnings.warn(words, stacklevel=2)
         names = [str(step.func) for step in self._capture.steps]
         nodes = [f'  {number} [label="{name}"];' for number, name in enumerate(names)]
@@ -166,15 +159,13 @@ class MemPool:
         self, allocator: Any = None, use_on_oom: bool = False, no_split: bool = False
     ) -> None:
         if allocator is not None or use_on_oom or no_split:
-            words = "a pool has no allocator, use_on_oom or no_split of its own"
-            raise NotImplementedError(f"cudasim: {words}; make it without arguments")
+            raise NotImplementedError(SAID["pool"])
         self.allocator, self.id = None, new_pool()
         self._gpu = session.current()
         self._gpu.memory.begin_pool(self.id, lambda: False)
         self._gpu.memory.end_pool(self.id)
 
     def use_count(self) -> int:
-        """How many hold the pool: this object, and who allocates there."""
         return self._gpu.memory.private[self.id].users
 
     def snapshot(self, include_traces: bool = True) -> list:
@@ -196,14 +187,12 @@ def _memory(index: int) -> Memory:
 
 
 def checkpoint(index: int, pool: PoolId) -> tuple[PoolId, frozenset]:
-    """The blocks of private pools, as `torch._C._cuda_getCheckpointState` keeps them."""
     blocks = itertools.chain.from_iterable(_memory(index).segments())
     here = (block for block in blocks if block.pool.id == pool)
     return pool, frozenset((block.address, block.size, block.used) for block in here)
 
 
 def set_checkpoint(index: int, state: tuple, stale: list[int], owners: list[int]) -> None:
-    """Set private pools back to a checkpoint, where nothing was taken or freed since."""
     if checkpoint(index, state[0]) != state:
         raise NotImplementedError("cudasim: a pool of memory is not set back to what it was")
 

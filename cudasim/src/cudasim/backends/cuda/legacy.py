@@ -16,7 +16,6 @@ class LegacyType(type):
     """The class of `torch.cuda.FloatTensor` and similar types: a dtype on a GPU."""
 
     def __call__(cls, *args: Any, device: Any = None) -> torch.Tensor:
-        """A tensor on `device`, or the current GPU, from sizes or from data."""
         if device is not None and not isinstance(resolve(device), GPU):
             words = f"cuda but device type: {torch.device(device).type} was passed"
             raise RuntimeError(f"legacy constructor expects device type: {words}")
@@ -68,12 +67,10 @@ class Markers:
         self._depth, self._ids = 0, itertools.count(1)
 
     def rangePushA(self, message: str) -> int:
-        """Open a range; returns how many were open."""
         self._depth += 1
         return self._depth - 1
 
     def rangePop(self) -> int:
-        """Close the latest range; returns how many are still open, -1 if none was."""
         left = self._depth - 1
         self._depth = max(left, 0)
         return left

@@ -132,7 +132,6 @@ def table(cards: list[dict], processes: list[dict]) -> list[str]:
 
 
 def values(names: list[str], known: Fields, rows: list[dict], how: set) -> list[str]:
-    """Lines of comma-separated values, with a header unless `how` says otherwise."""
     for name in names:
         if name not in known:
             raise Refusal(f'Field "{name}" is not a valid field to query.\n', BAD_ARGUMENT)

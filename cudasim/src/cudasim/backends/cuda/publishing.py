@@ -34,7 +34,6 @@ PROGRAMS = _PACKAGE / "bin"  # holds the command `nvidia-smi`
 
 class Board:
     def __init__(self, folder: Path, machine: Machine, owned: bool) -> None:
-        """A file in `folder`, which may be `owned`: nothing is used of the `machine` yet."""
         self._pid, self._folder, self._owned = os.getpid(), folder, owned
         self._lock = (folder / "lock").open("ab")
         card = machine.card

@@ -42,13 +42,11 @@ class DeviceType:
         raise ValueError(f"{source}={gpus!r}: {words}")
 
     def check_dtype(self, tensor: "torch.Tensor") -> None:
-        """Raise TypeError if the device has no numbers of the type of `tensor`."""
         words = self.missing.get(str(tensor.dtype))
         if words:
             raise TypeError(words)
 
     def memory_limit(self, fraction: float, size: int) -> int:
-        """How many of `size` bytes PyTorch may take if it may take `fraction` of them."""
         return int(fraction * size)
 
     def tensor_type(self, name: str) -> str:

@@ -50,7 +50,6 @@ def elemt(input: Tensor, weight: Any, bias: Any, mean: Tensor, *rest: Any) -> Te
 
 
 def backward_reduce(grad: Tensor, input: Tensor, mean: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-    """This rank's sums, and the gradients of weight and bias, as far as they are wanted."""
     invstd, weight, _, of_weight, of_bias = rest
     sum_dy = wide(grad).sum(others(input))
     sum_dy_xmu = (wide(grad) * centred(input, mean)).sum(others(input))
@@ -61,7 +60,6 @@ def backward_reduce(grad: Tensor, input: Tensor, mean: Tensor, *rest: Any) -> tu
 
 
 def backward_elemt(grad: Tensor, input: Tensor, mean: Tensor, invstd: Tensor, *rest: Any) -> Tensor:
-    """The gradient of the input, with all ranks' sums."""
     weight, sum_dy, sum_dy_xmu, count = rest
     total = count.sum()
     slope = centred(input, mean) * along(invstd**2 * sum_dy_xmu / total, input)

@@ -87,7 +87,7 @@ def all_to_all(original: Callable, *args: Any, **kwargs: Any) -> Any:
         return original(**asked)
     outputs, inputs = asked.pop("output_tensor_list"), asked.pop("input_tensor_list")
     if {len(outputs), len(inputs)} != {dist.get_world_size(asked.get("group"))}:
-        raise ValueError(refusals.LIST)
+        raise ValueError(refusals.SAID["list"])
     given = torch.cat([tensor.reshape(-1) for tensor in inputs])
     here, there = ([tensor.numel() for tensor in each] for each in (outputs, inputs))
     taken = given.new_empty(sum(here))

@@ -8,33 +8,24 @@ from datetime import timedelta
 
 from torch.distributed import DistBackendError
 
+from cudasim.words import WORDS
+
+SAID = WORDS["NCCL"]
 NCCL_VERSION = (2, 27, 5)  # that of PyTorch's own builds for CUDA 12
 
 
 def nccl_error(kind: str, explained: str, last: str) -> DistBackendError:
     version = ".".join(map(str, NCCL_VERSION))
-    where = f"torch/csrc/distributed/c10d/NCCLUtils.cpp, {kind}, NCCL version {version}"
-    return DistBackendError(f"NCCL error in: {where}\n{explained}\nLast error:\n{last}")
+    return DistBackendError(SAID["error"].format(kind, version, explained, last))
 
 
 def duplicate(rank: int, other: int, card: int, cards: int) -> DistBackendError:
-    return nccl_error(
-        "invalid usage (run with NCCL_DEBUG=WARN for details)",
-        "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.",
-        f"Duplicate GPU detected : rank {rank} and rank {other} both on CUDA device "
-        f"{card + 1 << 12:x}\nEvery process needs a GPU of its own: call "
-        'torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before the first collective, and '
-        f"start no more processes on a machine than it has GPUs (here {cards}).",
-    )
+    last = SAID["duplicate"].format(rank, other, card + 1 << 12, cards)
+    return nccl_error(SAID["invalid usage"], SAID["usage"], last)
 
 
 def gone(work: str, rank: int, pid: int) -> DistBackendError:
-    return nccl_error(
-        "remote process exited or there was a network error",
-        "ncclRemoteError: A call failed possibly due to a network error or a remote process "
-        "exiting prematurely.",
-        f"Rank {rank} (process {pid}) has ended; this rank waits for it in {work}.",
-    )
+    return nccl_error(SAID["exited"], SAID["remote"], SAID["gone"].format(rank, pid, work))
 
 
 def timed_out(work: str, timeout: timedelta, missing: list, there: list) -> DistBackendError:
@@ -43,8 +34,7 @@ def timed_out(work: str, timeout: timedelta, missing: list, there: list) -> Dist
     absent = f"{ranks(missing, 'has', 'have')} not arrived."
     if there:
         absent = f"{ranks(there, 'is', 'are')} there; {absent.lower()}"
-    ran = f"{told} ran for more than {milliseconds} milliseconds before timing out"
-    return DistBackendError(f"Watchdog caught collective operation timeout: {ran}. {absent}")
+    return DistBackendError(SAID["timeout"].format(told, milliseconds, absent))
 
 
 def mismatch(texts: dict[int, str], timeout: timedelta) -> DistBackendError:
@@ -52,11 +42,8 @@ def mismatch(texts: dict[int, str], timeout: timedelta) -> DistBackendError:
     each = ", but ".join(
         f"{ranks(those, 'is', 'are')} running collective: {text}" for text, those in asked.items()
     )
-    return DistBackendError(
-        f"Detected mismatch between collectives on ranks. {each}. Real GPUs would not say so: "
-        f"NCCL would hang until its timeout of {timeout.total_seconds():g} seconds, or mix up the "
-        "data; TORCH_DISTRIBUTED_DEBUG=DETAIL makes PyTorch check."
-    )
+    seconds = timeout.total_seconds()
+    return DistBackendError(SAID["mismatch"].format(each=each, seconds=seconds))
 
 
 def ranks(numbers: list[int], one: str, more: str) -> str:

@@ -86,7 +86,6 @@ def init_process_group(original: Callable, *args: Any, **kwargs: Any) -> None:
 
 
 def new_group(original: Callable, *args: Any, **kwargs: Any) -> Any:
-    """Gloo where NCCL is requested, or was for the default group."""
     given = named(original, args, kwargs)
     world = roll_of() if dist.is_initialized() else None
     bound = bound_device(given.pop("device_id", None)) or (world and world.bound)

@@ -14,28 +14,19 @@ from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.dtypes import NAMES, short
 from cudasim.dispatch.tags import gpu_of
+from cudasim.words import WORDS
 
 FLOAT8 = {torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz}
 SCALED = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 TYPES = {torch.bool, torch.uint8, torch.int8, torch.int32, torch.int64, *SCALED, *FLOAT8}
 CPU = "No backend type associated with device type cpu"
-LIST = "Tensor list input to scatter/gather must match number of collective participants"
-FLAT = {  # what is said where the parts are of other types than the whole, and of other sizes
-    "_allgather_base_": (
-        "output tensor must have the same type as input tensor",
-        "output tensor size must be equal to world_size times input tensor size",
-    ),
-    "_reduce_scatter_base_": (
-        "input tensor must be the same type as the output tensor.",
-        "input tensor must be the same size as output size times world size",
-    ),
-}
+SAID = WORDS["NCCL"]
+FLAT = WORDS["flat collectives"]  # where the parts are of other types than the whole, or sizes
 MEMORY_FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 dense = torch.ops.aten.is_non_overlapping_and_dense
 
 
 def refuse_devices(name: str, tensors: list[Tensor], bound: GPU | None) -> None:
-    """Refuse tensors that are not all on one GPU, which is the `bound` one if not None."""
     gpus = {gpu_of(tensor) for tensor in tensors}
     if name == "recv_any_source_":
         raise NotImplementedError("ProcessGroupNCCL does not support recvAnysource")
@@ -44,8 +35,7 @@ def refuse_devices(name: str, tensors: list[Tensor], bound: GPU | None) -> None:
     if len(gpus) > 1:
         raise ValueError("Expected list of tensors on the same device")
     if bound is not None and gpus != {bound}:
-        words = "Attempt to perform collective on tensor not on device passed to init_process_group"
-        raise dist.DistBackendError(words)
+        raise dist.DistBackendError(SAID["bound"])
 
 
 def refuse_layouts(name: str, args: tuple, tensors: list[Tensor], size: int) -> None:
@@ -64,12 +54,10 @@ def refuse_layouts(name: str, args: tuple, tensors: list[Tensor], size: int) -> 
     if collective.parts is not None:
         number = len(tensors_in((args[collective.parts],)))
         if word not in ("gather", "scatter") and number != size:
-            raise ValueError(LIST)
+            raise ValueError(SAID["list"])
         if number not in (0, size):  # the root alone has the list
             which = ("output", "input")[collective.parts]
-            wanted = f"{which.capitalize()} list size should be {size}, same as size of the process"
-            found = f"ProcessGroupNCCL::{word}: Incorrect {which} list size {number}"
-            raise ValueError(f"{found}. {wanted} group.")
+            raise ValueError(SAID[f"{which} list"].format(word=word, number=number, size=size))
     if name in FLAT:
         whole, part = args[collective.moved], args[1 - collective.moved]
         types, sizes = FLAT[name]
@@ -80,7 +68,6 @@ def refuse_layouts(name: str, args: tuple, tensors: list[Tensor], size: int) -> 
 
 
 def in_order(tensor: Tensor) -> bool:
-    """Whether it is contiguous, or in the order of the channels last."""
     form = MEMORY_FORMATS.get(tensor.dim(), torch.contiguous_format)
     return tensor.is_contiguous() or tensor.is_contiguous(memory_format=form)
 
@@ -90,8 +77,7 @@ def refuse_types(word: str, tensors: list[Tensor]) -> None:
         if dtype not in TYPES and word in PAIRWISE:
             raise RuntimeError(f"Unconvertible NCCL type {scalar_type(dtype)}")
         if dtype not in TYPES and not dtype.is_complex:
-            words = "Input tensor data type is not supported for NCCL process group"
-            raise TypeError(f"{words}: {scalar_type(dtype)}")
+            raise TypeError(SAID["type"].format(scalar_type(dtype)))
         if "reduce" in word and dtype in FLOAT8:
             raise RuntimeError("Float8 dtypes are not currenlty supported for NCCL reductions")
 

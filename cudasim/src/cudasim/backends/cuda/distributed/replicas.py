@@ -6,12 +6,12 @@ from typing import Any
 
 from torch import Tensor
 
-from cudasim.dispatch.calls import lasting
 from cudasim.dispatch.tags import gpu_of
+from cudasim.patching import changed
+from cudasim.session import session
 
 
 def by_gpu(tensors: Sequence[Tensor]) -> list[list[int]]:
-    """The positions of `tensors`, those of one GPU together."""
     found: dict[Any, list[int]] = {}
     for position, tensor in enumerate(tensors):
         found.setdefault(gpu_of(tensor), []).append(position)
@@ -19,7 +19,6 @@ def by_gpu(tensors: Sequence[Tensor]) -> list[list[int]]:
 
 
 def broadcast_coalesced(original: Callable, group: Any, tensors: list, *rest: Any) -> None:
-    """`_broadcast_coalesced`: one GPU's parameters and buffers after the other's."""
     for part in by_gpu(tensors):
         original(group, [tensors[position] for position in part], *rest)
 
@@ -45,11 +44,11 @@ def make_reducer(original: type) -> type:
     class Reducer(original):
         def __init__(self, parameters: Sequence[Tensor], *args: Any, **kwargs: Any) -> None:
             self._keeps = len(by_gpu(parameters)) > 1
-            with lasting():  # the buckets
+            with changed(session.thread, lasting=True):  # the buckets
                 super().__init__(parameters, *args, **kwargs)
 
         def _rebuild_buckets(self) -> bool:
-            with lasting():
+            with changed(session.thread, lasting=True):
                 return not self._keeps and super()._rebuild_buckets()
 
     return Reducer
