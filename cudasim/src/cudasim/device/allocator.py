@@ -135,14 +135,14 @@ class Memory:
     def _take(self, requested: int) -> Block:
         if self._again:
             self._count_again()
-        size = round_up(requested, BLOCK) or BLOCK
+        size = -(-requested // BLOCK) * BLOCK or BLOCK
         home, stream = self._home() if self.routes else self, self.stream()
         pool = home.small if size <= SMALL else home.large
         frames = self.history.here(STATE) if self.history else ()
         block = pool.pop(size, stream, self.settings) or self._grow(pool, size, stream, frames)
         was_split = block.previous is not None or block.next is not None
         blocks = bytes = 0  # more of them in free pieces
-        left, settings = block.size - size, self.settings
+        left, counts, settings = block.size - size, pool.counts, self.settings
         if left and (  # as should_split
             pool.small or settings.expandable or (left > SMALL and size < settings.max_split)
         ):
@@ -157,20 +157,16 @@ class Memory:
         self.used[block.address] = block
         if self.history is not None:
             self._note("alloc", block, requested, NEVER, frames)
-        pool.counts.add(block.size, requested)
+        counts.add(block.size, requested)
         self._counts.rise()
-        self._cut = self._split(block, blocks, bytes) if bytes else (0, 0)
+        self._cut = (0, 0)
+        if bytes and block.range is None:
+            self._cut = blocks, bytes
+            counts.split(blocks, bytes)
+            if bytes > 0:
+                self._counts.split()
         self._last = block if settings.plain and not self.routes else None
         return block
-
-    def _split(self, block: Block, blocks: int, bytes: int) -> tuple[int, int]:
-        """Count more free pieces; there are none in an expandable segment."""
-        if block.range is not None:
-            return 0, 0
-        block.pool.counts.split(blocks, bytes)
-        if blocks > 0 or bytes > 0:
-            self._counts.split()
-        return blocks, bytes
 
     def _free(self, block: Block) -> None:
         """Free a block, and join it with free neighbours (free_block)."""
@@ -184,7 +180,8 @@ class Memory:
             for action in ("free_requested", "free_completed"):
                 self._note(action, block, block.requested, ALL, block.frames)
             block.frames = ()
-        pool.counts.remove(block.size, block.requested)
+        counts = pool.counts
+        counts.remove(block.size, block.requested)
         blocks = joined = 0
         for neighbour in (block.previous, block.next):
             if neighbour is not None and not neighbour.used:
@@ -192,10 +189,13 @@ class Memory:
                 blocks -= taken_in > 0
                 joined += taken_in
         insort(pool.free, (block.stream, block.size, block.address, block))
+        if block.range is not None:
+            return  # there are no free pieces in an expandable segment
         if block.previous is not None or block.next is not None:
-            self._split(block, blocks + 1, block.size - joined)
+            counts.split(blocks + 1, block.size - joined)
+            self._counts.split()
         elif joined:
-            self._split(block, blocks, -joined)
+            counts.split(blocks, -joined)
 
     def _note(self, action: str, block: Block, size: int, level: int, frames: Frames = ()) -> None:
         """Tell the history, if one is kept, of a block: with the code that runs, or `frames`."""
