@@ -29,7 +29,7 @@ def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
         thread, device = session.thread, gpu.device if gpu else CPU
         before, thread.to_host = thread.to_host, gpu is None
         try:
-            return torch.ops.aten._to_copy.default(source.detach(), device=device, **options)
+            return torch.ops.aten._to_copy.default(source, device=device, **options)
         finally:
             thread.to_host = before
     here, non_blocking = gpu_read(source), options.get("non_blocking", False)
