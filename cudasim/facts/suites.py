@@ -71,6 +71,7 @@ def _verdicts(folder: Path, about: dict[str, Any], gpus: int) -> dict[str, str]:
         "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]),
         "HF_HUB_OFFLINE": "1",
     }
+    variables |= about.get("environment", {})
     with tempfile.TemporaryDirectory() as place:
         report = Path(place, "report.xml")
         command = [sys.executable, "-m", *simulating, "pytest", *about["tests"], *options]

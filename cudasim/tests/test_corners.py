@@ -77,6 +77,36 @@ def test_wrappers_are_on_the_gpu_of_what_they_wrap_and_see_their_moves(x):
     assert moved.cuda(1).elem.device == ONE and torch.equal(moved.elem, x.cpu())
 
 
+class Detached(torch.Tensor):
+    """A wrapper whose class alone says what a copy is: all else returns what it wraps."""
+
+    def __new__(cls, data):
+        return torch.Tensor._make_wrapper_subclass(cls, data.shape, device=data.device)
+
+    def __init__(self, data):
+        self.held = data
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        args = [each.held if isinstance(each, cls) else each for each in args]
+        out = func(*args, **(kwargs or {}))
+        return cls(out) if func is torch.ops.aten._to_copy.default else out
+
+
+def test_a_wrapper_keeps_its_class_as_it_moves_though_not_as_it_is_detached(x):
+    mine = Detached(x)
+    assert type(mine.detach()) is torch.Tensor
+    for target in (ZERO, HOST):
+        moved = mine.to(target)
+        assert type(moved) is Detached and moved.device == moved.held.device == target
+
+
+def test_a_lazy_layer_loads_one_that_has_no_shape_yet(two_gpus):
+    layer = nn.LazyLinear(8).to("cuda")
+    layer.load_state_dict(nn.LazyLinear(8).state_dict())
+    assert layer(torch.ones(2, 4, device="cuda")).shape == (2, 8)
+
+
 # ---- modes
 
 

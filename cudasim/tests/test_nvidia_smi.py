@@ -80,6 +80,7 @@ def test_queries_print_as_nvidias():
         "--query-gpu=uuid,driver_version,utilization.gpu,count --format=csv,noheader": (
             f"{names[0]}, 0.0.0, [N/A], 2\n{names[1]}, 0.0.0, [N/A], 2\n"
         ),
+        f"-i 1 --query-gpu=temperature.gpu,temperature.memory {BARE}": "[N/A], [N/A]\n",
         "--query-compute-apps=pid,used_memory --format=csv": (
             f"pid, used_memory [MiB]\n{os.getpid()}, {mine} MiB\n"
         ),

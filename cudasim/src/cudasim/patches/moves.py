@@ -28,7 +28,7 @@ def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
     if seen_by_class or torch._C._len_torch_dispatch_stack() > 1:
         device = gpu.device if gpu else CPU
         with changed(session.thread, to_host=gpu is None):
-            return torch.ops.aten._to_copy.default(source.detach(), device=device, **options)
+            return torch.ops.aten._to_copy.default(source, device=device, **options)
     here, non_blocking = gpu_read(source), options.get("non_blocking", False)
     watch_copy(here, gpu, non_blocking)
     memory = None

@@ -47,7 +47,7 @@ def patch_tensor(patches: Patches) -> None:
     patches.finally_do(delattr, UntypedStorage, TAG)
     rules, kind = custom_function_call.functorch_table, TransformType.Functionalize
     patches.replace_item(rules, kind, around(functionalized, rules[kind]))
-    moved = [Tensor.to, Tensor.cpu]  # a lazy layer's parameters allow them by name
+    moved = [Tensor.copy_, Tensor.to, Tensor.cpu]  # a lazy layer's parameters allow them by name
     if hasattr(Tensor, type):  # there is no Tensor.mps
         moved.append(patches.wrap(Tensor, type, move, overridable=True))
     allowed = [*UninitializedTensorMixin._allowed_methods, *moved]

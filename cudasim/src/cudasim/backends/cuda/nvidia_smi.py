@@ -46,7 +46,7 @@ CARDS: Fields = {
     **_fields("utilization.gpu utilization.memory fan.speed", unit="%"),
     **_fields("power.draw power.limit", unit="W"),
     **_fields("clocks.sm clocks.mem clocks.gr", unit="MHz"),
-    **_fields("temperature.gpu pstate persistence_mode display_active"),
+    **_fields("temperature.gpu temperature.memory pstate persistence_mode display_active"),
     **_fields("ecc.mode.current mig.mode.current"),
 }
 PROCESSES: Fields = {
