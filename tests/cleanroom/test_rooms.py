@@ -22,6 +22,7 @@ from rooms import CUDA, MAKERS, Room, binder_python, copied, environment, run
 
 from kernels import start
 from tools.book.book import Book
+from tools.languages.language import read_languages
 
 BOOK = Book(ROOT)
 PINNED = ("studio-lab", "binder")
@@ -57,6 +58,9 @@ def cases():
                 yield pytest.param(room, name, True, True, marks=group)
             if not chapter.gpus and (room not in PINNED or name == WHOLE):
                 yield pytest.param(room, name, False, whole, marks=group)
+    for language in read_languages(ROOT):  # one each: the code is the same in all
+        name = f"../languages/{language}/notebooks/computing-devices"
+        yield pytest.param("bare", name, False, True, marks=pytest.mark.xdist_group("bare"))
 
 
 def imports_of(notebook):

@@ -32,54 +32,44 @@ def book(tmp_path):
 
 def test_code_is_the_same_byte_for_byte_in_every_language():
     english = Book(ROOT).chapters
-    for code, language in LANGUAGES.items():
+    for code in LANGUAGES:
         written = sorted((ROOT / "languages" / code / "notebooks").glob("*.ipynb"))
-        made = Edition(ROOT, language=language).notebooks()
-        assert written == sorted(made)
+        assert written
         for path in written:
             own = [cell for cell in code_cells(read(path)) if SETUP not in tags(cell)]
             kept = english[path.stem].keyed_cells
             assert [(c.id, c.source) for c in own] == [(c.id, c.source) for c in kept], path
 
 
-SPOILT = {  # by the check that names it: a piece of a translation, and what is made of it
-    "number": ("快了 [212 倍]", "快了 [221 倍]"),
-    "negation": (
-        "你*不*需要 NVIDIA 的 CUDA 工具包，也不需要",
-        "你*也*需要 NVIDIA 的 CUDA 工具包，也需要",
-    ),
-    "order": ("- 在主机的内存里\n- 在第一块 GPU 上\n", "- 在第一块 GPU 上\n- 在主机的内存里\n"),
-    "choice": ("**第一个。** 新数组总在 CPU 上", "**第二个。** 新数组总在 CPU 上"),
-    "link": ("(what-takes-memory.ipynb)。", "(what-takes-time.ipynb)。"),
-    "code": ("`X.cpu()` 复制到主机", "`X.gpu()` 复制到主机"),
-    "formula": ("$n^2$ 个结果，没有", "$n^3$ 个结果，没有"),
-    "tag": ('<details class="choice right">\n<summary>打印其中', "<details>\n<summary>打印其中"),
-    "strong": ("**复制很慢。** T4", "**复制很慢。**T4"),
-    "em": ("*设备*是一个处理器和它身边", "设备是一个处理器和它身边"),
-    "item": ("\n- `Z` 本身\n", "\n`Z` 本身\n"),
-    "heading": ("## 有没有 GPU？", "# 有没有 GPU？"),
-    "english": ("一次运算在一个设备上进行", "An operation is computed on one device"),
-    "term": ("还没有真正的 GPU 运行过", "还没有真正的图形处理器运行过"),
-    "writing": ("数组在哪里，两个数组", "数组在哪里, 两个数组"),
-    "length": ("定。这样 GPU 直接把数字写进自己的显存，什么都不用传过去", "定"),
-    "block": ("现在显卡怎么说？", "\n\n现在显卡怎么说？"),
-    "letter": ("几个快的核心", "几个快的翯心"),
+SPOILT = {  # by the check that names it: how a message begins, and what spoils its translation
+    "number": ("It is worth the trouble.", lambda said: said.replace("212", "221")),
+    "negation": ("Two things are needed: a driver", lambda said: said.replace("不", "")),
+    "order": ("- in the host's memory", lambda said: "\n".join(said.split("\n")[::-1])),
+    "choice": ("**The first.** A new array is", lambda said: said.replace("第一", "第二")),
+    "link": ("A card's memory is the first", lambda said: said.replace("-memory", "-time")),
+    "code": ("`X.cuda(1)` does the same", lambda said: said.replace("cpu()", "gpu()")),
+    "formula": ("A bus in between is worth it", lambda said: said.replace("^2", "^3")),
+    "tag": ('<details class="choice right">\n<summary>Print', lambda s: s.replace(" right", "")),
+    "strong": ("**Copies are slow.**", lambda said: said.replace("。** ", "。**")),
+    "em": ("A *device* is a processor", lambda said: said.replace("*", "")),
+    "item": ("- another array with the same", lambda said: said.replace("\n- ", "\n", 1)),
+    "heading": ("## Is there a GPU?", lambda said: said[1:]),
+    "english": ("An operation is computed on", lambda said: "It has to be on one device"),
+    "term": ("No real GPU has run this book", lambda said: said + "图形处理器"),
+    "writing": ("**What you will learn.** Where", lambda said: said.replace("，", ", ")),
+    "length": ("So name the device, and best", lambda said: said[:6]),
+    "block": ("An array takes memory of its", lambda said: said.replace("。", "。\n\n")),
+    "letter": ("a few fast cores", lambda said: said + "翯"),
 }
 
 
-def spoil(root, code, changes):
-    """Put each second piece in the place of the first, in all translations that hold it."""
-    language = read_languages(root)[code]
-    for old, new in changes:
-        entries = [entry for entry in language.catalog if old in entry.string]
-        assert entries, old
-        for entry in entries:
-            entry.string = entry.string.replace(old, new)
-    (root / language.where).write_text(po_text(language.catalog), encoding="utf-8")
-
-
 def test_a_spoilt_translation_is_named_with_its_file_and_message(book):
-    spoil(book, "zh", SPOILT.values())
+    language = read_languages(book)["zh"]
+    for begins, spoilt in SPOILT.values():
+        entries = [each for each in language.catalog if each.id and each.id.startswith(begins)]
+        for entry in entries:
+            entry.string = spoilt(entry.string)
+    (book / language.where).write_text(po_text(language.catalog), encoding="utf-8")
     run = run_tool(book, "languages", "--check")
     assert run.returncode == 1
     found = re.findall(r"^languages/zh\.po: \S+: '.+': (\w+): .+$", run.stderr, re.M)
@@ -87,14 +77,14 @@ def test_a_spoilt_translation_is_named_with_its_file_and_message(book):
 
 
 def test_an_edit_makes_its_own_translations_stale_and_no_other(book):
-    page = book / "book" / "preface.md"
+    page, before = book / "book" / "preface.md", run_tool(book, "languages").stdout
     page.write_text(page.read_text("utf-8").replace("You need not own a GPU.", "You need no GPU."))
     run = run_tool(book, "languages")
-    stale = [line for line in run.stdout.splitlines() if "not translated" in line]
+    stale = [line for line in run.stdout.splitlines() if "not tr" in line and line not in before]
     assert len(stale) == len(LANGUAGES) and all("'You need no GPU." in line for line in stale)
     for language in read_languages(book).values():
-        [entry] = [each for each in language.catalog if each.id and each.fuzzy]
-        assert "GPU" in entry.string  # what it was is kept, for someone to look at
+        [entry] = [each for each in language.catalog if "You need no GPU." in each.id]
+        assert entry.fuzzy and "GPU" in entry.string  # kept, for someone to look at
         text = Edition(book, language=language).text("book/preface", page.read_text("utf-8"))
         assert "You need no GPU." in text and "You name devices" not in text
     run = run_tool(book, "languages", "--check")

@@ -5,10 +5,12 @@ from browsing import opened
 from helpers import ROOT
 from test_text import dead_ends, head_faults, in_sight, page_of, undrawn
 
+from tools.languages.edition import Edition
 from tools.languages.language import read_languages
 
 LANGUAGES = read_languages(ROOT)
-PAGES = [(code, page) for code, language in LANGUAGES.items() for page in language.pages]
+EDITIONS = [Edition(ROOT, language=language) for language in LANGUAGES.values()]
+PAGES = [(each.language.code, page) for each in EDITIONS for page in each.translated]
 CHAPTER = "notebooks/computing-devices.html"
 
 

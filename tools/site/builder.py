@@ -1,6 +1,6 @@
 """The process that draws the site in one language: `python -m tools.site.builder ROOT WORK CODE`.
 
-CODE is empty for English.
+English has no CODE.
 """
 
 import contextlib
@@ -23,7 +23,8 @@ OPTIONS = ("-W", "--keep-going", "-n", "-q")  # a warning is an error
 
 def main() -> int:
     """Check the book, then write the site below WORK; returns the exit code."""
-    root, work, code = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+    root, work, *others = map(Path, sys.argv[1:])
+    code = "".join(map(str, others))
     try:
         if code:
             speech.speak(read_languages(root)[code])

@@ -64,7 +64,7 @@ def build_parts(root: Path, parts: dict[str, Path]) -> None:
         for code, work in parts.items():
             # In a session of its own, as Ctrl-C is for this process, which then ends that one.
             started = subprocess.Popen(
-                [*command, str(work), code], cwd=root, start_new_session=True
+                [*command, str(work), *filter(None, [code])], cwd=root, start_new_session=True
             )
             processes.append(started)
         for process in processes:
