@@ -91,6 +91,7 @@ def test_an_edit_makes_its_own_translations_stale_and_no_other(book):
     assert run.returncode == 0, run.stderr  # who edits the English is told, and not held up
 
 
+@pytest.mark.full
 def test_a_language_begins_with_one_page(book):
     settings = book / "languages" / "languages.yml"
     settings.write_text(

@@ -18,10 +18,10 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.search import SearchLanguage
 
-from tools.languages.edition import Edition
 from tools.languages.language import read_languages
 from tools.languages.messages import MARKED
 from tools.site import speech
+from tools.site.extension import read_pages
 
 CHINESE = re.compile(r"([\u3400-\u9fff]+)")
 
@@ -134,5 +134,5 @@ def offer(app: Sphinx, page: str, template: str, context: dict[str, Any], doctre
         for code, name in names.items()
     ]
     context["spoken"] = tags[language.code if language else ""]
-    if language and doctree and page not in Edition(root, language=language).translated:
+    if language and doctree and page not in read_pages(root)[0].translated:
         context["language"] = "en"
