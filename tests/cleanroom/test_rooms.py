@@ -58,9 +58,9 @@ def cases():
                 yield pytest.param(room, name, True, True, marks=group)
             if not chapter.gpus and (room not in PINNED or name == WHOLE):
                 yield pytest.param(room, name, False, whole, marks=group)
-    for language in read_languages(ROOT):  # one each: the code is the same in all
+    for language in read_languages(ROOT):  # the set-up alone: all other code is the same in all
         name = f"../languages/{language}/notebooks/computing-devices"
-        yield pytest.param("bare", name, False, True, marks=pytest.mark.xdist_group("bare"))
+        yield pytest.param("bare", name, False, False, marks=pytest.mark.xdist_group("bare"))
 
 
 def imports_of(notebook):
