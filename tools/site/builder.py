@@ -58,7 +58,9 @@ def write_config(root: Path, work: Path) -> Path:
     """The book's settings, with the title and the locale of the language."""
     settings = read_yaml(root / "_config.yml", root)
     settings["title"] = speech.tr(settings["title"])
-    settings["sphinx"]["config"]["language"] = speech.locale()
+    config = settings["sphinx"]["config"]
+    config["language"] = speech.locale()
+    config["copybutton_image_svg"] = f"<span>{speech.tr('Copy to clipboard')}</span>"
     path = work / "_config.yml"
     write_text(path, yaml.safe_dump(settings, allow_unicode=True), work)
     return path
