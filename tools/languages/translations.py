@@ -42,6 +42,8 @@ def check_languages(book: Book, messages: Messages | None = None) -> Iterator[st
         entries = [(language.translation(*message), message) for message in messages]
         left = [message for entry, message in entries if entry is None]
         yield f"{language.where}: {len(messages) - len(left):,} of {len(messages):,} messages"
+        others = [page for page in book.documents if page not in language.pages]
+        yield f"{language.where}: in English are {', '.join(others)}"
         yield from (
             f"{language.where}: {named(*message)}: not translated as it is" for message in left
         )
