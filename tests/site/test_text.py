@@ -106,7 +106,7 @@ def drawn(kind):
     """The characters that all faces of a kind draw: "text" has two, upright and italic."""
     faces = {}
     for path in (ROOT / "book" / "static" / "fonts").glob(f"{kind}*.woff2"):
-        face = re.sub("-(latin|latin-ext|symbols)$", "", path.stem)
+        face = re.sub("-(latin|latin-ext|vietnamese|symbols)$", "", path.stem)
         faces.setdefault(face, set()).update(map(chr, TTFont(path).getBestCmap()))
     return set.intersection(*faces.values())
 
