@@ -7,17 +7,7 @@ from copy import deepcopy
 
 import nbformat
 import psutil
-from helpers import (
-    ROOT,
-    cell,
-    code,
-    copy_code,
-    copy_kernel,
-    outputs_path,
-    prose,
-    read,
-    write,
-)
+from helpers import ROOT, cell, code, copy_code, copy_kernel, outputs_path, prose, read, write
 from nbformat.v4 import new_output
 
 from tools.book.book import Book

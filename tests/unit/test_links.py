@@ -5,15 +5,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from helpers import (
-    ROOT,
-    cell,
-    code,
-    prose,
-    refused,
-    run_tool,
-    write,
-)
+from helpers import ROOT, cell, code, prose, refused, run_tool, write
 
 from tools.book.book import Book
 from tools.book.links import INSTALLS, launch_links, linked_chapter, readme_text, write_links
