@@ -5,6 +5,7 @@ Every edition is made from it, the book's own cells too. `{{ name }}` is the var
 
 import ast
 import re
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -21,26 +22,7 @@ from tools.files import read_text, write_files
 
 FRONT = re.compile(r"---\n(?P<yaml>.*?)\n---\n", re.S)
 OPTION = re.compile(r"- (?P<name>\w+): (?P<value>.+)")
-PARTS = {  # how often each stands in an exercise, how many blocks of code it has at most, hidden?
-    "Hint": (2, 3, 0, False),
-    "Starter": (1, 1, 1, False),
-    "Shows": (0, 1, 1, False),
-    "Checks": (1, 1, 2, False),
-    "Solution": (1, 1, 1, True),
-    "Wrong answer": (1, 9, 1, True),
-    "Hidden tests": (1, 1, 1, True),
-    "For instructors": (1, 1, 0, True),
-    "By hand": (0, 1, 0, True),
-    "Variants": (0, 1, 0, True),
-}
-LEVELS = ("Recall", "Apply", "Invent")
-LIMITS = {"seconds": "10", "memory": "2048"}  # of processor time, and MiB, unless it says others
-
-PRIVATE = """\
-# PRIVATE: what is assigned from here has its solutions and hidden tests here. Keep this folder
-# where students do not read. Change texts and numbers, and add values to the variants: those of
-# the book are public.
-"""
+FORM = tomllib.loads(Path(__file__).with_name("masters.toml").read_text(encoding="utf-8"))
 
 Draw = Callable[[str, list], Any]  # chooses among the values of `<chapter>/<title>/<name>`
 
@@ -101,9 +83,8 @@ def copy_masters(source: Path, folder: Path) -> None:
     if not is_free(folder):
         raise BookError(f"{folder}: not an empty folder; name another for your masters")
     texts = {folder / path.name: read_text(path, source) for path in source.glob("*.md")}
-    head = "---\n"
-    private = {path: text.replace(head, head + PRIVATE, 1) for path, text in texts.items()}
-    write_files(private, folder)
+    head = f"---\n{FORM['private']}"
+    write_files({path: text.replace("---\n", head, 1) for path, text in texts.items()}, folder)
 
 
 def read_master(path: Path, root: Path, draw: Draw = first) -> Master:
@@ -132,7 +113,7 @@ def _exercise(number: int, heading: str, body: str, where: str, draw: Draw) -> E
         if not holds:
             raise BookError(f"{where}: '{heading}' {otherwise}")
 
-    title, parts = heading.removeprefix(f"{number}. "), {name: [] for name in PARTS}
+    title, parts = heading.removeprefix(f"{number}. "), {name: [] for name in FORM["parts"]}
     require(title != heading, f"is not '## {number}. Title'; number it")
     sections, drawn = _sections(body, "h3"), {}
     if variants := dict(sections).get("Variants"):
@@ -145,10 +126,11 @@ def _exercise(number: int, heading: str, body: str, where: str, draw: Draw) -> E
             form = "a ```yaml block of 'name: [value, value]', and {{ name }} where it is used"
             require(False, f"has variants that cannot be drawn ({reason}); write {form}")
     for name, text in sections[1:]:
-        require(name in PARTS, f"has a part '{name}'; choose from: {', '.join(PARTS)}")
+        require(name in parts, f"has a part '{name}'; choose from: {', '.join(parts)}")
         parts[name].append(_part(text))
-    for name, (fewest, most, blocks, _) in PARTS.items():
-        found, often = parts[name], f"{fewest} to {most}" if fewest < most else most
+    for name, form in FORM["parts"].items():
+        found, fewest, most, blocks = parts[name], form["fewest"], form["most"], form["blocks"]
+        often = f"{fewest} to {most}" if fewest < most else most
         require(fewest <= len(found) <= most, f"has {len(found)} parts '{name}'; write {often}")
         for part in found if blocks else ():
             fault = f"has a part '{name}' of {len(part.blocks)} ```python blocks"
@@ -164,9 +146,9 @@ def _exercise(number: int, heading: str, body: str, where: str, draw: Draw) -> E
     names = {name for name, about in tests if about}
     require(len(names) == len(tests) > 0, "wants hidden tests, each of its own name and docstring")
     asked, by_hand = _part(sections[0][1]), None
-    options = LIMITS | asked.options
+    options, levels = FORM["limits"] | asked.options, FORM["levels"]
     level = options.get("level")
-    require(level in LEVELS, f"says no level; write '- level: ' and one of {', '.join(LEVELS)}")
+    require(level in levels, f"says no level; write '- level: ' and one of {', '.join(levels)}")
     try:
         limits = int(options["points"]), float(options["seconds"]), int(options["memory"])
         for part in parts["By hand"]:

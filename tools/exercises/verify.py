@@ -15,7 +15,7 @@ from tools.book.code import parsed
 from tools.errors import BookError
 from tools.exercises.assignment import Assignment
 from tools.exercises.editions import answered
-from tools.exercises.masters import PARTS, Master
+from tools.exercises.masters import FORM, Master
 from tools.files import read_text, write_json
 
 LEAST = 16  # characters of a line that is not in an edition by chance
@@ -50,9 +50,9 @@ def leaks(master: Master, assignment: Assignment, notebook: str) -> Iterator[str
     shown, hidden = [assignment["given"]], [assignment["seed"]]
     for exercise in master.exercises:
         shown.append(exercise.text)
-        for name, (*_, is_hidden) in PARTS.items():
+        for name, form in FORM["parts"].items():
             for part in exercise.parts[name]:
-                (hidden if is_hidden else shown).append(part.whole)
+                (hidden if form["hidden"] else shown).append(part.whole)
     public = "\n".join(shown)
     for line in dict.fromkeys(line.strip(" \"'") for text in hidden for line in text.splitlines()):
         written = json.dumps(line, ensure_ascii=False)[1:-1]  # as a notebook has it

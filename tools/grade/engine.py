@@ -15,6 +15,7 @@ from itertools import islice
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
+from tools.environment import PINS
 from tools.errors import BookError
 from tools.grade.judge import grade_one
 from tools.grade.sandbox import NoSandbox
@@ -23,7 +24,7 @@ from tools.root import ROOT
 TRIES = 4  # of a task whose worker dies; as many as Dask allows one
 AHEAD = 2  # tasks for each worker of a cluster: one that runs, and one that waits
 WAIT = 30  # seconds for the scheduler of a cluster to answer
-SENT = ("tools", "kernels", "cudasim/src", "requirements.txt", "requirements-no-deps.txt")
+SENT = ("tools", "kernels", "cudasim/src", *PINS)
 ONE_AT_A_TIME = threading.Lock()  # a process has one sandbox, whatever threads Dask gives it
 Outcome = tuple[dict, dict | BookError]  # a task, and its result or why this run has none
 

@@ -12,11 +12,13 @@ import json
 import math
 import random
 import time
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from copy import deepcopy
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from tools.errors import BookError
@@ -26,21 +28,7 @@ from tools.grade.splice import finding, plain
 
 LEAST_MEMORY = 1024  # MiB beyond torch: the cells that are given
 SLACK = 120  # s of wall time that a submission has beyond four times all its exercises' seconds
-ENDS = {  # how a session ends, in words that its student reads
-    "time": "took more than {seconds:g} s",
-    "memory": "needed more than {memory} MiB of memory",
-    "disk": "wrote more to disk than is allowed",
-    "crash": "ended the Python process that ran it",
-    "protocol": "disturbed the line to the grader",
-}
-NO_ANSWER = "there is no answer yet"
-RAISED = "your code raised an error"
-OTHER = "the result is not the one asked for"
-NO_FORM = "the result is not of the form asked for"
-AS_GIVEN = "right, and no better than the program that was given"
-NOT_ASKED = "not asked, as a test before it ended the session"
-
-
+SAID = tomllib.loads(Path(__file__).with_name("judge.toml").read_text(encoding="utf-8"))
 Run = tuple[list[str], str | None]  # the errors that cells raised, and how they ended the session
 
 
@@ -49,18 +37,15 @@ class StudentError(Exception):
 
 
 class Student:
-    """What hidden tests ask: data from the student's notebook, never a verdict. What one test has
+    """What a hidden test asks: data from the student's notebook, never a verdict. What one test has
     asked is not asked anew for the next: it would say the same, and timed programs take long."""
 
-    def __init__(self, session: Any, seconds: float) -> None:
-        self._session, self._seconds = session, seconds
-        self._answers: dict[tuple, Any] = {}  # by question, and which of its test it is
-        self.begin()
-
-    def begin(self) -> None:
+    def __init__(self, session: Any, seconds: float, answers: dict[tuple, Any]) -> None:
+        """`answers` are those that an exercise has given, by question and which of a test it is."""
+        self._session, self._seconds, self._answers = session, seconds, answers
+        self._times: Counter[str] = Counter()
         self.ended: str | None = None
         self.inputs: dict[str, object] = {}  # of the last question
-        self._times: Counter[str] = Counter()
 
     def ask(self, code: str, **inputs: object) -> Any:
         """The value of `code`'s last expression, with `inputs` as names. Raises StudentError."""
@@ -73,7 +58,7 @@ class Student:
             try:
                 self._answers[key] = self._session.ask(code, inputs, seconds=self._seconds)
             except Raised as error:
-                said = NO_FORM if isinstance(error, NoData) else RAISED
+                said = SAID["no-form"] if isinstance(error, NoData) else SAID["raised"]
                 self._answers[key] = StudentError(said)
             except Ended as end:
                 self.ended = end.kind
@@ -173,7 +158,7 @@ class Judge:
             _, ended = self._run(session, self.preamble)
             if ended:
                 self.preamble = []
-                text = ENDS[ended].format(seconds=self.longest, memory=LEAST_MEMORY)
+                text = SAID["ends"][ended].format(seconds=self.longest, memory=LEAST_MEMORY)
                 text = f"cells above the exercises: {text}"
                 self.findings.append(finding("preamble", None, text))
                 return
@@ -208,23 +193,23 @@ class Judge:
         """What an exercise gets by its hidden tests, even if its own cells `ended` the session."""
         question, own = self.questions[number], self.own[number]
         blank, lost = bool(own) and number in self.blank, ended
-        student, found = Student(session, question["seconds"]), []
+        answers, found = {}, []
         for test in hidden_tests(question["tests"]):
-            student.begin()
+            student = Student(session, question["seconds"], answers)
             if blank and not self.checks:
-                reason = NO_ANSWER
+                reason = SAID["no-answer"]
             elif ended and not lost:
-                reason = NOT_ASKED
+                reason = SAID["not-asked"]
             else:
                 reason = None if lost else self._reason(test, student, number)
                 ended = lost or student.ended
-                reason = ENDS[ended].format(**question) if ended else reason
+                reason = SAID["ends"][ended].format(**question) if ended else reason
             found.append((test, reason, student.inputs))
         is_better = any(test.alone and not reason for test, reason, _ in found)
         tests = []
         for test, reason, inputs in found:
-            reason = reason if is_better else reason or AS_GIVEN
-            reason = reason and NO_ANSWER if blank and not ended else reason
+            reason = reason if is_better else reason or SAID["as-given"]
+            reason = reason and SAID["no-answer"] if blank and not ended else reason
             about = " ".join((test.__doc__ or test.__name__).split())
             made = {"name": test.__name__, "about": about, "passed": reason is None}
             made |= {"points": 0 if reason else test.points, "of": test.points}
@@ -246,15 +231,15 @@ class Judge:
         """Why a test failed, or None; never with a word of what came from inside."""
         if time.monotonic() > self.until:
             student.ended = "time"
-            return RAISED
+            return SAID["raised"]
         try:
             test(student, rng_of(self.assignment, number, test.__name__))
         except AssertionError:
-            return OTHER
+            return SAID["other"]
         except StudentError as error:
             return str(error)
         except Exception:  # the data were not of the form that the test goes through
-            return NO_FORM
+            return SAID["no-form"]
         return None
 
 

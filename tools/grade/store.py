@@ -17,14 +17,16 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from tools.book.runners import SIMULATOR
+from tools.environment import PINS
 from tools.errors import BookError
 from tools.files import check_writable, digest, write_bytes, write_text
 from tools.grade.tables import read_table
 from tools.root import ROOT
 
 LOCK = ".grading.lock"
-PINS = ("requirements.txt", "requirements-no-deps.txt")
-CODE = ("tools/grade/judge.py", "tools/grade/source.py", "tools/grade/sandbox", "kernels")
+CODE = (
+    "tools/grade/judge.py tools/grade/judge.toml tools/grade/source.py tools/grade/sandbox kernels"
+)
 RULES = 1  # raised when a result comes to mean another thing
 
 Id = tuple[str, str | None]  # of a submission, and the assignment that it was graded for
@@ -34,7 +36,7 @@ Id = tuple[str, str | None]  # of a submission, and the assignment that it was g
 def code_digest(runner: str, root: Path = ROOT) -> str:
     """A hash of what decides a result beside the submission: pins, judge, sandbox, simulator."""
     parts = [str(RULES), runner]
-    for name in [*PINS, *CODE, *([SIMULATOR] if runner != "cpu" else [])]:
+    for name in [*PINS, *CODE.split(), *([SIMULATOR] if runner != "cpu" else [])]:
         for file in [root / name, *sorted((root / name).rglob("*"))]:
             if file.is_file() and file.suffix != ".pyc":
                 text = file.read_bytes().replace(b"\r\n", b"\n")

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from tools.book.book import Book
+from tools.environment import PINS
 from tools.exercises.assignment import Assignment, Choice
 from tools.exercises.release import make_drafts
 from tools.exercises.variants import draws_of
@@ -21,7 +22,6 @@ CODE = {  # what the program imports or reads, by folder, and how those files en
     HERE: ("packages.txt",),
     "binder": ("reader.txt",),
 }
-PINS = ("requirements.txt", "requirements-no-deps.txt")
 TESTS = "private/assignment.json"  # readable by root alone
 MODES = dict.fromkeys(SCRIPTS, 0o755) | {TESTS: 0o600}
 
