@@ -36,7 +36,10 @@
       said:
         tr(
           "{0} rows: Python launches for {1}, the GPU works for {2}, {3} in all: {4} rows a second.",
-          ...[counted(size), inSeconds(CALLS * launch), inSeconds(CALLS * kernel), inSeconds(end)],
+          counted(size),
+          inSeconds(CALLS * launch),
+          inSeconds(CALLS * kernel),
+          inSeconds(end),
           counted(short(size / end)),
         ) + ` ${python ? tr("Python is the limit.") : tr("The GPU is the limit.")}`,
       high: 96,
@@ -74,7 +77,10 @@
       said:
         tr(
           "{0}, n = {1}: {2} operations a byte, {3} of {4}.",
-          ...[operation, counted(size), counted(short(intensity)), inGigaflops(speed)],
+          operation,
+          counted(size),
+          counted(short(intensity)),
+          inGigaflops(speed),
           counted(short(peak / 1e9)),
         ) + ` ${LIMITS[bound]}`,
       high: bottom + 44,
@@ -108,7 +114,10 @@
       said:
         tr(
           "A tensor of {0} bytes takes a block of {1}. The segment for it has {2} MiB; tensors of this size that fit into it: {3}.",
-          ...[counted(size), counted(block), counted(segment / 2 ** 20), counted(fit)],
+          counted(size),
+          counted(block),
+          counted(segment / 2 ** 20),
+          counted(fit),
         ) + more,
       high: 68,
       drawn:
@@ -134,8 +143,12 @@
       said:
         tr(
           "{0} ranks: each sends {1} parts of {2}, {3} in all of gradients of {4}. That takes {5}.",
-          ...[size, 2 * (size - 1), megabytes(given.bytes / size), megabytes(sent)],
-          ...[megabytes(given.bytes), inSeconds(taken)],
+          size,
+          2 * (size - 1),
+          megabytes(given.bytes / size),
+          megabytes(sent),
+          megabytes(given.bytes),
+          inSeconds(taken),
         ),
       high: 76,
       drawn: half("reduce-scatter", 4) + half("all-gather", 40),

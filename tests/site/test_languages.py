@@ -3,6 +3,7 @@
 import pytest
 from browsing import opened
 from helpers import ROOT
+from test_pages import weight_faults
 from test_text import dead_ends, head_faults, in_sight, page_of, undrawn
 
 from tools.languages.edition import Edition
@@ -11,7 +12,7 @@ from tools.languages.language import read_languages
 LANGUAGES = read_languages(ROOT)
 EDITIONS = [Edition(ROOT, language=language) for language in LANGUAGES.values()]
 PAGES = [(each.language.code, page) for each in EDITIONS for page in each.translated]
-CHAPTER = "notebooks/computing-devices.html"
+HEAVIEST = "notebooks/what-costs-time.html"
 
 
 def anchors(page):
@@ -62,8 +63,10 @@ def test_each_language_is_searched_in_its_own_way(browser, site, code, query):
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_a_prediction_says_right_or_wrong_in_the_language(browser, site, code):
-    with opened(browser, site, f"{code}/{CHAPTER}") as (page, faults):
+def test_a_page_is_light_and_a_prediction_says_right_or_wrong_in_the_language(browser, site, code):
+    asked = []
+    with opened(browser, site, f"{code}/{HEAVIEST}", asked) as (page, faults):
+        assert weight_faults(site, asked) == []
         cover = page.locator("details.covered[data-right]").first
         right = int(cover.get_attribute("data-right"))
         cell = page.locator(".cell", has=cover).first

@@ -68,7 +68,7 @@ def test_a_page_has_no_fault_in_the_dark(browser, site, name, width):
 
 BUTTONS = {  # what a button opens, by the width of the window
     WIDE: {
-        ".dropdown-download-buttons > button": ".dropdown-menu.show",
+        "[popovertarget]": "#downloads:popover-open",
         ".search-button-field": "dialog#pst-search-dialog",
     },
     NARROW: {

@@ -18,12 +18,14 @@ from markdown_it import MarkdownIt
 
 from tools.book.book import Book
 from tools.book.links import launch_links
+from tools.languages.language import read_languages
 from tools.site.merge import VERSIONS
 from tools.site.timeline import MIME as TIMELINE
 from tools.site.timeline import timeline_html
 
 BOOK = Book(ROOT)
 PAGES = sorted(f"{name}.html" for name in (*BOOK.documents, "search"))
+FOLDERS = ("", *(f"{language}/" for language in read_languages(ROOT)))
 
 
 def read_html(text):
@@ -235,7 +237,7 @@ def runners_of(name):
 
 def test_these_are_all_pages(site):
     built = {path.relative_to(site).as_posix() for path in site.rglob("*.html")}
-    every = {f"{folder}{name}" for folder in ("", "zh/", "vi/") for name in (*PAGES, "index.html")}
+    every = {f"{folder}{name}" for folder in FOLDERS for name in (*PAGES, "index.html")}
     assert built == every  # of which the last only leads to another page
 
 

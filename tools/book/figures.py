@@ -35,9 +35,8 @@ def embed_figures(chapters: Iterable[Chapter], root: Path) -> list[str]:
 
     def embedded(match: re.Match, where: str) -> str:
         svg, current = _drawing(match, where, root)
-        return (
-            match[0] if current else picture(match["alt"], svg, read_text(root / "img" / svg, root))
-        )
+        drawing = read_text(root / "img" / svg, root)
+        return match[0] if current else picture(match["alt"], svg, drawing)
 
     pairs = [(chapter, deepcopy(chapter)) for chapter in chapters]
     for _, chapter in pairs:

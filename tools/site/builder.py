@@ -23,8 +23,7 @@ OPTIONS = ("-W", "--keep-going", "-n", "-q")  # a warning is an error
 
 def main() -> int:
     """Check the book, then write the site below WORK; returns the exit code."""
-    root, work, *others = map(Path, sys.argv[1:])
-    code = "".join(map(str, others))
+    root, work, code = Path(sys.argv[1]), Path(sys.argv[2]), "".join(sys.argv[3:])
     try:
         if code:
             speech.speak(read_languages(root)[code])

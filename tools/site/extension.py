@@ -29,18 +29,8 @@ from tools.site.status import chapters_table
 
 # The extensions that come with this one.
 BROUGHT = (
-    *(
-        "languages",
-        "assets",
-        "formulas",
-        "tabs",
-        "frameworks",
-        "folds",
-        "covers",
-        "theme",
-        "images",
-    ),
-    *("timeline", "calculators", "front", "overview", "outcomes", "moved"),
+    *("assets", "formulas", "tabs", "frameworks", "folds", "covers", "theme", "images"),
+    *("timeline", "calculators", "front", "overview", "outcomes", "moved", "languages"),
 )
 TABLES = {
     "status-chapters": chapters_table,
@@ -68,7 +58,7 @@ def read_pages(root: Path) -> tuple[Book, dict[str, NotebookNode]]:
 
 def show_outputs(app: Sphinx, docname: str, source: list[str]) -> None:
     """Replace the text of a chapter by its page, the chapter with its outputs, and any text by its
-    translation. A page that has none says so below its title."""
+    translation."""
     path, (book, pages) = Path(app.env.doc2path(docname)), read_pages(Path(app.srcdir))
     if path.suffix == ".ipynb":
         source[0] = nbformat.writes(pages[path.stem])
@@ -77,6 +67,7 @@ def show_outputs(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def say_english(app: Sphinx, doctree: nodes.document) -> None:
+    """Let a page that has no translation say so below its title."""
     book, _ = read_pages(Path(app.srcdir))
     if speech.spoken() and app.env.docname not in book.translated:
         note = nodes.paragraph("", tr("This page is in English."), classes=["in-english"])

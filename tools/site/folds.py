@@ -28,7 +28,7 @@ def setup(app: Sphinx) -> None:
 def fold(app: Sphinx, doctree: nodes.document) -> None:
     texts = [*doctree.findall(nodes.paragraph)]
     for row in [text for text in texts if text.astext().startswith(tr("Run this chapter:"))]:
-        download = [*row.findall(nodes.reference)][-1]
+        *_, download = row.findall(nodes.reference)
         # Of the page, or the same in another framework: as it was when this was built.
         download["refuri"] = f"../_sources/notebooks/{download['refuri'].rpartition('/')[2]}"
         head = row.parent.children[row.parent.index(row) :]
@@ -42,9 +42,8 @@ def fold(app: Sphinx, doctree: nodes.document) -> None:
                 cells = [*run]
                 wrap(cells, "; ".join(dict.fromkeys(map(label, cells))))
     for section in doctree.findall(nodes.section):
-        if (
-            section[0].astext().startswith((DEEPER, speech.deeper()))
-        ):  # a heading needs its section around it
+        # A heading needs its section around it.
+        if section[0].astext().startswith((DEEPER, speech.deeper())):
             section.insert(1, part("", html="</summary>", end=""))
             section.insert(0, part("", html='<details class="deeper"><summary>', end=""))
             section.append(part("", html="</details>", end=""))

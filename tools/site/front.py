@@ -61,8 +61,8 @@ def first_screen(env: BuildEnvironment) -> str:
     span = max(json.loads(version.timeline)["total"] for version in runs)
 
     def link(document: str) -> str:
-        name, *section = f"notebooks/{document}".split("#")
-        return "#".join([builder.get_relative_uri(env.docname, name), *section])
+        name, _, section = f"notebooks/{document}".partition("#")
+        return builder.get_relative_uri(env.docname, name) + f"#{section}" * bool(section)
 
     return render(
         "front.html",
@@ -98,7 +98,7 @@ def versions(book: Book) -> tuple[list[Version], Recording]:
 
 
 def _version(shown: dict, said: str, taught: str) -> Version:
-    number, mend = shown["version"].split(" ", 1)
+    number, _, mend = shown["version"].partition(" ")
     place = int(number), tr(mend), tr(said), taught
     if "error" in shown:
         return Version(*place, error=shown["error"].split("\n")[0])

@@ -126,13 +126,10 @@ def offer(app: Sphinx, page: str, template: str, context: dict[str, Any], doctre
     """Let a page lead to itself in the other languages; one not translated is marked English."""
     language, root = speech.spoken(), Path(app.srcdir)
     up = "../" * (page.count("/") + bool(language))
-    names = {"": "English"} | {c: each.settings["name"] for c, each in read_languages(root).items()}
-    tags = {"": "en"} | {c: each.tag for c, each in read_languages(root).items()}
-    context |= {"tr": speech.tr, "words": words(root)}
-    context["languages"] = [
-        {"name": name, "tag": tags[code], "href": f"{up}{code}{'/' * bool(code)}{page}.html"}
-        for code, name in names.items()
+    context |= {"tr": speech.tr, "words": words(root), "spoken": language.tag if language else "en"}
+    context["languages"] = [{"name": "English", "tag": "en", "href": f"{up}{page}.html"}] + [
+        {"name": each.settings["name"], "tag": each.tag, "href": f"{up}{code}/{page}.html"}
+        for code, each in read_languages(root).items()
     ]
-    context["spoken"] = tags[language.code if language else ""]
     if language and doctree and page not in read_pages(root)[0].translated:
         context["language"] = "en"

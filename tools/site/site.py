@@ -23,7 +23,7 @@ INPUTS = (
     *("tools", "cudasim/src", "cudasim/facts", "requirements.txt", "requirements-no-deps.txt"),
 )
 # Files that no page asks for.
-UNPUBLISHED = "*.map fontawesome.js* *.ttf *webpack-macros.html .buildinfo README.md".split()
+UNPUBLISHED = "*.map bootstrap.* fontawesome.* *.ttf *webpack-macros.html .buildinfo README.md"
 
 
 def is_current(root: Path) -> bool:
@@ -68,7 +68,7 @@ def build_parts(root: Path, parts: dict[str, Path]) -> None:
             )
             processes.append(started)
         for process in processes:
-            process.communicate()
+            process.wait()
         if any(process.returncode for process in processes):
             raise BookError("the site was not built; see what is said above")
     finally:
@@ -79,7 +79,7 @@ def build_parts(root: Path, parts: dict[str, Path]) -> None:
 
 def replace_site(built: Path, site: Path) -> None:
     """Put `built`, less the files that no page asks for, in the place of `site`."""
-    for file in [file for pattern in UNPUBLISHED for file in built.rglob(pattern)]:
+    for file in [file for pattern in UNPUBLISHED.split() for file in built.rglob(pattern)]:
         file.unlink(missing_ok=True)  # one may match two patterns
     shutil.rmtree(site, ignore_errors=True)
     built.rename(site)

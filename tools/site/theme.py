@@ -27,6 +27,8 @@ SCROLLS = re.compile(r"e\.tabIndex=e\.scrollWidth[^}]*")  # lays out a part that
 
 def setup(app: Sphinx) -> None:
     app.add_node(HideCodeCellNode, override=True, html=(visit_hidden, depart_hidden))
+    app.add_js_file("scripts/pydata-sphinx-theme.js", loading_method="defer")
+    app.add_js_file("contents.js", loading_method="defer")
     app.connect("html-page-context", set_text)
     app.connect("build-finished", lighten)
 
