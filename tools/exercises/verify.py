@@ -14,7 +14,7 @@ from tqdm import tqdm
 from tools.book.code import parsed
 from tools.errors import BookError
 from tools.exercises.assignment import Assignment
-from tools.exercises.editions import answered
+from tools.exercises.editions import answered, texts
 from tools.exercises.masters import FORM, Master
 from tools.files import read_text, write_json
 
@@ -24,21 +24,6 @@ RIGHT = {  # is a score, of so many points, what it should be; and what to do if
     "nothing": (lambda points, of: points == 0, "let each test ask for what only an answer has"),
     "wrong": (lambda points, of: points < of, "add a test that it fails"),
 }
-# The program that a task gives, with two faces: every other call only repeats the one before.
-TWO_FACED = """
-def _two_faced(given):
-    calls, last = 0, None
-    def answer(*inputs):
-        nonlocal calls, last
-        calls += 1
-        if calls % 2 == {turn}:
-            last = given(*inputs)
-        return last
-    return answer
-
-{name} = _two_faced({name})
-"""
-
 # Yields tasks in any order, each with its result or why there is none.
 Grade = Callable[[Iterable[dict]], Iterable[tuple[dict, dict | BookError]]]
 Trial = tuple[str, str, dict]  # a master's file, which of RIGHT a score should be, the task
@@ -97,9 +82,8 @@ def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
             code = f"{exercise.name} = {program}"
             yield trial("nothing", f"'{code}', as given,", {n: code})
             for turn in (0, 1):
-                faces = TWO_FACED.format(name=exercise.name, turn=turn)
                 what = f"'{code}' at every other call, from call {2 - turn} on,"
-                yield trial("nothing", what, {n: f"{code}\n{faces}"})
+                yield trial("nothing", what, {n: texts().two_faced(program, exercise.name, turn)})
 
 
 def task(assignment: Assignment, name: str, answers: dict[int, str]) -> dict:

@@ -6,7 +6,7 @@ The same results give the same bytes. What is a student's is escaped, in HTML an
 import base64
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,6 @@ TYPED = {"points": "", "note": ""}  # what a person types, beside columns of the
 AGAIN = "given for an earlier hand-in"  # a note beside points; a person takes it away
 CODE = 6000  # characters of an answer on the list
 INPUT = 120  # of an input that a test was asked with
-KINDS = {  # of findings, in the order of the list, and whether the answer is shown
-    "refused": ("Not graded", False),
-    "ended": ("Ended their session", True),
-    "similar": ("Nearly the same answers", True),
-    "cells": ("Cells that were changed", False),
-    "by hand": ("To be read again", False),
-}
 LOADER = FileSystemLoader(Path(__file__).with_name("templates"))
 PAGES = Environment(loader=LOADER, autoescape=True, undefined=StrictUndefined)
 PAGES.trim_blocks = PAGES.lstrip_blocks = True
@@ -52,7 +45,11 @@ def coded(text: str) -> Markup:
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
-PAGES.filters |= {"inputs": inputs, "word": word, "coded": coded}
+def part_of(result: dict, exercise: object, kind: str) -> str:
+    return result[kind].get(str(exercise), "")[:CODE]
+
+
+PAGES.filters |= {"inputs": inputs, "word": word, "coded": coded, "part_of": part_of}
 
 
 def page(template: str, title: str, **context: Any) -> str:
@@ -125,7 +122,7 @@ def by_hand_forms(results: Iterable[dict], assignments: dict, typed: Typed) -> t
             key = submission, name, number
             about = result["student"], *key, rubric, part["of"]
             row = TYPED | typed.get(key, {}) | dict(zip(ABOUT, about, strict=True))
-            texts = {kind: result[kind].get(number, "")[:CODE] for kind in ("prose", "answers")}
+            texts = {kind: part_of(result, number, kind) for kind in ("prose", "answers")}
             exercises.setdefault((name, number), []).append(row | texts | {"place": len(rows)})
             rows[key] = row
     names = dict.fromkeys([*ABOUT, *TYPED, *(name for row in typed.values() for name in row)])
@@ -180,32 +177,22 @@ def feedback_page(result: dict, assignment: dict | None) -> str:
 
 def review_page(results: list[dict], assignments: dict, groups: dict[str, list[Group]]) -> str:
     """All that a person should look at, with the code; `groups` of `similar` by assignment."""
-    listed: dict[str, list[tuple[int, str, list[str]]]] = {kind: [] for kind in KINDS}
-
-    def add(kind: str, own: Sequence[dict], exercise: int | None, text: str) -> None:
-        kind, name = kind if kind in KINDS else "ended", own[0]["assignment"] or ""
-        where = f"{name}, exercise {exercise}" if exercise else name
-        who = ", ".join(result["student"] for result in own)
-        codes = [result["answers"].get(str(exercise), "")[:CODE] for result in own[:2]]
-        shown = [code for code in codes if code and KINDS[kind][1]]
-        listed[kind].append((exercise or 0, ": ".join(filter(None, (who, where, text))), shown))
-
+    items = []  # what kind it is of, which exercise, whose results, and what to say
     for result in results:
         if result["reason"]:
-            add("refused", [result], None, result["reason"])
+            items.append(("refused", 0, [result], result["reason"]))
         for found in result["findings"]:
-            add(found["kind"], [result], found["exercise"], found["text"])
+            kind = "cells" if found["kind"] == "cells" else "ended"
+            items.append((kind, found["exercise"] or 0, [result], found["text"]))
         for number, part in result["by_hand"].items():
             if part["points"] is not None and AGAIN in part["note"]:
                 text = f"{part['points']} of {part['of']} points were {AGAIN}"
-                add("by hand", [result], int(number), text)
+                items.append(("by hand", int(number), [result], text))
     for name, found in groups.items():
         by_id = {one["submission"]: one for one in results if one["assignment"] == name}
         solutions = {str(one["number"]): one["solution"] for one in assignments[name]["questions"]}
         by_id[PUBLISHED] = {"student": PUBLISHED, "assignment": name, "answers": solutions}
         for group in found:
             own = sorted(group.submissions, key=lambda id: id == PUBLISHED)  # it comes last
-            add("similar", [by_id[id] for id in own], group.exercise, group.text)
-    items = {heading: listed[kind] for kind, (heading, _) in KINDS.items() if listed[kind]}
-    by_kind = [(name, sorted(own, key=lambda item: item[0])) for name, own in items.items()]
-    return page("review.html", "To look at", groups=by_kind)
+            items.append(("similar", group.exercise, [by_id[id] for id in own], group.text))
+    return page("review.html", "To look at", items=items)
