@@ -3,7 +3,6 @@
 import posixpath
 import re
 from copy import deepcopy
-from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -24,15 +23,10 @@ from tools.rules.exercises import PART
 EDITIONS = ("student", "solution", "instructor")
 PAGE = "../book/handing-in.md"  # how to get, run, check and hand in
 GPU = {"accelerator": "GPU", "colab": {"gpuType": "T4"}}
+JINJA = Environment(loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined)
+JINJA.trim_blocks = JINJA.lstrip_blocks = True
+TEXTS: Any = JINJA.get_template("texts.jinja").module  # its macros
 LINK = re.compile(r"(?s:```.*?```)|`[^`\n]*`|\]\((?P<target>(?![a-z]+:|#)[^)\s]+)\)")
-
-
-@cache
-def texts() -> Any:
-    """The macros of the template, read when they are needed: what only grades lacks the file."""
-    made = Environment(loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined)
-    made.trim_blocks = made.lstrip_blocks = True
-    return made.get_template("texts.jinja").module
 
 
 def answered(starter: str, code: str) -> str:
@@ -60,7 +54,7 @@ def book_chapter(master: Master, chapter: Chapter) -> Chapter:
 def edition(kind: str, master: Master, assignment: Assignment, book: Book) -> NotebookNode:
     """An edition of a master: blank for students, solved, or solved with what instructors need."""
     group = assignment["class"]
-    title = texts().title(kind, master, group, worth_of(assignment), PAGE)
+    title = TEXTS.title(kind, master, group, worth_of(assignment), PAGE)
     cells = [new_markdown_cell(title, id="title"), new_code_cell("", id="setup")]
     cells[1].metadata.tags = [SETUP]
     if assignment["given"]:
@@ -85,7 +79,7 @@ def _exercise_cells(kind: str, exercise: Exercise) -> list[NotebookNode]:
     if kind in ("solution", "instructor"):
         answer = answered(answer, exercise.code("Solution"))
     cells = [
-        ("exercise", new_markdown_cell(texts().asked(kind, exercise), id=f"exercise-{n}")),
+        ("exercise", new_markdown_cell(TEXTS.asked(kind, exercise), id=f"exercise-{n}")),
         ("answer", new_code_cell(answer, id=f"answer-{n}")),
     ]
     for shows in exercise.parts["Shows"]:
@@ -101,12 +95,12 @@ def _exercise_cells(kind: str, exercise: Exercise) -> list[NotebookNode]:
         cell.metadata["assignment"] = {"exercise": n, "part": part}
     made = [cell for _, cell in cells]
     if not is_edition:
-        made.append(new_markdown_cell(texts().solution(exercise), id=f"solution-{n}"))
+        made.append(new_markdown_cell(TEXTS.solution(exercise), id=f"solution-{n}"))
     elif kind != "student":
-        made.append(new_markdown_cell(texts().why(exercise), id=f"why-{n}"))
+        made.append(new_markdown_cell(TEXTS.why(exercise), id=f"why-{n}"))
     if kind == "instructor":
         drawn = {name: repr(value) for name, value in exercise.drawn.items()}
-        words = texts().instructor(exercise, described(exercise.code("Hidden tests")), drawn)
+        words = TEXTS.instructor(exercise, described(exercise.code("Hidden tests")), drawn)
         made.append(new_markdown_cell(words.rstrip(), id=f"instructor-{n}"))
     return made
 

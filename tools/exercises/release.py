@@ -5,11 +5,12 @@ from hashlib import sha256
 from pathlib import Path
 
 from tools.book.book import Book
+from tools.book.links import notebook_links
 from tools.book.notebooks import notebook_text
 from tools.book.repository import Repository
 from tools.errors import BookError
 from tools.exercises.assignment import Assignment, Choice, make_assignment, worth_of
-from tools.exercises.editions import EDITIONS, PAGE, absolute, book_chapter, edition, texts
+from tools.exercises.editions import EDITIONS, PAGE, TEXTS, absolute, book_chapter, edition
 from tools.exercises.masters import Master, is_free, read_master
 from tools.exercises.variants import BOOK, Draws, draws_of
 from tools.exercises.verify import Grade, KeyOf, leaks, trials, verify
@@ -99,7 +100,7 @@ def make_drafts(book: Book, where: Path, draws: Draws, choice: Choice | None = N
 
 def whole(files: Files, chapters: list[dict], group: str, book: Book) -> Files:
     """Notebooks with what lies beside them: a text and a zip for students, and the manifest."""
-    readme = absolute(texts().readme(chapters, PAGE), book.repository)
+    readme = absolute(TEXTS.readme(chapters, PAGE), book.repository)
     files = files | {"student/README.md": readme.encode()}
     student = [name for name in files if name.startswith("student/")]
     files["student.zip"] = zipped({Path(name).name: files[name] for name in student})
@@ -122,8 +123,6 @@ def read_manifest(out: Path) -> dict:
 def handout(out: Path, repository: Repository) -> str:
     """A line of Markdown for each notebook of a release, with links to a repository that holds its
     folder `student/`; nbgitpuller merges later changes into what students wrote."""
-    from tools.book.links import notebook_links  # its file is not where one only grades
-
     if not (told := read_manifest(out)):
         raise BookError(f"{out}: no release; write one with 'make release' first")
     lines = []

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from tools.book.code import parsed
 from tools.errors import BookError
 from tools.exercises.assignment import Assignment
-from tools.exercises.editions import answered, texts
+from tools.exercises.editions import TEXTS, answered
 from tools.exercises.masters import FORM, Master
 from tools.files import read_text, write_json
 
@@ -83,7 +83,7 @@ def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
             yield trial("nothing", f"'{code}', as given,", {n: code})
             for turn in (0, 1):
                 what = f"'{code}' at every other call, from call {2 - turn} on,"
-                yield trial("nothing", what, {n: texts().two_faced(program, exercise.name, turn)})
+                yield trial("nothing", what, {n: TEXTS.two_faced(program, exercise.name, turn)})
 
 
 def task(assignment: Assignment, name: str, answers: dict[int, str]) -> dict:

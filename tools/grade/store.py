@@ -6,7 +6,7 @@ person typed or was graded is copied into `earlier/` before another takes its pl
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import date
 from functools import cache
@@ -32,15 +32,19 @@ RULES = 1  # raised when a result comes to mean another thing
 Id = tuple[str, str | None]  # of a submission, and the assignment that it was graded for
 
 
+def code_files(names: Iterable[str], root: Path = ROOT) -> list[Path]:
+    """The files at these paths and below them, but for what Python compiled."""
+    paths = (path for name in names for path in [root / name, *sorted((root / name).rglob("*"))])
+    return [path for path in paths if path.is_file() and path.suffix != ".pyc"]
+
+
 @cache
 def code_digest(runner: str, root: Path = ROOT) -> str:
     """A hash of what decides a result beside the submission: pins, judge, sandbox, simulator."""
     parts = [str(RULES), runner]
-    for name in [*PINS, *CODE.split(), *([SIMULATOR] if runner != "cpu" else [])]:
-        for file in [root / name, *sorted((root / name).rglob("*"))]:
-            if file.is_file() and file.suffix != ".pyc":
-                text = file.read_bytes().replace(b"\r\n", b"\n")
-                parts += [file.relative_to(root).as_posix(), text]
+    simulator = [SIMULATOR] if runner != "cpu" else []
+    for file in code_files([*PINS, *CODE.split(), *simulator], root):
+        parts += [file.relative_to(root).as_posix(), file.read_bytes().replace(b"\r\n", b"\n")]
     return digest(parts)
 
 

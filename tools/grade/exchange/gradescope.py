@@ -7,33 +7,24 @@ import json
 from pathlib import Path
 
 from tools.book.book import Book
-from tools.environment import PINS
 from tools.exercises.assignment import Assignment, Choice
 from tools.exercises.release import make_drafts
 from tools.exercises.variants import draws_of
 from tools.files import write_bytes, zipped
+from tools.grade.engine import SENT
+from tools.grade.store import code_files
 from tools.root import ROOT
 
 HERE, SCRIPTS = "tools/grade/exchange/autograder", ("setup.sh", "run_autograder")
-CODE = {  # what the program imports or reads, by folder, and how those files end
-    "tools": (".py", ".html", ".js", ".toml", ".yml"),
-    "kernels": (".py", ".json"),
-    "cudasim/src": (".py", ".json", "nvidia-smi"),
-    HERE: ("packages.txt",),
-    "binder": ("reader.txt",),
-}
 TESTS = "private/assignment.json"  # readable by root alone
 MODES = dict.fromkeys(SCRIPTS, 0o755) | {TESTS: 0o600}
 
 
-def autograder_files(assignment: Assignment, root: Path = ROOT) -> dict[str, bytes]:
-    paths = [root / name for name in PINS]
-    for folder, endings in CODE.items():
-        paths += [path for path in root.joinpath(folder).rglob("*") if path.name.endswith(endings)]
-    files = {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
-    files |= {script: root.joinpath(HERE, script).read_bytes() for script in SCRIPTS}
-    files[TESTS] = json.dumps(assignment, indent=1, sort_keys=True).encode()
-    return files
+def autograder_files(assignment: Assignment) -> dict[str, bytes]:
+    paths = code_files([*SENT, "binder/reader.txt"])
+    files = {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in paths}
+    files |= {script: files[f"{HERE}/{script}"] for script in SCRIPTS}
+    return files | {TESTS: json.dumps(assignment, indent=1, sort_keys=True).encode()}
 
 
 def make_autograder(choice: Choice, key: str | None, masters: Path) -> Path:
