@@ -4,25 +4,21 @@ Where a check is wrong and the translator right, the comment `# unlike: negation
 in the `.po` drops that check there.
 """
 
-import csv
 import re
 from calendar import month_name
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache
 
 from babel.messages.catalog import Message
 
 from tools.book.cells import MARKDOWN
-from tools.languages.language import FOLDER, Language
+from tools.languages.language import TERMS, Language
 from tools.languages.messages import NO_TEXT
-from tools.root import ROOT
 from tools.rules.predictions import CHOICES
 
-TERMS = f"{FOLDER}/terms.csv"
 UNLIKE = "unlike:"  # a comment that begins so names checks that do not hold for a message
 
-# What stays as it is, in each item of a list and each row of a table.
+# What stays as it is, in each item of a list and each row of a table; each within none before it.
 CODE = re.compile(r"(`+).+?\1")
 KEPT = {
     "code": CODE,
@@ -47,13 +43,9 @@ Fault = tuple[str, str]  # the name of the check, and what is wrong
 
 def faults(entry: Message, language: Language) -> Iterator[Fault]:
     """What is wrong with the translation of a message."""
-    dropped = {
-        name
-        for comment in entry.user_comments
-        for name in comment.partition(UNLIKE)[2].replace(",", " ").split()
-    }
-    boxes = set(entry.string) - language.letters if entry.context.startswith("img/") else ()
-    if boxes:
+    unlike = (comment.partition(UNLIKE)[2] for comment in entry.user_comments)
+    dropped = re.findall(r"[^\s,]+", " ".join(unlike))
+    if entry.context.startswith("img/") and (boxes := {*entry.string} - language.letters):
         yield "letter", f"no font of the figures draws {''.join(sorted(boxes))}"
     for name, fault in found(entry.id, entry.string, language):
         if name not in dropped:
@@ -64,14 +56,14 @@ def found(message: str, said: str, language: Language) -> Iterator[Fault]:
     if "\n\n" in said or said != said.strip():
         yield "block", "is no single block; drop empty lines, and space around it"
     items, others = ITEM.split(message), ITEM.split(said)
-    if len(items) == len(others):
-        for place, pair in enumerate(zip(items, others, strict=True), start=1):
-            where = f" in item {place}" if len(items) > 1 else ""
-            yield from ((name, fault + where) for name, fault in not_kept(*pair))
-        if len(items) > 1:
-            yield from swapped(items, others, language)
-    else:
+    if len(items) != len(others):
         yield "item", f"has {len(others)} items or rows where English has {len(items)}"
+    elif len(items) == 1:
+        yield from not_kept(message, said)
+    else:
+        for place, pair in enumerate(zip(items, others, strict=True), start=1):
+            yield from ((name, f"{fault} in item {place}") for name, fault in not_kept(*pair))
+        yield from swapped(items, others, language)
     drawn = [MARKDOWN.render(text) for text in (message, said)]
     for mark in ("strong", "em"):  # as drawn: beside full-width marks a ** may be none
         one, two = (text.count(f"<{mark}>") for text in drawn)
@@ -83,39 +75,33 @@ def found(message: str, said: str, language: Language) -> Iterator[Fault]:
 
 
 def not_kept(item: str, other: str) -> Iterator[Fault]:
-    for name in KEPT:
-        one, two = Counter(parts(item, name)), Counter(parts(other, name))
+    texts = item, other
+    for name, kept in KEPT.items():
+        if name == "number":  # November is 11
+            texts = [" ".join(MONTHS.get(word, word) for word in t.split(" ")) for t in texts]
+        one, two = (Counter(match[0] for match in kept.finditer(text)) for text in texts)
         if lost := ", ".join((one - two).elements()):
             yield name, f"lacks {lost}"
         if come := ", ".join((two - one).elements()):
             yield name, f"has {come}, which English has not"
-
-
-def parts(text: str, name: str) -> list[str]:
-    """What a text holds of a kind, and not within a kind before it."""
-    for kind, kept in KEPT.items():
-        if kind == name == "number":  # November is 11
-            text = " ".join(MONTHS.get(word, word) for word in text.split(" "))
-        if kind == name:
-            return [match[0] for match in kept.finditer(text)]
-        text = kept.sub(" ", text)
-    raise KeyError(name)
+        texts = [kept.sub(" ", text) for text in texts]
 
 
 def swapped(items: list[str], others: list[str], language: Language) -> Iterator[Fault]:
     """A name or a term that one item of each has, and not the same."""
     names = {name for item in items for name in NAME.findall(CODE.sub("", item))}
-    pairs = [(name, name) for name in names] + [*terms(language.code)]
-    for term, translated in pairs:
-        place = only(items, re.compile(rf"\b{re.escape(term[:7])}", re.I))
-        other = only(others, re.compile(re.escape(translated), re.I))
-        if None not in (place, other) and place != other:
-            yield "order", f"has '{translated}' in item {other + 1}, English in item {place + 1}"
+    known = [(row["en"], row.get(language.code)) for row in language.terms]
+    pairs = [(term, said) for term, said in known if said and term.isalpha()]  # of one meaning
+    for term, said in [*zip(names, names, strict=True), *pairs]:
+        places = places_of(rf"\b{re.escape(term[:7])}", items)
+        now = places_of(re.escape(said), others)
+        if len(places) == len(now) == 1 and places != now:
+            yield "order", f"has '{said}' in item {now[0]}, English in item {places[0]}"
 
 
-def only(items: list[str], term: re.Pattern) -> int | None:
-    places = [place for place, item in enumerate(items) if term.search(CODE.sub("", item))]
-    return places[0] if len(places) == 1 else None
+def places_of(term: str, items: list[str]) -> list[int]:
+    texts = enumerate((CODE.sub("", item) for item in items), start=1)
+    return [place for place, text in texts if re.search(term, text, re.I)]
 
 
 def words_of(message: str, said: str, language: Language) -> Iterator[Fault]:
@@ -132,7 +118,8 @@ def words_of(message: str, said: str, language: Language) -> Iterator[Fault]:
             yield "negation", f"has {less} where English has {least}"
     if left := SENTENCE.search(words):
         yield "english", f"is not translated: '{left[0][:40]}'"
-    for word in avoided(language.code):
+    avoided = ";".join(row.get(f"avoid in {language.code}") or "" for row in language.terms)
+    for word in filter(None, map(str.strip, avoided.split(";"))):
         if re.search(rf"\b{re.escape(word)}\b" if word[0] < "\u3000" else word, words, re.I):
             yield "term", f"has '{word}', which {TERMS} avoids"
     for pattern, mend in settings.get("wrong", {}).items():
@@ -142,20 +129,3 @@ def words_of(message: str, said: str, language: Language) -> Iterator[Fault]:
         least, most = settings["length"]
         if not least < (share := len(words) / len(english)) < most:
             yield "length", f"{share:.2f} letters for each of English; {least} to {most} is usual"
-
-
-def terms(code: str) -> Iterator[tuple[str, str]]:
-    for row in _rows():
-        if row.get(code) and row["en"].isalpha():  # no word of two meanings
-            yield row["en"], row[code]
-
-
-def avoided(code: str) -> Iterator[str]:
-    for row in _rows():
-        yield from filter(None, map(str.strip, (row.get(f"avoid in {code}") or "").split(";")))
-
-
-@cache
-def _rows() -> list[dict[str, str]]:
-    with (ROOT / TERMS).open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))

@@ -1,5 +1,6 @@
 """A language of the book: what `languages/languages.yml` says of it, and its translations."""
 
+import csv
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from tools.errors import BookError
 from tools.files import read_text, read_yaml
 
 FOLDER = "languages"
-SETTINGS = f"{FOLDER}/languages.yml"
+SETTINGS, TERMS = f"{FOLDER}/languages.yml", f"{FOLDER}/terms.csv"
 LINE = re.compile(r'(#.*|((msgctxt|msgid|msgstr) )?"([^"\\]|\\.)*")?')  # of a .po
 
 
@@ -47,6 +48,11 @@ class Language:
         return {chr(code) for font in faces(self.fonts) for code in TTFont(font).getBestCmap()}
 
     @cached_property
+    def terms(self) -> list[dict[str, str]]:
+        """How words are to be translated, and not, into this language and others."""
+        return [*csv.DictReader(read_text(self.root / TERMS, self.root).splitlines())]
+
+    @cached_property
     def catalog(self) -> Catalog:
         """Its translations, none where there is no file yet. Raises BookError if it is none."""
         path = self.root / self.where
@@ -55,8 +61,8 @@ class Language:
         lines = read_text(path, self.root).split("\n")
         for number, line in enumerate(lines, start=1):
             if not LINE.fullmatch(line):  # which Babel would pass over
-                fault = f"line {number}: not whole: {line[:40]}"
-                raise BookError(f"{self.where}: {fault}; correct it there")
+                place = f"{self.where}: line {number}"
+                raise BookError(f"{place}: not whole: {line[:40]}; correct it there")
         return read_po(lines)
 
     def translation(self, context: str, message: str) -> Message | None:

@@ -6,10 +6,9 @@ place, so that all between them stays as it is, byte for byte.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from html import escape, unescape
-from itertools import chain
 
 from nbformat import NotebookNode
 
@@ -19,6 +18,7 @@ from tools.book.figures import FIGURE, named_figures
 from tools.book.links import CELL as LINKS
 from tools.book.notebooks import tags
 from tools.files import read_text, read_yaml
+from tools.languages.language import Language
 
 SITE, SET_UP = "site", "setup"  # contexts of what stands around pages, and of the set-up cells
 # Where what the site says is marked by tr(), in Python, in templates and in scripts.
@@ -117,32 +117,31 @@ def messages_of(document: str, book: Book) -> Messages:
         for chapter in book.editions(name):
             translate_chapter(chapter, found.note)
     else:
-        text = read_text(book.root / f"{document}.md", book.root)
-        translate_text(text, document, found.note)
+        translate_text(read_text(book.root / f"{document}.md", book.root), document, found.note)
     return found
 
 
-def messages_of_figures(messages: Messages, book: Book) -> Messages:
-    """The lettering of the figures that messages show."""
-    shown = [m["svg"] for _, message in messages for m in FIGURE.finditer(message)]
+def all_messages(book: Book, languages: Iterable[Language]) -> Messages:
+    """What is to be translated: pages, the figures that they show, and what stands around them."""
     found = Messages()
+    for page in dict.fromkeys(page for language in languages for page in language.pages):
+        found |= messages_of(page, book)
+    shown = [m["svg"] for _, message in found for m in FIGURE.finditer(message)]
     for svg in dict.fromkeys(shown):
-        drawing = read_text(book.root / "img" / svg, book.root)
-        translate_drawing(drawing, f"img/{svg}", found.note)
+        translate_drawing(read_text(book.root / "img" / svg, book.root), f"img/{svg}", found.note)
+    for message in filter(None, said_by_site(book)):
+        found.note(SITE, message)
     return found
 
 
-def messages_of_site(book: Book) -> Messages:
-    """What stands around the pages: marked where it is written, or in the site's settings."""
-    root, found = book.root, Messages()
-    texts = [read_text(path, root) for pattern in MARKING for path in sorted(root.glob(pattern))]
-    marked = [match["said"] for text in texts for match in MARKED.finditer(text)]
-    parts = read_yaml(root / "_toc.yml", root)["parts"]
-    versions = read_yaml(root / "book" / "front.yml", root)["versions"]
-    told = [(name.partition(" ")[2], each["said"]) for name, each in versions.items()]
-    runners = [(r.label, r.legend, r.times or "") for r in book.local_runners]
-    title = read_yaml(root / "_config.yml", root)["title"]
-    for message in (title, *(part["caption"] for part in parts), *chain(*runners, *told), *marked):
-        if message:
-            found.note(SITE, message)
-    return found
+def said_by_site(book: Book) -> Iterator[str | None]:
+    """What stands around the pages: in the site's settings, or marked where it is written."""
+    root = book.root
+    yield read_yaml(root / "_config.yml", root)["title"]
+    yield from (part["caption"] for part in read_yaml(root / "_toc.yml", root)["parts"])
+    for runner in book.local_runners:
+        yield from (runner.label, runner.legend, runner.times)
+    for name, version in read_yaml(root / "book" / "front.yml", root)["versions"].items():
+        yield from (name.partition(" ")[2], version["said"])
+    for path in [path for pattern in MARKING for path in sorted(root.glob(pattern))]:
+        yield from (match["said"] for match in MARKED.finditer(read_text(path, root)))
