@@ -22,7 +22,7 @@ END = "def double(x):\n    return end('time') if x == 'ab' else 2 * x"
 
 
 def task_of(answers, assignment=SMALL):
-    cells = splice(edition(answers, assignment), assignment).cells
+    cells = splice(edition(answers, assignment), assignment)["cells"]
     return {"assignment": assignment, "submission": "jane", "cells": cells}
 
 

@@ -8,7 +8,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
@@ -129,7 +128,7 @@ def reading(submission: intake.Submission, assignments: Assignments) -> dict:
             found["made_for"] = said["class"][:60]
         assignment = assignment_of(said, notebook["cells"], assignments)
         found["assignment"] = assignment["name"]
-        found |= asdict(splice(notebook, assignment))
+        found |= splice(notebook, assignment)
         found["lines"] = {number: lines_of(code) for number, code in found["answers"].items()}
     except intake.Refused as refusal:
         found["reason"] = " ".join(str(refusal).split())
@@ -186,15 +185,15 @@ def grade_all(results: list[dict], assignments: Assignments, out: Path, engine: 
                 finish(result, before, task["assignment"], typed)
             else:
                 tasks.append(task)
-        outcomes = engine(iter(tasks)) if tasks else (none for none in ())
-        with closing(outcomes):  # Ctrl-C ends the workers, wherever it falls
-            for task, outcome in tqdm(outcomes, "graded", len(tasks), unit="", disable=not tasks):
-                result = by_id[task["submission"], task["assignment"]["name"]]
-                if isinstance(outcome, BookError):  # it has no key, so the next run tries again
-                    result["reason"] = " ".join(str(outcome).split())
-                else:
-                    finish(result, outcome, task["assignment"], typed)
-                    store.save(result)
+        if tasks:
+            with closing(engine(iter(tasks))) as outcomes:  # Ctrl-C ends the workers at any point
+                for task, outcome in tqdm(outcomes, "graded", len(tasks), unit=""):
+                    result = by_id[task["submission"], task["assignment"]["name"]]
+                    if isinstance(outcome, BookError):  # without a key: the next run tries again
+                        result["reason"] = " ".join(str(outcome).split())
+                    else:
+                        finish(result, outcome, task["assignment"], typed)
+                        store.save(result)
         check_graded(results)
         for result in results:
             # A notebook that can be read takes the place of one that could not.
@@ -236,8 +235,10 @@ def write_reports(store: Store, typed: report.Typed, assignments: Assignments) -
         if not result["reason"]:
             report.add_by_hand(result, assignment, typed)
             store.save(result)
-        pages.append((result, report.feedback_page(result, assignment)))
-        store.write(store.files(result)[1], pages[-1][1])
+        title = assignment["title"] if assignment else "Your submission"
+        page = report.page("feedback.html", title, result=result, assignment=assignment)
+        pages.append((result, page))
+        store.write(store.files(result)[1], page)
     groups = {
         name: similar_in(assignment, [one for one in results if one["assignment"] == name])
         for name, assignment in sorted(assignments.items())

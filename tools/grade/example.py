@@ -2,6 +2,7 @@
 
 import csv
 import io
+import tomllib
 from pathlib import Path
 
 from tools.book.book import Book
@@ -13,23 +14,19 @@ from tools.exercises.variants import draws_of
 from tools.files import write_files, zipped
 
 FOLDER = "_build/example"
-HEADER = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]  # as Canvas exports it
-STUDENTS = {  # what they answer to the first exercise, and to all others; the last file is cut
-    "Adeyemi, Ada": ("right", "right"),
-    "Brandt, Ben": ("wrong", "right"),
-    "Çelik, Deniz": ("right", "blank"),
-    '="=SUM(1), Eve"': ("endless", "right"),  # as Canvas exports a name
-    "Fontaine, Emil": ("right", "right"),
-}
+CLASS = tomllib.loads(Path(__file__).with_name("example.toml").read_text(encoding="utf-8"))
 
 
 def write_example(chapter: str, key: str | None, masters: Path | None, book: Book) -> list[str]:
     """Write the submissions and the gradebook; returns their paths. Raises BookError."""
     folder = masters or book.root / MASTERS
     [(master, assignment)] = make_drafts(book, folder, draws_of(key), choice_of(chapter, None))
-    files, points = {}, sum(worth_of(assignment))
-    rows = [[*HEADER, f"{assignment['title']} (4711)"], ["    Points Possible", *[""] * 4, points]]
-    for number, (name, (first, others)) in enumerate(STUDENTS.items(), start=1):
+    students, files, points = CLASS["students"], {}, sum(worth_of(assignment))
+    rows = [
+        [*CLASS["header"], f"{assignment['title']} (4711)"],
+        ["    Points Possible", *[""] * 4, points],
+    ]
+    for number, (name, (first, others)) in enumerate(students.items(), start=1):
         notebook = edition("student", master, assignment, book)
         cells = {cell.id: cell for cell in notebook.cells}
         for exercise in master.exercises:
@@ -40,7 +37,7 @@ def write_example(chapter: str, key: str | None, masters: Path | None, book: Boo
         plain = "".join(letter for letter in name.lower() if letter.isalnum())
         data = notebook_text(notebook).encode()
         path = f"{plain}_{1000 + number}_{7000 + number}_{chapter}.ipynb"
-        files[path] = data[: len(data) // 2] if number == len(STUDENTS) else data
+        files[path] = data[: len(data) // 2] if number == len(students) else data
         rows.append([name, 1000 + number, f"s{number}", f"s{number}@example.org", "One", ""])
     written = io.StringIO()
     csv.writer(written, lineterminator="\n").writerows(rows)

@@ -96,13 +96,10 @@ def on_disk(path: Path, parts: tuple[str, ...] = ()) -> Iterator[Entry]:
         fault, owner = fault_of(found.st_mode, found.st_size), found.st_uid
     except OSError as error:
         fault, owner = f"cannot be read ({error.strerror})", None
-    opened = partial(open, path, "rb", opener=plainly)
+    # Even if another took its place by then: no link is followed, no pipe waited for.
+    plainly = os.O_NOFOLLOW | os.O_NONBLOCK
+    opened = partial(open, path, "rb", opener=lambda at, flags: os.open(at, flags | plainly))
     yield Entry(PurePosixPath(*parts or "?"), opened, fault, owner)
-
-
-def plainly(path: str, flags: int) -> int:
-    """Opens a file, even if another took its place: no link is followed, no pipe waited for."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def in_zip(file: Path | io.BytesIO) -> Iterator[Entry]:

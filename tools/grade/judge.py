@@ -29,7 +29,6 @@ from tools.grade.splice import finding, plain
 LEAST_MEMORY = 1024  # MiB beyond torch: the cells that are given
 SLACK = 120  # s of wall time that a submission has beyond four times all its exercises' seconds
 SAID = tomllib.loads(Path(__file__).with_name("judge.toml").read_text(encoding="utf-8"))
-Run = tuple[list[str], str | None]  # the errors that cells raised, and how they ended the session
 
 
 class StudentError(Exception):
@@ -101,11 +100,6 @@ def hidden_tests(source: str) -> tuple[Callable, ...]:
     return tuple(test if hasattr(test, "points") else points(1)(test) for test in tests)
 
 
-def rng_of(assignment: dict, number: int, test: str) -> random.Random:
-    """The random numbers of one test: the same for every submission of a class."""
-    return random.Random(f"{assignment['seed']}/{assignment['name']}/{number}/{test}")
-
-
 def remark(own: Iterable[str], question: dict) -> str | None:
     """What the master says of this very answer, if it is one of its wrong ones."""
     tree = tree_of("\n".join(own)) or ast.Module([], [])
@@ -175,7 +169,8 @@ class Judge:
                 if ended:
                     return
 
-    def _run(self, session: Any, sources: Iterable[str], number: int | None = None) -> Run:
+    def _run(self, session: Any, sources: Iterable[str], number: int | None = None) -> tuple:
+        """The errors that these cells raised, and how they ended the session, if they did."""
         errors: list[str] = []
         seconds = self.longest if number is None else self.questions[number]["seconds"]
         try:
@@ -232,8 +227,9 @@ class Judge:
         if time.monotonic() > self.until:
             student.ended = "time"
             return SAID["raised"]
+        of = f"{self.assignment['seed']}/{self.assignment['name']}/{number}/{test.__name__}"
         try:
-            test(student, rng_of(self.assignment, number, test.__name__))
+            test(student, random.Random(of))  # which is the same for every submission of a class
         except AssertionError:
             return SAID["other"]
         except StudentError as error:

@@ -170,11 +170,6 @@ def grades_table(results: Iterable[dict], assignments: Mapping[str, dict]) -> st
 # --- pages
 
 
-def feedback_page(result: dict, assignment: dict | None) -> str:
-    title = assignment["title"] if assignment else "Your submission"
-    return page("feedback.html", title, result=result, assignment=assignment)
-
-
 def review_page(results: list[dict], assignments: dict, groups: dict[str, list[Group]]) -> str:
     """All that a person should look at, with the code; `groups` of `similar` by assignment."""
     items = []  # what kind it is of, which exercise, whose results, and what to say

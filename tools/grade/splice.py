@@ -7,6 +7,7 @@ to cells is a finding.
 
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 from tools.book.chapters import SETUP
 from tools.exercises.assignment import PLACE
@@ -32,20 +33,14 @@ class Cell:
     names: set[int] = field(default_factory=set)  # exercises whose names it gives a value to
 
 
-@dataclass
-class Spliced:
-    cells: dict[str, list[str]]  # without magics; under "" those above all exercises
-    answers: dict[str, str]  # as it was written, "" where there is none
-    prose: dict[str, str]  # for a person to read
-    findings: list[dict]
-
-
 def finding(kind: str, exercise: int | None, text: str) -> dict:
     return {"kind": kind, "exercise": exercise, "text": text}
 
 
-def splice(notebook: dict, assignment: dict) -> Spliced:
-    """What of a notebook is run in the pristine one. Raises Refused: no exercise, or too much."""
+def splice(notebook: dict, assignment: dict) -> dict[str, Any]:
+    """What of a notebook is run in the pristine one, by exercise: `cells` without magics, under ""
+    those above all; `answers` as they were written, "" where there is none; `prose` for a person to
+    read. And `findings`. Raises Refused: no exercise, or too much."""
     code = [cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
     if len(code) > CELLS or sum(map(len, code)) > CHARACTERS:
         size = f"{len(code)} code cells, {sum(map(len, code))} characters"
@@ -55,15 +50,15 @@ def splice(notebook: dict, assignment: dict) -> Spliced:
     if not any(cell.number or cell.names for cell in cells):
         raise Refused("no exercise of this assignment is in it; hand in the student edition")
     own = reader.placed(cells)
-    found = Spliced({"": [*map(without_magics, own.pop(None))]}, {}, {}, reader.findings)
+    runs, answers, prose = {"": [*map(without_magics, own.pop(None))]}, {}, {}
     for number, sources in own.items():
         starter = [reader.questions[number]["starter"]] if number in reader.left else []
-        found.cells[str(number)] = [*map(without_magics, [*starter, *sources])]
-        found.answers[str(number)] = "\n\n".join(sources)
+        runs[str(number)] = [*map(without_magics, [*starter, *sources])]
+        answers[str(number)] = "\n\n".join(sources)
     for cell in cells:
         if cell.part == "by hand":
-            found.prose[str(cell.number)] = "" if cell.source == PLACE else cell.source
-    return found
+            prose[str(cell.number)] = "" if cell.source == PLACE else cell.source
+    return {"cells": runs, "answers": answers, "prose": prose, "findings": reader.findings}
 
 
 def plain(source: str) -> str:

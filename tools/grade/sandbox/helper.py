@@ -12,6 +12,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,21 +23,12 @@ from tools.root import ROOT
 
 HERE = Path(__file__).parent
 KERNELS = ROOT / "kernels"
-# Shared libraries, how they are found, the time zone, fonts, what processor this is, by which
-# PyTorch chooses its kernels; no user's file is among them.
-SYSTEM = """
-    /lib /lib32 /lib64 /usr/lib /usr/lib64 /usr/local/lib /etc/ld.so.cache /etc/ld.so.conf
-    /etc/ld.so.conf.d /sbin/ldconfig /etc/localtime /usr/share/zoneinfo /etc/fonts
-    /usr/share/fonts /usr/share/fontconfig /etc/mime.types /proc/cpuinfo /sys/devices/system/cpu
-""".split()
+ROOM = tomllib.loads((HERE / "room.toml").read_text(encoding="utf-8"))
 # Users that systemd would draw for its own services; nobody else has them:
 # https://systemd.io/UIDS-GIDS/
 FIRST_USER, USERS = 61184, 4096
 NOBODY = "65534"
 READY = 300  # s in which PyTorch must be imported, on a machine that is busy
-ENVIRONMENT = dict.fromkeys(["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"], "1")
-ENVIRONMENT |= {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "USER": "student", "MPLBACKEND": "agg"}
-ENVIRONMENT |= {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 class Helper:
@@ -54,7 +46,8 @@ class Helper:
         self.control.settimeout(READY)
         command = [*wrapping(read, student, wrapped), sys.executable, "-s", "-P", "-m"]
         options = {"stdin": subprocess.DEVNULL, "stdout": self.log, "stderr": self.log}
-        options["env"] = ENVIRONMENT | environment | {"HOME": self.folder, "PYTHONPATH": path}
+        options["env"] = ROOM["environment"] | environment
+        options["env"] |= {"HOME": self.folder, "PYTHONPATH": path}
         options |= {"cwd": "/", "start_new_session": True}
         options["umask"] = 0o022  # what a session writes has the same modes everywhere
         with theirs:
@@ -125,7 +118,7 @@ def readable() -> list[str]:
     found = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     for prefix in (sys.prefix, sys.base_prefix):
         found |= {f"{prefix}/lib", f"{prefix}/lib64", f"{prefix}/pyvenv.cfg"}
-    found |= {*site.getsitepackages(), *packages(), str(KERNELS / "start.py"), *SYSTEM}
+    found |= {*site.getsitepackages(), *packages(), str(KERNELS / "start.py"), *ROOM["read"]}
     found |= {str(HERE / "inside"), sys.executable, os.path.realpath(sys.executable)}
     there = sorted(filter(os.path.exists, found))
     return [path for path in there if found.isdisjoint(map(str, Path(path).parents))]
