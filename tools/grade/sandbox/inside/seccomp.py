@@ -15,15 +15,7 @@ CALLS = tomllib.loads(Path(__file__).with_name("calls.toml").read_text(encoding=
 CLONE_THREAD = 0x10000
 TMPFILE = 0o20000000  # __O_TMPFILE: a file without a name, which nobody would find
 SOCK_TYPE, LOW = 0xF, 0xFFFFFFFF
-# What these may be asked for. F_SETOWN and F_SETSIG let the kernel send signals for us.
-FCNTL = "DUPFD GETFD SETFD GETFL SETFL GETLK SETLK SETLKW OFD_GETLK OFD_SETLK OFD_SETLKW"
-FCNTL += " DUPFD_CLOEXEC"
-IOCTL = "TCGETS TIOCGWINSZ FIONREAD FIONBIO FIONCLEX FIOCLEX"
-ASKED = {
-    ("fcntl", 1): [getattr(fcntl, f"F_{name}") for name in FCNTL.split()],
-    ("ioctl", 1): [getattr(termios, name) for name in IOCTL.split()],
-    ("prctl", 0): [16, 15, 0x53564D41, 23],  # GET_NAME, SET_NAME, SET_VMA, CAPBSET_READ
-}
+NAMES = vars(fcntl) | vars(termios)
 
 
 def load() -> None:
@@ -39,9 +31,9 @@ def load() -> None:
             filter.add_rule(action, name, *[lib.Arg(*each) for each in arguments])
 
     actions = {"allowed": lib.ALLOW, "pretended": lib.ERRNO(0), "refused": refuse}
-    for kind, names in CALLS.items():
-        for name in names.split():
-            rule(actions[kind], name)
+    for kind, action in actions.items():
+        for name in CALLS[kind].split():
+            rule(action, name)
     # Threads, and no processes. clone3, whose flags are out of a filter's sight, is unknown here.
     rule(lib.ALLOW, "clone", (0, masked, CLONE_THREAD, CLONE_THREAD))
     rule(refuse, "clone", (0, masked, CLONE_THREAD, 0))
@@ -63,7 +55,7 @@ def load() -> None:
     kind = (1, masked, SOCK_TYPE, socket.SOCK_STREAM)
     rule(lib.ALLOW, "socketpair", (0, lib.EQ, socket.AF_UNIX), kind)
     rule(lib.ALLOW, "sendto", (4, lib.EQ, 0))
-    for (name, place), values in ASKED.items():
-        for value in values:
-            rule(lib.ALLOW, name, (place, masked, LOW, value))
+    for name, asked in CALLS["asked"].items():
+        for value in asked["values"]:
+            rule(lib.ALLOW, name, (asked["place"], masked, LOW, NAMES.get(value, value)))
     filter.load()
