@@ -1,5 +1,6 @@
 """Every page in a browser, opened once for all checks, and what any page lets a reader do."""
 
+import functools
 import gzip
 from urllib.parse import unquote, urlsplit
 
@@ -21,11 +22,16 @@ ALIKE = [f"notebooks/{name}.html" for name in LESSONS if name != "tensors-on-gpu
 LIMIT = 200  # KiB of a page and all that it asks for, gzipped
 
 
+@functools.cache
+def packed(file):
+    return len(gzip.compress(file.read_bytes()))
+
+
 def weight_faults(site, asked):
     """Whether the files of `site` that a page asked for weigh too much, each compressed."""
     paths = {unquote(urlsplit(url).path).lstrip("/") for url in asked}
     files = [site / path for path in paths if (site / path).is_file()]
-    weight = sum(len(gzip.compress(file.read_bytes())) for file in files) / 1024
+    weight = sum(map(packed, files)) / 1024
     return [f"weighs {weight:.0f} KiB"] if weight >= LIMIT else []
 
 
@@ -48,22 +54,12 @@ def test_a_page_has_no_fault(browser, site, name):
     with opened(browser, site, name, asked) as (page, faults):
         found = {"load": faults, "shift": shift_faults(page), "weight": weight_faults(site, asked)}
         found["wide"] = layout_faults(page)
-        look(page, NARROW)
+        look(page, NARROW, "dark")
         found["narrow"] = layout_faults(page) + fold_faults(page)
+        found["dark"] = violations(page)  # what only a wide window has is the same on all pages
         look(page, WIDE)
-        found["axe"] = violations(page, colours=name not in ALIKE)
+        found["light"] = violations(page, colours=name not in ALIKE)
     assert {check: faults for check, faults in found.items() if faults} == {}
-
-
-DARK = [(name, width) for name in PAGES for width in (WIDE, NARROW)[: 1 if name in ALIKE else 2]]
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name, width", DARK)
-def test_a_page_has_no_fault_in_the_dark(browser, site, name, width):
-    with opened(browser, site, name, width=width, color_scheme="dark") as (page, faults):
-        look(page, width, "dark")
-        assert layout_faults(page) + violations(page) + faults == []
 
 
 BUTTONS = {  # what a button opens, by the width of the window
