@@ -116,9 +116,13 @@ def _exercise(number: int, heading: str, body: str, where: str, draw: Draw) -> E
     title, parts = heading.removeprefix(f"{number}. "), {name: [] for name in FORM["parts"]}
     require(title != heading, f"is not '## {number}. Title'; number it")
     sections, drawn = _sections(body, "h3"), {}
-    if variants := dict(sections).get("Variants"):
+    if text := dict(sections).get("Variants"):
         try:
-            drawn = _draws(variants, f"{Path(where).stem}/{title}", draw)
+            variants = dict(yaml.safe_load(_part(text).blocks[0]))
+            if not all(isinstance(values, list) and values for values in variants.values()):
+                raise ValueError("a name without a list of values")
+            place = f"{Path(where).stem}/{title}"
+            drawn = {name: draw(f"{place}/{name}", values) for name, values in variants.items()}
             fill = Environment(undefined=StrictUndefined).from_string
             sections = [(name, fill(text).render(drawn)) for name, text in sections]
         except (LookupError, TypeError, ValueError, yaml.YAMLError, TemplateError) as error:
@@ -156,13 +160,6 @@ def _exercise(number: int, heading: str, body: str, where: str, draw: Draw) -> E
     except (KeyError, ValueError):
         require(False, "says no '- points: 3' in figures; write it above its text and its rubric")
     return Exercise(number, title, level, *limits, by_hand, asked.whole, answer, drawn, parts)
-
-
-def _draws(listed: str, place: str, draw: Draw) -> dict[str, Any]:
-    variants = yaml.safe_load(_part(listed).blocks[0])
-    if not all(isinstance(values, list) and values for values in dict(variants).values()):
-        raise ValueError("a name without a list of values")
-    return {name: draw(f"{place}/{name}", values) for name, values in variants.items()}
 
 
 def described(tests: str) -> list[tuple[str, str]]:

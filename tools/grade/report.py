@@ -26,6 +26,7 @@ CODE = 6000  # characters of an answer on the list
 INPUT = 120  # of an input that a test was asked with
 LOADER = FileSystemLoader(Path(__file__).with_name("templates"))
 PAGES = Environment(loader=LOADER, autoescape=True, undefined=StrictUndefined)
+PAGES.globals["again"] = AGAIN
 PAGES.trim_blocks = PAGES.lstrip_blocks = True
 
 Key = tuple[str, str, str]  # submission, assignment and exercise of points by hand
@@ -37,10 +38,6 @@ def inputs(given: Mapping[str, object]) -> str:
     return ", ".join(word if len(word) <= INPUT else word[:INPUT] + " ..." for word in words)
 
 
-def word(note: str) -> str:
-    return "; ".join(part for part in note.split("; ") if part not in ("", AGAIN))
-
-
 def coded(text: str) -> Markup:
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
@@ -49,7 +46,7 @@ def part_of(result: dict, exercise: object, kind: str) -> str:
     return result[kind].get(str(exercise), "")[:CODE]
 
 
-PAGES.filters |= {"inputs": inputs, "word": word, "coded": coded, "part_of": part_of}
+PAGES.filters |= {"inputs": inputs, "coded": coded, "part_of": part_of}
 
 
 def page(template: str, title: str, **context: Any) -> str:
