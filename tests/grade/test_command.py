@@ -187,7 +187,7 @@ def test_a_fault_of_the_grader_is_not_said_to_be_the_students(grade, monkeypatch
 
 
 def test_no_sandbox_nothing_is_graded(grade, out, monkeypatch):
-    monkeypatch.setattr("tools.grade.sandbox.tier.try_out", lambda name: f"{name}: not here")
+    monkeypatch.setattr("tools.grade.sandbox.try_out", lambda name: f"{name}: not here")
     monkeypatch.delenv("GRADE_TIER", raising=False)
     strongest.cache_clear()
     grade.engine = engine_for(1, None)

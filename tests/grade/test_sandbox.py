@@ -222,7 +222,7 @@ def leave_out(monkeypatch):
             with open(Path(folder, "inside", module), "a") as file:
                 file.write(f"\n{function} = lambda *_: None\n")
             monkeypatch.setattr("tools.grade.sandbox.helper.HERE", Path(folder))
-            monkeypatch.setattr("tools.grade.sandbox.tier.helpers", {})
+            monkeypatch.setattr("tools.grade.sandbox.helpers", {})
 
         yield leave
 

@@ -27,10 +27,6 @@ FORM = tomllib.loads(Path(__file__).with_name("masters.toml").read_text(encoding
 Draw = Callable[[str, list], Any]  # chooses among the values of `<chapter>/<title>/<name>`
 
 
-def first(place: str, values: list) -> Any:
-    return values[0]
-
-
 @dataclass(frozen=True)
 class Part:
     options: dict[str, str]
@@ -87,7 +83,7 @@ def copy_masters(source: Path, folder: Path) -> None:
     write_files({path: text.replace("---\n", head, 1) for path, text in texts.items()}, folder)
 
 
-def read_master(path: Path, root: Path, draw: Draw = first) -> Master:
+def read_master(path: Path, root: Path, draw: Draw = lambda _, values: values[0]) -> Master:
     """The master at `path`, its variants chosen by `draw`. Raises BookError, which says where."""
     is_own = path.is_relative_to(root)
     where = path.relative_to(root).as_posix() if is_own else str(path)

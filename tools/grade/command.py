@@ -108,8 +108,8 @@ def read(submission: intake.Submission, assignments: Assignments) -> dict:
     file of a student's is opened, and no code of theirs parsed, but in a process of its own."""
     said = bounded(reading, submission, assignments)
     assignment = assignments.get(said.get("assignment"), {})
-    due = assignment.get("due")
-    late = submission.late or bool(due and submission.is_after(datetime.fromisoformat(due)))
+    late, due, time = submission.late, assignment.get("due"), submission.time
+    late |= bool(due and time and time > datetime.fromisoformat(due))
     about = {"submission": submission.id, "student": submission.student, "path": submission.path}
     about |= {"late": late, "class": assignment.get("class"), "findings": []}
     # `made_for` is the class that the notebook names, `reason` why it is not graded

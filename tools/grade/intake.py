@@ -167,9 +167,6 @@ class Submission:
     def path(self) -> str:
         return clean(str(self.entry.path))
 
-    def is_after(self, due: datetime) -> bool:
-        return self.time is not None and self.time > due
-
     def read(self) -> bytes:
         """The bytes of the notebook, or of the one in a zip. Raises Refused."""
         if self.fault:

@@ -57,7 +57,9 @@ def fill_export(
     book = Gradebook(export, column, chapter or most)
     notes = book.fill(results, chapter or most, scale)
     path = export.with_name(f"{export.stem}-filled{export.suffix}")
-    write_bytes(path, book.encoded(), path.parent)
+    filled = io.StringIO()
+    csv.writer(filled, **book.dialect).writerows(book.rows)
+    write_bytes(path, (book.bom + filled.getvalue()).encode(*ENCODING), path.parent)
     print(f"{book.system}: '{book.title}', {shown(book.maximum)} points")
     print("\n".join([*notes, f"written: {path}"]))
 
@@ -103,11 +105,6 @@ class Gradebook:
             told = f"{len(found)} columns for '{wanted}'; name one with --column"
             raise BookError(f"{export}: {told}: {'; '.join(header[place] for place in points)}")
         self.column, self.title, self.maximum = found[0], header[found[0]], points[found[0]]
-
-    def encoded(self) -> bytes:
-        written = io.StringIO()
-        csv.writer(written, **self.dialect).writerows(self.rows)
-        return (self.bom + written.getvalue()).encode(*ENCODING)
 
     def fill(self, results: list[dict], chapter: str, scale: bool = False) -> list[str]:
         """Fill the points of these results in; returns what a person should know. Who is not in it
