@@ -22,10 +22,15 @@ class Undisturbed(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory):
+def undisturbed(once):
     """One run without a fault, which many tests compare with or go on from."""
-    job = Job(tmp_path_factory.mktemp("undisturbed"))
-    return Undisturbed(epochs(train(job)), job.folder / "checkpoints")
+
+    def make(folder):
+        folder.mkdir()
+        (folder / "said.txt").write_text(train(Job(folder)))
+
+    folder = once("undisturbed", make)
+    return Undisturbed(epochs((folder / "said.txt").read_text()), folder / "checkpoints")
 
 
 @pytest.fixture

@@ -30,7 +30,6 @@ LATE = f"Timed out waiting {SOON}000ms for recv operation to complete"
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ("killed", ["Signal 9 (SIGKILL) received"]),
         ("stopped", [LATE]),
         ("shape", ["Is there a distributed collective mismatch in your code?"]),
         ("order", [LATE, ", in order\n"]),
