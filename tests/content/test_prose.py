@@ -5,6 +5,9 @@ import re
 
 from helpers import ROOT, cell, read
 
+from tools.book.book import Book
+from tools.rules.length import SAYS, length
+
 
 def chapter(name):
     return read(ROOT / "notebooks" / f"{name}.ipynb")
@@ -69,3 +72,9 @@ def test_every_line_in_the_table_of_hidden_copies_is_run():
     run = {node.value for node in ast.walk(ast.parse(sources)) if isinstance(node, ast.Constant)}
     assert len(said) > 20
     assert said - run == {"print(Y)", "Y"}  # named beside `str(Y)`, which they call
+
+
+def test_the_page_of_twenty_minutes_takes_no_longer_in_any_framework():
+    for chapter in Book(ROOT).editions("gpus-in-twenty-minutes"):
+        (said,) = SAYS.findall(chapter.notebook.cells[0].source)
+        assert length(chapter).minutes <= int(said), f"{chapter.where}: {length(chapter)}"
