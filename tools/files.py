@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import Any
 from zipfile import ZipFile, ZipInfo
 
 from tools.errors import BookError
@@ -49,6 +50,13 @@ def read_yaml(path: Path, root: Path) -> dict:
         where, reason = path.relative_to(root).as_posix(), " ".join(str(error).split())
         raise BookError(f"{where}: not valid YAML; correct it there: {reason}") from None
     return content if isinstance(content, dict) else {}
+
+
+def read_beside(module: str, name: str) -> Any:
+    """The content of a YAML file of these tools, which lies beside a module."""
+    import yaml
+
+    return yaml.safe_load(Path(module).with_name(name).read_text(encoding="utf-8"))
 
 
 @contextmanager
@@ -91,11 +99,9 @@ def write_json(path: Path, content: object, root: Path) -> None:
 
 def set_aside(path: Path) -> Path:
     """Rename a file that a person wrote to, so that what takes its place overwrites nothing."""
-    kept = path.with_name(f"{path.name}.edited")
-    for number in count(2):
-        if not kept.exists():
-            return path.rename(kept)
-        kept = path.with_name(f"{path.name}.edited-{number}")
+    ends = chain([""], (f"-{number}" for number in count(2)))
+    names = (path.with_name(f"{path.name}.edited{end}") for end in ends)
+    return path.rename(next(name for name in names if not name.exists()))
 
 
 def check_writable(folder: Path, root: Path) -> None:

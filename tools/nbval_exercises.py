@@ -26,7 +26,6 @@ from tools.book.chapters import Chapter
 from tools.book.notebooks import code_cells, read_notebook
 from tools.book.runners import FIRST, Runner, read_runners
 from tools.errors import BookError, CannotRun
-from tools.record.frameworks import prepare
 from tools.rules.exercises import HELD, NO_ANSWER, ExerciseCells, exercises
 
 REFUSED = {"aten._pack_padded_sequence.default"}  # by a symptom, which shows no time of it
@@ -47,7 +46,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Generator:
 def pytest_configure(config: pytest.Config) -> None:
     runner = runner_of(config)
     try:
-        prepare(runner)
+        runner.prepare()
     except CannotRun as reason:
         pytest.exit(f"nothing of {runner.name} is compared: {reason}", returncode=0)
     except BookError as reason:
@@ -69,13 +68,14 @@ def runner_of(config: pytest.Config) -> Runner:
 class RecordedChapter(IPyNbFile):
     def collect(self) -> Iterator[pytest.Item]:
         yield from super().collect()
-        root, name, items = self.config.rootpath, self.path.name, []
+        root, name = self.config.rootpath, self.path.name
         chapter = Chapter(self.path.stem, read_notebook(root / "notebooks" / name, root))
+        items = []
         if runner_of(self.config).times:
             items.append(OperatorsItem.from_parent(self, name="operators"))
-        for exercise in exercises(chapter):
-            name_of_item = f"exercise-{exercise.number}"
-            items.append(ExerciseItem.from_parent(self, name=name_of_item, exercise=exercise))
+        for each in exercises(chapter):
+            called = f"exercise-{each.number}"
+            items.append(ExerciseItem.from_parent(self, name=called, exercise=each))
         first = root / "outputs" / FIRST / name
         for item in items:
             item.add_marker("exercise")
@@ -87,9 +87,12 @@ class RecordedChapter(IPyNbFile):
 class _CodeItem(IPyNbCell):
     """Code that is run in the kernel of a chapter, and that no cell of it holds."""
 
-    def __init__(self, name: str, parent: RecordedChapter) -> None:
+    def __init__(
+        self, name: str, parent: RecordedChapter, exercise: ExerciseCells | None = None
+    ) -> None:
         errors_are_kept = defaultdict(bool, check_exception=True)
         super().__init__(name, parent, 0, new_code_cell(), errors_are_kept)
+        self.exercise = exercise
 
     def run(self, source: str) -> list[NotebookNode]:
         self.cell = new_code_cell(source)
@@ -107,10 +110,6 @@ class _CodeItem(IPyNbCell):
 class ExerciseItem(_CodeItem):
     """An exercise: in the chapter it is blank, its wrong answer is refused, its solution holds."""
 
-    def __init__(self, name: str, parent: RecordedChapter, exercise: ExerciseCells) -> None:
-        super().__init__(name, parent)
-        self.exercise = exercise
-
     def runtest(self) -> None:
         exercise = self.exercise
         wrong, solution = (exercise.code(kind) for kind in ("wrong", "solution"))
@@ -120,7 +119,7 @@ class ExerciseItem(_CodeItem):
         self._ends_in(NO_ANSWER, recorded.get(exercise.checks[-1].id, []), "blank")
         if not errors_of(self._answered(wrong[0], exercise.checks)):
             raise Fault(f"its check does not refuse the wrong answer:\n{wrong[0]}")
-        printed = self._answered(solution[0], exercise.tried)
+        printed = self._answered(solution[0], exercise.parts("shows", "holds"))
         if errors := errors_of(printed):
             raise Fault(f"its solution does not hold: {errors[0]}")
         self._ends_in(HELD, printed, "solved")

@@ -4,15 +4,13 @@ from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 
-import yaml
 from nbformat import NotebookNode
 
 from tools.book.notebooks import code_cells, read_notebook, tags, write_changed
 from tools.errors import BookError
-from tools.files import read_yaml
+from tools.files import digest, read_beside, read_yaml
 
 SETUP = "setup"  # tag of a cell that gets a reader's machine ready; no key covers it
 TIMES = "times"  # tag of a cell that shows times: the page says below each output whose they are
@@ -27,7 +25,7 @@ FRAMEWORKS = {"pytorch": "PyTorch", "jax": "JAX", "tensorflow": "TensorFlow", "m
 PACKAGES = {"pytorch": "torch", "jax": "jax", "tensorflow": "tensorflow-cpu", "mxnet": "mxnet"}
 MAIN = "pytorch"  # that of a chapter whose name ends in none
 
-METADATA = yaml.safe_load(Path(__file__).with_name("metadata.yml").read_text(encoding="utf-8"))
+METADATA = read_beside(__file__, "metadata.yml")
 LANGUAGE = METADATA["language"]
 
 
@@ -91,11 +89,11 @@ class Chapter:
         """The key of every code cell, by cell id. A key is the hash of the cell's code and of all
         code cells before it, those for the set-up excepted: outputs recorded under the same key
         were made by the same code."""
-        digest, keys = sha256(), {}
+        sources, keys = [], {}
         for cell in self.code_cells:
             if SETUP not in tags(cell):
-                digest.update(cell.source.encode() + b"\0")
-            keys[cell.id] = digest.hexdigest()[:16]
+                sources.append(cell.source)
+            keys[cell.id] = digest(sources)
         return keys
 
 
@@ -131,8 +129,7 @@ def read_documents(root: Path) -> list[str]:
 
 
 def _files(entry: dict | list) -> Iterator[str]:
-    items = entry.items() if isinstance(entry, dict) else enumerate(entry)
-    for name, value in items:
+    for name, value in entry.items() if isinstance(entry, dict) else enumerate(entry):
         if name in ("root", "file"):
             yield str(value)
         elif isinstance(value, dict | list):

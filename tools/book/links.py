@@ -11,42 +11,29 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
-import yaml
 from nbformat.v4 import new_markdown_cell
 
 from tools.book.book import Book
 from tools.book.chapters import FRAMEWORKS, MAIN, Chapter
-from tools.book.notebooks import notebook_text
+from tools.book.notebooks import write_changed
 from tools.book.recordings import read_recordings
 from tools.book.repository import Repository
 from tools.book.setup_cells import write_setup
 from tools.errors import BookError
-from tools.files import read_text, write_files
+from tools.files import read_beside, read_text
 
-SERVICES = yaml.safe_load(Path(__file__).with_name("services.yml").read_text(encoding="utf-8"))
+SERVICES, SENTENCE, INSTALLS = read_beside(__file__, "services.yml").values()
 CELL = "links"  # id of the cell that holds a chapter's row of links
-# Files that say how to install the simulator from the repository.
-INSTALLS = (
-    "book/testing.md",
-    "cudasim/README.md",
-    "cudasim/example/README.md",
-    "cudasim/example/.github/workflows/tests.yml",
-)
 PIP = re.compile(r"git\+https?://\S+(?=#subdirectory=cudasim)")
 TABLE = re.compile(r"(<!-- [\w -]*links -->\n).*?(<!-- end -->)", re.S)
 
-SENTENCE = (
-    "Run the two cells below first, and again after a restart of the kernel. A machine without a "
-    "GPU gets two simulated ones; `SIMULATE_GPUS = False` leaves it the CPU alone."
-)
-
 
 class Link(NamedTuple):
-    """One way to run a chapter: what it is called, where it leads, what a reader does there."""
+    """One way to run a chapter."""
 
     label: str
     url: str
-    advice: str
+    advice: str  # what a reader does there
 
 
 def launch_links(chapter: str, repository: Repository) -> list[Link]:
@@ -57,11 +44,8 @@ def notebook_links(path: str, repository: Repository) -> list[Link]:
     """The links of a notebook at a path of a repository, a link for each service that suits."""
     query = {"repo": repository.url, "branch": repository.branch}
     query["urlpath"] = f"lab/tree/{repository.name}/{path}"
-    words = vars(repository) | {
-        "path": path,
-        "quoted_branch": quote(repository.branch, safe=""),
-        "pull": urlencode(query, quote_via=quote, safe=""),
-    }
+    words = vars(repository) | {"path": path, "quoted_branch": quote(repository.branch, safe="")}
+    words["pull"] = urlencode(query, quote_via=quote, safe="")
     return [
         Link(service["label"], service["url"].format(**words), service["advice"])
         for service in SERVICES
@@ -70,8 +54,7 @@ def notebook_links(path: str, repository: Repository) -> list[Link]:
 
 
 def services_row(path: str, repository: Repository) -> str:
-    links = notebook_links(path, repository)
-    return ", ".join(f"[{link.label}]({link.url})" for link in links)
+    return ", ".join(f"[{link.label}]({link.url})" for link in notebook_links(path, repository))
 
 
 def write_links(book: Book) -> list[str]:
@@ -81,31 +64,27 @@ def write_links(book: Book) -> list[str]:
     chapters = {chapter.name: chapter for _, chapter in pairs}
     for recordings in read_recordings(root, chapters, book.runners).values():
         pairs += [(made, made.synced()) for made in recordings.values()]
-    files = {
-        new.where: notebook_text(new.notebook) for old, new in pairs if new.notebook != old.notebook
-    }
     texts = {"README.md": readme_text(list(chapters.values()), repository, root)}
     address = f"git+{repository.url}@{repository.branch}"
     for name in INSTALLS:
         if (root / name).is_file():
             texts[name] = PIP.sub(address, read_text(root / name, root))
-    files |= {name: text for name, text in texts.items() if text != read_text(root / name, root)}
-    write_files({root / where: text for where, text in files.items()}, root)
-    return list(files)
+    return write_changed(pairs, root, texts)
 
 
 def linked_chapter(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
     """The chapter with the row of links after its title, and its set-up, for `repository`. In
     another framework than PyTorch set-up and advice are its own, written by hand."""
     notebook = deepcopy(chapter.notebook)
-    if any(cell.id == CELL and cell.cell_type != "markdown" for cell in notebook.cells):
-        raise BookError(f"{chapter.where}: a code cell has the id '{CELL}'; rename it")
-    own = [cell.source.partition("\n\n")[2] for cell in notebook.cells if cell.id == CELL]
-    sentence = own[0] if own and chapter.framework != MAIN else SENTENCE
-    notebook.cells = [cell for cell in notebook.cells if cell.id != CELL]
-    row = services_row(chapter.where, repository)
-    text = f"Run this chapter: {row}.\n\n{sentence}"
-    notebook.cells.insert(1, new_markdown_cell(text, id=CELL))
+    title, *others = (cell for cell in notebook.cells if cell.id != CELL)
+    sentence = SENTENCE
+    for cell in (cell for cell in notebook.cells if cell.id == CELL):
+        if cell.cell_type != "markdown":
+            raise BookError(f"{chapter.where}: a code cell has the id '{CELL}'; rename it")
+        if chapter.framework != MAIN:
+            sentence = cell.source.partition("\n\n")[2]
+    text = f"Run this chapter: {services_row(chapter.where, repository)}.\n\n{sentence}"
+    notebook.cells = [title, new_markdown_cell(text, id=CELL), *others]
     chapter = Chapter(chapter.name, notebook)
     return write_setup(chapter, repository, root) if chapter.framework == MAIN else chapter
 
@@ -116,12 +95,12 @@ def readme_text(chapters: list[Chapter], repository: Repository, root: Path) -> 
         raise BookError("README.md: no '<!-- links -->' followed by '<!-- end -->'; add both lines")
     rows, addresses = ["| Chapter | Run it on |", "|:--|:--|"], []
     for number, chapter in enumerate(chapters, start=1):
-        links = launch_links(chapter.name, repository)
+        links = notebook_links(chapter.where, repository)
         services = ", ".join(f"[{link.label}][{link.label} {number}]" for link in links)
         other = f", in {FRAMEWORKS[chapter.framework]}" * (chapter.framework != MAIN)
         rows.append(f"| [{chapter.title}{other}]({chapter.where}) | {services} |")
         addresses += [f"[{link.label} {number}]: {link.url}" for link in links]
-    services = launch_links("", repository)
+    services = notebook_links("", repository)
     advice = " ".join(f"**{link.label}:** {link.advice}." for link in services)
     block = "\n".join([*rows, "", advice, "", *addresses]) + "\n"
     return TABLE.sub(lambda match: match[1] + block + match[2], text)

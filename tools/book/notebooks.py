@@ -1,7 +1,7 @@
 """Notebooks: read as they are, with one line about what is wrong; written in one step."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -50,10 +50,14 @@ def write_notebook(notebook: NotebookNode, path: Path, root: Path) -> None:
     write_text(path, notebook_text(notebook), root)
 
 
-def write_changed(pairs: Iterable[tuple[Kept, Kept]], root: Path) -> list[str]:
-    """Write of each pair the second where it is not the first, all or none; returns the paths."""
-    changed = {new.where: new.notebook for old, new in pairs if new.notebook != old.notebook}
-    write_files({root / where: notebook_text(made) for where, made in changed.items()}, root)
+def write_changed(
+    pairs: Iterable[tuple[Kept, Kept]], root: Path, texts: Mapping[str, str] | None = None
+) -> list[str]:
+    """Write of each pair the second where it is not the first, and `texts` of other files that hold
+    something else; all or none. Returns the paths."""
+    changed = {n.where: notebook_text(n.notebook) for o, n in pairs if n.notebook != o.notebook}
+    changed |= {w: text for w, text in (texts or {}).items() if text != read_text(root / w, root)}
+    write_files({root / where: text for where, text in changed.items()}, root)
     return list(changed)
 
 

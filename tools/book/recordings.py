@@ -65,9 +65,8 @@ class Recording:
     @cached_property
     def cells(self) -> dict[str, NotebookNode]:
         """The recorded cells whose keys are still those of the chapter, by cell id."""
-        current = self.chapter.keys.items()
-        recorded = {cell.id: cell for cell in code_cells(self.notebook)}
-        return {id: cell for id, cell in recorded.items() if (id, self.keys[id]) in current}
+        now, recorded = self.chapter.keys.items(), code_cells(self.notebook)
+        return {cell.id: cell for cell in recorded if (cell.id, self.keys[cell.id]) in now}
 
     @property
     def waiting(self) -> list[str]:
@@ -133,12 +132,10 @@ def make_recording(
 
 def outputs_digest(outputs: NotebookNode) -> str:
     """The hash of what was recorded, provenance included: it shows an edit by hand."""
-    cells = [
-        [cell.id, cell.metadata.get("key"), cell.execution_count, cell.outputs]
-        for cell in code_cells(outputs)
-    ]
+    cells = code_cells(outputs)
+    made = [[c.id, c.metadata.get("key"), c.execution_count, c.outputs] for c in cells]
     facts = {name: fact for name, fact in outputs.metadata.provenance.items() if name != "digest"}
-    return digest([json.dumps([cells, facts], sort_keys=True)])
+    return digest([json.dumps([made, facts], sort_keys=True)])
 
 
 def read_as_recorded(path: Path, root: Path) -> NotebookNode | None:
@@ -156,30 +153,25 @@ def read_recordings(
 ) -> dict[str, dict[str, Recording]]:
     """All recordings, to the letter as written: by runner or card, as tabs are, and by chapter."""
     paths = sorted((root / "outputs").glob("*/*.ipynb"))
-    for path in paths:
-        where = path.relative_to(root).as_posix()
-        if path.stem not in chapters:
-            advice = f"if one was renamed, 'git mv {where} ...', else remove it"
-            raise BookError(f"{where}: no chapter has this name; {advice}")
-    folders = {path.parent.name for path in paths}
-    order = [name for name in runners if name in folders]
-    return {
-        folder: {
-            name: _read_recording(root / recording_path(folder, name), root, chapter, runners)
-            for name, chapter in chapters.items()
-            if (root / recording_path(folder, name)).is_file()
-        }
-        for folder in [*order, *sorted(folders - set(order))]
-    }
+    for where in (path.relative_to(root).as_posix() for path in paths if path.stem not in chapters):
+        advice = f"if one was renamed, 'git mv {where} ...', else remove it"
+        raise BookError(f"{where}: no chapter has this name; {advice}")
+    found: dict[str, dict[str, Recording]] = {}
+    for folder in dict.fromkeys([*runners, *(path.parent.name for path in paths)]):
+        for name, chapter in chapters.items():
+            if (root / recording_path(folder, name)).is_file():
+                made = _read_recording(folder, chapter, runners, root)
+                found.setdefault(folder, {})[name] = made
+    return found
 
 
-def _read_recording(path: Path, root: Path, chapter: Chapter, runners: dict) -> Recording:
-    where, folder = path.relative_to(root).as_posix(), path.parent.name
+def _read_recording(folder: str, chapter: Chapter, runners: dict, root: Path) -> Recording:
+    where = recording_path(folder, chapter.name)
     command = record_command(folder if folder in runners else GPU, chapter.name)
     again = f"record it again: '{command}'"
     if folder not in runners:  # that card may not be at hand
         again = f"take it out of outputs/ or, where such a card is, {again}"
-    outputs = read_as_recorded(path, root)
+    outputs = read_as_recorded(root / where, root)
     if outputs is None:
         raise BookError(f"{where}: edited since it was recorded; {again}")
     facts = outputs.metadata.provenance

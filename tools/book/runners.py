@@ -8,12 +8,14 @@ that holds the pins in `kernels/jax/requirements.txt` and nothing else.
 
 import json
 import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from tools.book.chapters import FRAMEWORKS, MAIN, Chapter
-from tools.errors import BookError
+from tools.environment import Environment, NoPython, SetupError, framework_environment, make
+from tools.errors import BookError, CannotRun
 from tools.files import digest, read_text
 
 GPU = "gpu"  # the GPUs of the machine at hand; its outputs lie under the name of the card
@@ -89,31 +91,47 @@ class Runner:
         """The hash of what makes it the machine that it is; its outputs are stale with another.
         That is its command and variables, the files in `kernels/` that start it, and, if it
         simulates GPUs or the chapter names the simulator, the simulator."""
-        if self.simulates or any("cudasim" in cell.source for cell in chapter.keyed_cells):
-            return self._digest_with_simulator
-        return self._digest([])
+        simulator = any("cudasim" in cell.source for cell in chapter.keyed_cells)
+        return self._digests[self.simulates or simulator]
 
     @cached_property
-    def _digest_with_simulator(self) -> str:
-        """Of the simulator, what is for its framework counts."""
-        paths = sorted((self.root / SIMULATOR).rglob("*"))
-        if self.pins:
-            return self._digest([path for path in paths if path.stem in (self.framework, COMMON)])
-        return self._digest([path for path in paths if path.stem not in (*FRAMEWORKS, COMMON)])
-
-    def _digest(self, simulator: list[Path]) -> str:
-        parts = [json.dumps([self.specification["argv"], self.specification.get("env")])]
+    def _digests(self) -> tuple[str, str]:
+        """That without the simulator, and that with what of it is for its framework."""
+        command = json.dumps([self.specification["argv"], self.specification.get("env")])
+        own = {self.framework, COMMON} if self.pins else {*FRAMEWORKS, COMMON}
         started = ["start.py", "framework.py"] if self.pins else ["start.py"]
-        for path in (*(self.root / "kernels" / name for name in started), *simulator):
+        paths = sorted((self.root / SIMULATOR).rglob("*"))
+        simulator = [path for path in paths if (path.stem in own) == bool(self.pins)]
+        kernel = [command, *self._parts(self.root / "kernels" / name for name in started)]
+        return digest(kernel), digest([*kernel, *self._parts(simulator)])
+
+    def _parts(self, paths: Iterable[Path]) -> Iterator[str | bytes]:
+        for path in paths:
             if path.is_file() and path.suffix != ".pyc":
-                parts += [path.relative_to(self.root).as_posix(), path.read_bytes()]
-        return digest(parts)
+                yield from (path.relative_to(self.root).as_posix(), path.read_bytes())
 
     def _option(self, name: str) -> str | None:
         words = self.specification["argv"]
         return words[words.index(name) + 1] if name in words else None
 
+    @property
+    def environment(self) -> Environment:
+        """That of its framework, which holds its pins and nothing else."""
+        return framework_environment(self.framework, self.root)
+
+    def prepare(self) -> None:
+        """Make the environment that its kernels start in, unless that is the book's own. Raises
+        CannotRun where no Python is there for it, BookError if it cannot be made."""
+        try:
+            if self.pins:
+                make(self.environment)
+        except NoPython as reason:
+            raise CannotRun(str(reason)) from None
+        except (SetupError, OSError) as error:
+            raise BookError(f"{self.where}: no environment for {self.framework}: {error}") from None
+
     def use(self) -> str:
+        """Let Jupyter find it; returns its name."""
         paths = os.environ.get("JUPYTER_PATH", "").split(os.pathsep)
         if str(self.root) not in paths:
             os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [str(self.root), *paths]))
@@ -153,8 +171,6 @@ def _read_runner(name: str, root: Path) -> Runner:
         chapters=about.get("chapters"),
     )
     if runner.pins and not (root / runner.pins).is_file():
-        raise BookError(
-            f"{where}: no {runner.pins}; correct '--framework', or write the .in of it "
-            "and run 'python -m tools pins'"
-        )
+        mend = "correct '--framework', or write the .in of it and run 'python -m tools pins'"
+        raise BookError(f"{where}: no {runner.pins}; {mend}")
     return runner

@@ -44,8 +44,9 @@ class Edition(Book):
             return chapter
         made = translate_chapter(chapter, self.language.say)
         services = [services_row(p, self.repository) for p in (made.where, self.path(made))]
-        for cell in (cell for cell in made.notebook.cells if cell.id == LINKS):
-            cell.source = cell.source.replace(*services)
+        for cell in made.notebook.cells:
+            if cell.id == LINKS:
+                cell.source = cell.source.replace(*services)
         return made
 
     @cached_property
@@ -57,13 +58,8 @@ class Edition(Book):
 
     def text(self, document: str, text: str) -> str:
         """The text of a page in prose."""
-        if document not in self.translated:
-            return text
-        return translate_text(text, document, self.language.say)
-
-    def drawing(self, svg: str) -> str:
-        drawing = read_text(self.root / "img" / svg, self.root)
-        return translate_drawing(drawing, f"img/{svg}", self.language.say)
+        own = document in self.translated
+        return translate_text(text, document, self.language.say) if own else text
 
     def path(self, chapter: Chapter) -> str:
         own = f"notebooks/{chapter.page}" in self.translated
@@ -82,7 +78,8 @@ class Edition(Book):
         held = {about(m["png"]).get("Version"): m["png"] for m in old if m["png"]}
 
         def drawn(match: re.Match) -> str:
-            drawing = self.drawing(match["svg"])
+            drawing = read_text(self.root / "img" / match["svg"], self.root)
+            drawing = translate_drawing(drawing, f"img/{match['svg']}", self.language.say)
             if png := held.get(version(drawing)):
                 return f"![{match['alt']}](data:image/png;base64,{png})"
             return picture(match["alt"], match["svg"], drawing, self.language.fonts)

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from html import escape, unescape
 
-from nbformat import NotebookNode
-
 from tools.book.book import Book
 from tools.book.chapters import SETUP, Chapter
 from tools.book.figures import FIGURE, named_figures
@@ -72,9 +70,11 @@ def translate_text(text: str, context: str, say: Say) -> str:
 
 def translate_drawing(drawing: str, context: str, say: Say) -> str:
     """A figure, lettered anew."""
-    return LETTERING.sub(
-        lambda found: escape(say(context, unescape(found[0])), quote=False), drawing
-    )
+
+    def lettered(found: re.Match) -> str:
+        return escape(say(context, unescape(found[0])), quote=False)
+
+    return LETTERING.sub(lettered, drawing)
 
 
 def translate_chapter(chapter: Chapter, say: Say) -> Chapter:
@@ -85,28 +85,16 @@ def translate_chapter(chapter: Chapter, say: Say) -> Chapter:
         context = f"{chapter.page}#{cell.id}"
         if cell.cell_type == "markdown":
             text = named_figures(cell.source)
-            if cell.id == LINKS:
-                row = SERVICES.search(text)[0]
-                text = text.replace(row, "{links}")
-                cell.source = translate_text(text, context, say).replace("{links}", row)
-            else:
-                cell.source = translate_text(text, context, say)
+            row = SERVICES.search(text)[0] if cell.id == LINKS else "{links}"
+            text = translate_text(text.replace(row, "{links}"), context, say)
+            cell.source = text.replace("{links}", row)
         elif SETUP in tags(cell):
-            cell.source = translate_set_up(cell.source, say)
-        translate_labels(cell, context, say)
+            cell.source = SAID.sub(lambda found: found[1] + say(SET_UP, found[3]), cell.source)
+        about = cell.metadata.get("mystnb", {})
+        for holder, name in ((about, "code_prompt_show"), (about.get("image", {}), "alt")):
+            if name in holder:
+                holder[name] = say(context, holder[name])
     return Chapter(chapter.name, notebook)
-
-
-def translate_set_up(source: str, say: Say) -> str:
-    return SAID.sub(lambda found: found[1] + say(SET_UP, found[3]), source)
-
-
-def translate_labels(cell: NotebookNode, context: str, say: Say) -> None:
-    """What a plot shows, for those who do not see it, and what a folded cell is called."""
-    about = cell.metadata.get("mystnb", {})
-    for holder, name in ((about, "code_prompt_show"), (about.get("image", {}), "alt")):
-        if name in holder:
-            holder[name] = say(context, holder[name])
 
 
 def messages_of(document: str, book: Book) -> Messages:

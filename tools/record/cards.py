@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 from nbformat.v4 import new_code_cell, new_notebook
 
@@ -12,26 +13,7 @@ from tools.record.execute import Run, execute_one
 from tools.record.provenance import VERSIONS, versions
 
 # What the kernel is asked. A torch that cannot use the driver says why in a warning.
-QUESTION = """\
-import json, shutil, subprocess, warnings
-import torch
-
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter('always')
-    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
-driver = 'unknown'
-if there and shutil.which('nvidia-smi'):
-    ask = ['nvidia-smi', '--query-gpu=driver_version', '--format=csv,noheader']
-    driver = subprocess.run(ask, capture_output=True, text=True).stdout.split('\\n')[0].strip()
-print(json.dumps({
-    'names': [torch.cuda.get_device_name(i) for i in range(there)],
-    'free': [torch.cuda.mem_get_info(i)[0] for i in range(there)],
-    'driver': driver,
-    'cuda': torch.version.cuda or torch.version.hip,
-    'torch': torch.__version__,
-    'warnings': [str(warning.message) for warning in caught],
-}))
-"""
+QUESTION = Path(__file__).with_name("question_cell.txt")
 MAKERS = r"\b(NVIDIA|AMD|Intel\(R\)|Tesla|GeForce|Quadro|Instinct|Radeon)\b"
 DETAILS = r"\b(\d+ ?GB|HBM\w*|SXM\w*|PCI[Ee]|NVL|Generation|OAM)\b"  # memory, plug, filler
 
@@ -40,7 +22,8 @@ def find_cards(runner: Runner) -> dict:
     """The facts of this machine's GPUs, as the kernel of `runner` sees them; else NoGpu, and why.
     With them the `folder` and the `label` of the cards."""
     versions(VERSIONS)
-    asked = new_notebook(cells=[new_code_cell(QUESTION, id="question")])
+    question = new_code_cell(QUESTION.read_text(encoding="utf-8"), id="question")
+    asked = new_notebook(cells=[question])
     executed = execute_one(Chapter("question", asked), runner)
     facts = json.loads(executed.cells[0].outputs[0].text)
     if names := facts["names"]:
@@ -73,13 +56,13 @@ def card_label(names: list[str]) -> str:
 def card_runs(chapters: list[Chapter], runner: Runner, card: dict) -> list[Run]:
     """The runs of chapters on the cards found, which need no more cards and no more memory."""
     free = [memory / 2**30 for memory in card["free"]]
+    there = f"{min(free):.1f} GiB of cuda:{free.index(min(free))} are free"
     for chapter in chapters:
         if chapter.gpus > len(free):
             print(f"{chapter.where}: left out, it needs {chapter.gpus} GPUs")
-        elif min(free) < chapter.gpu_memory:
-            there = f"{min(free):.1f} GiB of cuda:{free.index(min(free))} are free"
-            needed = f"{chapter.where}: needs {chapter.gpu_memory} GiB on a GPU"
-            raise BookError(f"{needed}, and {there}; end what uses it")
+        elif chapter.gpu_memory > min(free):
+            needed = f"needs {chapter.gpu_memory} GiB on a GPU"
+            raise BookError(f"{chapter.where}: {needed}, and {there}; end what uses it")
     return [Run(chapter, runner, card) for chapter in chapters if chapter.gpus <= len(free)]
 
 

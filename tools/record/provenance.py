@@ -15,7 +15,6 @@ from packaging.utils import canonicalize_name
 from tools.book.chapters import PACKAGES, Chapter
 from tools.book.runners import Runner
 from tools.book.setup_cells import chapter_packages
-from tools.record.frameworks import python_of
 
 VERSIONS = ("torch", "torchvision", "d2l", "numpy", "matplotlib", "ipykernel")
 EXECUTES = {"ipykernel", "ipython", "nbclient", "nbformat"}  # what every cell runs and prints with
@@ -40,7 +39,9 @@ def provenance(
         made |= {"kernel": runner.digest(chapter), "pins": used}
     if runner.pins:  # an environment of its own, which holds nothing else
         package = PACKAGES[runner.framework]
-        made |= {"python": python_of(runner), "versions": {package: pins[package]}}
+        about = (runner.environment.folder / "pyvenv.cfg").read_text(encoding="utf-8")
+        made["python"] = re.search(r"^version = (\S+)", about, re.M)[1]
+        made["versions"] = {package: pins[package]}
     if card:
         made |= {"host": made["hardware"], "hardware": ", ".join(card["names"])}
         made |= {"card": card["label"], "cuda": card["cuda"], "driver": card["driver"]}

@@ -8,7 +8,6 @@ from tools.book.runners import GPU
 from tools.errors import BookError, CannotRun
 from tools.record.cards import card_runs, find_cards
 from tools.record.execute import Run, execute
-from tools.record.frameworks import prepare
 
 
 def stale_runs(book: Book) -> list[Run]:
@@ -18,11 +17,10 @@ def stale_runs(book: Book) -> list[Run]:
         for chapter in book.chapters_of(runner):
             recording = book.recording(runner.name, chapter.name)
             pins = book.pins_of(runner)
-            reason = recording.stale_because(pins) if recording else "never executed"
-            if reason:
+            if reason := recording.stale_because(pins) if recording else "never executed":
                 print(f"{runner.name}: {chapter.name}: {reason}", flush=True)
                 try:
-                    prepare(runner)
+                    runner.prepare()
                     runs.append(Run(chapter, runner))
                 except CannotRun as reason:
                     print(f"{runner.name}: {chapter.name}: left as it was recorded: {reason}")
@@ -35,12 +33,12 @@ def record(names: list[str], chapters: list[str], book: Book) -> None:
     runs = []
     for runner in [book.runner(name) for name in names]:
         known = {chapter.name: chapter for chapter in book.chapters_of(runner)}
-        for name in (name for name in chapters if name not in known):
+        if unknown := [name for name in chapters if name not in known]:
             fault = f"no chapter of {runner.name}; name one of {list(known)}"
-            raise BookError(f"notebooks/{name}.ipynb: {fault}")
+            raise BookError(f"notebooks/{unknown[0]}.ipynb: {fault}")
         chosen = [known[name] for name in chapters or known]
         if runner.is_local:
-            prepare(runner)
+            runner.prepare()
             runs += [Run(chapter, runner) for chapter in chosen]
         else:
             card = find_cards(runner)

@@ -37,26 +37,17 @@ class ExerciseCells:
     def called(self) -> str:
         return f"{self.kind} {self.number}: "
 
-    def cell(self, part: str) -> NotebookNode | None:
-        return next((cell for cell in self.cells if cell.id == f"{part}-{self.number}"), None)
-
-    @property
-    def asked(self) -> NotebookNode:
-        return self.cell("exercise")
-
-    @property
-    def tried(self) -> list[NotebookNode]:
-        shown = self.cell("shows")
-        return [shown, *self.checks] if shown else self.checks
+    def parts(self, *kinds: str) -> list[NotebookNode]:
+        return [cell for cell in self.cells if cell.id.partition("-")[0] in kinds]
 
     @property
     def checks(self) -> list[NotebookNode]:
-        return [cell for cell in self.cells if cell.id.startswith("holds-")]
+        return self.parts("holds")
 
     def code(self, kind: str) -> list[str]:
         """The code of its solution, or of its wrong answer: `kind` is the class of the details."""
-        page = drawn(self.cell("solution"))
-        return [block.get_text() for block in page.select(f"details.{kind} > pre > code")]
+        pages, code = map(drawn, self.parts("solution")), f"details.{kind} > pre > code"
+        return [block.get_text() for page in pages for block in page.select(code)]
 
 
 def exercises(chapter: Chapter) -> list[ExerciseCells]:
@@ -65,5 +56,5 @@ def exercises(chapter: Chapter) -> list[ExerciseCells]:
         if match := PART.fullmatch(cell.id):
             found.setdefault(int(match["number"]), []).append(cell)
     kind = "Puzzle" if chapter.holds_puzzles else "Exercise"
-    asked = [ExerciseCells(number, cells, kind) for number, cells in found.items()]
-    return [exercise for exercise in asked if exercise.asked is not None]
+    parts = [ExerciseCells(number, cells, kind) for number, cells in found.items()]
+    return [exercise for exercise in parts if exercise.parts("exercise")]

@@ -8,15 +8,14 @@ choices are read.
 import math
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
-import yaml
 from nbformat import NotebookNode
 
 from tools.book.cells import Broken
 from tools.book.chapters import MAIN, SETUP, Chapter
 from tools.book.notebooks import tags
+from tools.files import read_beside
 
 DEEPER, MACHINERY = "Deeper: ", "hide-cell"
 MOVE = "move-"  # how the id of a cell begins under which a page has a figure to move
@@ -48,7 +47,7 @@ class Length(NamedTuple):
         return f"{self.minutes} minutes: {words}, {', '.join(others)}"
 
 
-BUDGETS = yaml.safe_load(Path(__file__).with_name("budgets.yml").read_text(encoding="utf-8"))
+BUDGETS = read_beside(__file__, "budgets.yml")
 
 
 def path(chapter: Chapter) -> Iterator[NotebookNode]:

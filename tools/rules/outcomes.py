@@ -4,23 +4,21 @@ An operation is two cells: `name-title`, its heading, and `name`, a program. Tha
 happened, in words that begin with one of VERBS, and below them the error, or what was where.
 """
 
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
-import yaml
 from nbformat import NotebookNode
 
 from tools.book.cells import Broken
 from tools.book.chapters import Chapter
 from tools.book.recordings import Recording
+from tools.files import read_beside
 
 OPERATION, GROUP = "### ", "## "
 TABLE = "operations"  # the cell with whose text the table stands
-VERBS = yaml.safe_load(Path(__file__).with_name("verbs.yml").read_text(encoding="utf-8"))
+VERBS = read_beside(__file__, "verbs.yml")
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(NamedTuple):
     title: str
     group: str
     id: str
@@ -52,7 +50,6 @@ def shown_outcomes(chapter: Chapter, recordings: list[Recording]) -> Broken:
     for operation in operations_of(chapter):
         if operation.id not in cells:
             yield None, f"no code cell '{operation.id}' for '{operation.title}'; add it"
-            continue
         for recording in recordings:
             made = recording.cells.get(operation.id)
             if made and verb(words(made)) not in VERBS:

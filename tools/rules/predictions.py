@@ -25,18 +25,12 @@ SMALL = {*"and are but for has its not than that the with".split()}
 ABOVE = 4  # cells of the section that are looked through for the answer
 
 
-def predictions(chapter: Chapter) -> list[NotebookNode]:
-    return [cell for cell in chapter.notebook.cells if is_prediction(cell)]
-
-
-def is_prediction(cell: NotebookNode) -> bool:
-    return cell.cell_type == "markdown" and cell.source.startswith(ASKS)
+def is_prediction(cell: NotebookNode | None) -> bool:
+    return bool(cell) and cell.cell_type == "markdown" and cell.source.startswith(ASKS)
 
 
 def asked_alone(chapter: Chapter) -> Broken:
-    for cell in chapter.notebook.cells:
-        if cell.cell_type != "markdown":
-            continue
+    for cell in (cell for cell in chapter.notebook.cells if cell.cell_type == "markdown"):
         if cell.id.startswith(PREFIX) != is_prediction(cell):
             yield cell, f"a prediction begins with '{ASKS.strip()}', its cell is called {PREFIX}..."
         if cell.source.count("**Predict") > is_prediction(cell):
@@ -45,7 +39,7 @@ def asked_alone(chapter: Chapter) -> Broken:
 
 def choices_can_be_buttons(chapter: Chapter) -> Broken:
     """The page makes buttons of the choices, which are of one line, and no two alike."""
-    for cell in predictions(chapter):
+    for cell in filter(is_prediction, chapter.notebook.cells):
         page = drawn(cell)
         kinds = [tag.name for tag in page(True, recursive=False)]
         if kinds not in (["p"], ["p", "ul"]):
@@ -69,7 +63,7 @@ def answered_next(chapter: Chapter) -> Broken:
             yield cell, f"the next cell does not answer it; tag the code that does '{PREDICTED}'"
         if PREDICTED not in tags(cell):
             continue
-        if cell.cell_type != "code" or before is None or not is_prediction(before):
+        if cell.cell_type != "code" or not is_prediction(before):
             yield cell, f"has the tag '{PREDICTED}' and no prediction above it; drop it, or ask"
             continue
         tree = syntax_tree(chapter, cell)
@@ -96,13 +90,11 @@ def answer_of(chapter: Chapter, asked: NotebookNode) -> NotebookNode | None:
 
 def explained(chapter: Chapter) -> Broken:
     """Each is answered in words, and one of its choices is named as the right one."""
-    for cell in predictions(chapter):
+    for cell in filter(is_prediction, chapter.notebook.cells):
         answer, choices = answer_of(chapter, cell), len(drawn(cell)("li"))
         if answer is None:
             yield cell, f"no answer; write it below what it printed, in a text cell {ANSWER}..."
-        elif (right_choice(answer.source) or 0) >= choices > 0 or (
-            bool(choices) != (right_choice(answer.source) is not None)
-        ):
+        elif right_choice(answer.source) not in (range(choices) if choices else [None]):
             begins = "'**The second.** ' or its like" if choices else "the reason: no choice"
             yield answer, f"names none of the {choices} choices; let it begin with {begins}"
 
@@ -110,9 +102,8 @@ def explained(chapter: Chapter) -> Broken:
 def not_given_away(chapter: Chapter) -> Broken:
     """No text above a prediction holds what sets its right choice apart, and no other choice."""
     cells = [*path(chapter)]
-    for cell in cells:
-        answer = answer_of(chapter, cell) if is_prediction(cell) else None
-        if answer is None:
+    for cell in filter(is_prediction, cells):
+        if not (answer := answer_of(chapter, cell)):
             continue
         choices = [_words(item.get_text()) for item in drawn(cell)("li")]
         right = right_choice(answer.source) if choices else 0
@@ -141,6 +132,4 @@ def _figures(text: str) -> set[str]:
     return set(re.findall(r"\d+(?:[.,]\d+)*", text))
 
 
-PREDICTION_RULES = (
-    *(asked_alone, choices_can_be_buttons, answered_next, explained, not_given_away),
-)
+PREDICTION_RULES = asked_alone, choices_can_be_buttons, answered_next, explained, not_given_away

@@ -15,10 +15,8 @@ from tools.book.cells import Broken, drawn
 from tools.book.chapters import Chapter
 
 ASKS = "**Check yourself.** "
-COMPUTE, ORDER, FIND = (
-    f"**Check yourself: {kind}.** " for kind in ("compute", "order", "find the line")
-)
-OPENINGS = (ASKS, COMPUTE, ORDER, FIND)
+COMPUTE = "**Check yourself: compute.** "
+OPENINGS = (ASKS, COMPUTE, "**Check yourself: order.** ", "**Check yourself: find the line.** ")
 VERDICTS = {"Right.": "right", "No.": "wrong"}
 # What every notebook program's sanitizer lets pass.
 ALLOWED = {*"details summary p strong em code pre ol ul li".split()}
@@ -46,16 +44,17 @@ def named(chapter: Chapter) -> Broken:
 def answerable(chapter: Chapter) -> Broken:
     """Different choices, one of them right, and not the longest: the ignorant would take it."""
     for cell in questions(chapter):
-        choices = {choice.summary.get_text().strip(): choice for choice in drawn(cell)("details")}
+        found = drawn(cell)("details")
+        choices = {choice.summary.get_text().strip(): choice for choice in found}
         right = [answer for answer, choice in choices.items() if is_right(choice)]
-        if len(choices) < len(drawn(cell)("details")) or "" in choices:
+        if len(choices) < len(found) or "" in choices:
             yield cell, f"empty or equal choices: {list(choices)}; make each another"
         elif len(choices) < 3 or len(right) != 1:
             yield cell, f"{len(choices)} choices, {len(right)} right; give three or more, one right"
         elif not cell.source.startswith(COMPUTE):  # a number is as long as it is
             wrong = max(len(answer) for answer in choices if answer not in right)
-            if len(right[0]) > wrong:
-                sizes = f"{len(right[0])} characters, the others up to {wrong}"
+            if (size := len(right[0])) > wrong:
+                sizes = f"{size} characters, the others up to {wrong}"
                 yield cell, f"the right choice is the longest ({sizes}); say more in a wrong one"
 
 

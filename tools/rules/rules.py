@@ -28,11 +28,7 @@ def broken_rules(chapter: Chapter, book: Book) -> list[str]:
     places = {cell.id: f": cell {number} ('{cell.id}')" for number, cell in cells}
     recordings, (first, *others) = book.recordings_of(chapter), book.editions(chapter.page)
     found = [rule(chapter) for rule in (faults_of_code, *RULES[chapter.kind])]
-    found += [times_without_tag(chapter, recordings)]
-    if chapter.kind == "symptoms":
-        found += [shown_symptoms(chapter, recordings)]
-    if chapter.kind == "outcomes":
-        found += [shown_outcomes(chapter, recordings)]
+    found += [rule(chapter, recordings) for rule in (times_without_tag, *SHOWN[chapter.kind])]
     found += [broken_figures(chapter, book.root)]
     if others:
         found += [unlike(chapter, first), open_sections(chapter)]
@@ -77,9 +73,7 @@ def times_without_tag(chapter: Chapter, recordings: list[Recording]) -> Broken:
             yield cell, f"has the tag '{TIMES}' and shows no '{ABOUT}'; print it before each time"
 
 
-RULES = {
-    "lesson": (opening, within_budget, *PREDICTION_RULES, *QUESTION_RULES),
-    "symptoms": (whole_symptoms,),
-    "puzzles": (opening,),
-    "outcomes": (),
-}
+LESSON = opening, within_budget, *PREDICTION_RULES, *QUESTION_RULES
+# By the kind of a chapter: what holds of its text, and of what it has printed.
+RULES = {"lesson": LESSON, "symptoms": [whole_symptoms], "puzzles": [opening], "outcomes": []}
+SHOWN = {"symptoms": [shown_symptoms], "outcomes": [shown_outcomes], "lesson": [], "puzzles": []}

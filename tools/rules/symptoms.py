@@ -8,7 +8,8 @@ program has printed them. Where no runner can, `name-shown` quotes them with the
 """
 
 import re
-from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
 
 from nbformat import NotebookNode
 
@@ -25,9 +26,8 @@ ERROR = re.compile(r"^[\w.]*(?:Error|Exception|Warning): ", re.M)
 PARTS = {"shown": "code", "cause": "markdown", "cured": "code"}
 
 
-@dataclass(frozen=True)
-class Symptom:
-    """One symptom of the page: its cells, and the words of its message, "" if it has none."""
+class Symptom(NamedTuple):
+    """One symptom of the page: its cells."""
 
     heading: NotebookNode
     shown: NotebookNode
@@ -40,6 +40,7 @@ class Symptom:
 
     @property
     def message(self) -> str:
+        """The words of its message, "" if it has none."""
         words = re.match("`([^`]+)`", self.title)
         return words[1] if words else ""
 
@@ -69,9 +70,8 @@ def symptoms_of(chapter: Chapter) -> list[Symptom]:
 def whole_symptoms(chapter: Chapter) -> Broken:
     """Each symptom has its four cells, in order, and says its cause, its cure and where to read."""
     cells, titles = chapter.notebook.cells, []
-    for number, cell in enumerate(cells):
-        if not cell.source.startswith(SYMPTOM):
-            continue
+    for number in [n for n, cell in enumerate(cells) if cell.source.startswith(SYMPTOM)]:
+        cell = cells[number]
         if "\n" in cell.source:
             yield cell, "is more than a heading; give the rest a cell of its own"
         titles.append(cell.source)
@@ -85,7 +85,7 @@ def whole_symptoms(chapter: Chapter) -> Broken:
         elif not CAUSE.fullmatch(following[1].source):
             words = "'**Cause.** ...', a line between, '**Cure.** ... Read on: [...](...#...).'"
             yield following[1], f"is not {words}"
-        elif quoted and (Symptom(cell, *following).message or "?") not in _quoted(following[0]):
+        elif quoted and not _quotes(Symptom(cell, *following)):
             words = "'**Quoted** from [...](https://...).', and in a block the heading's words"
             yield following[0], f"is not {words}"
         if titles.count(cell.source) > 1:
@@ -93,10 +93,8 @@ def whole_symptoms(chapter: Chapter) -> Broken:
 
 
 def shown_symptoms(chapter: Chapter, recordings: list[Recording]) -> Broken:
-    for recording in recordings:
-        for symptom in symptoms_of(chapter):
-            if not {symptom.shown.id, symptom.cured.id} <= recording.cells.keys():
-                continue
+    for recording, symptom in product(recordings, symptoms_of(chapter)):
+        if {symptom.shown.id, symptom.cured.id} <= recording.cells.keys():
             shown, cured = (_text(recording, cell) for cell in (symptom.shown, symptom.cured))
             if " ".join(symptom.message.split()) not in " ".join(shown.split()):
                 yield symptom.shown, f"does not print the heading's words on {recording.folder}"
@@ -108,9 +106,9 @@ def shown_symptoms(chapter: Chapter, recordings: list[Recording]) -> Broken:
                 yield symptom.cured, f"prints an error on {recording.folder}; it is not cured"
 
 
-def _quoted(cell: NotebookNode) -> str:
-    match = QUOTED.fullmatch(cell.source)
-    return " ".join(match[1].split()) if match else ""
+def _quotes(symptom: Symptom) -> bool:
+    match = QUOTED.fullmatch(symptom.shown.source)
+    return bool(match and symptom.message) and symptom.message in " ".join(match[1].split())
 
 
 def _text(recording: Recording, cell: NotebookNode) -> str:

@@ -44,39 +44,13 @@ SETTINGS = (
 SERVER = 8  # GPUs in each server of the plot and of the table
 STEP, GRADIENTS = 64 / 444.51, 4 * 110_106_428  # BERT-base on a V100: the page says whose
 # Runs in a process of its own, where `cudasim` is: no module here imports it.
-ASK = """
-import json, sys
-from cudasim.device import sizes
-from cudasim.timing.scaling import Cluster, links
-from cudasim.timing.sheets import sheet_names
-from facts.cards import described
-from facts.training import Training, efficiency, least_efficiency
-settings, counts, server, step, gradients = json.load(sys.stdin)
-known = {where: links(where) for where in ("inside", "between")}
-def shares(inside, between, cards, name, look):
-    joined = known["inside"][inside], known["between"][between]
-    clusters = (Cluster(gpus, server, *joined, cards) for gpus in counts)
-    training = Training(step, gradients)
-    return [(efficiency(training, each), least_efficiency(training, each)) for each in clusters]
-def about(id, link):
-    return {"id": id, "name": link.name, "latency": link.latency, "bandwidth": link.bandwidth}
-print(json.dumps({
-    "cards": [described(name) for name in sheet_names()],
-    "links": {where: [about(*item) for item in named.items()] for where, named in known.items()},
-    "shares": [shares(*setting) for setting in settings],
-    "sizes": {name: size for name, size in vars(sizes).items() if name.isupper()},
-}))
-"""
+ASK = Path(__file__).with_name("models.txt")
 
 
 def setup(app: Sphinx) -> None:
-    drawn = {
-        "calculator": lambda known: calculator(known["cards"]),
-        "scaling-calculator": lambda known: render("scaling.html", links=known["links"]),
-        "scaling-plot": lambda known: plot(known["shares"]),
-    }
-    for name, draw in drawn.items():
-        add_part(app, name, lambda env, draw=draw: draw(ask(Path(env.srcdir))))
+    add_part(app, "calculator", lambda env: calculator(**ask(Path(env.srcdir))))
+    add_part(app, "scaling-calculator", lambda env: render("scaling.html", **ask(Path(env.srcdir))))
+    add_part(app, "scaling-plot", lambda env: plot(**ask(Path(env.srcdir))))
     files = ("calculator.css", "formulas.js", "calculator.js")
     load_where(app, '<div class="calculator"', *files, defer=True)
     files = ("calculator.css", "scaling.css", "scaling-model.js", "scaling.js")
@@ -90,7 +64,7 @@ def ask(root: Path) -> dict[str, Any]:
     scaling, at most and at least, for each of SETTINGS and COUNTS."""
     given = json.dumps([SETTINGS, COUNTS, SERVER, STEP, GRADIENTS])
     options = {"cwd": root, "env": os.environ | {"PYTHONPATH": f"{SIMULATOR}{os.pathsep}cudasim"}}
-    command = [sys.executable, "-c", ASK]
+    command = [sys.executable, "-c", ASK.read_text(encoding="utf-8")]
     run = subprocess.run(command, input=given, capture_output=True, text=True, **options)
     if run.returncode:
         reason = (run.stderr.splitlines() or ["no reason given"])[-1]
@@ -98,9 +72,9 @@ def ask(root: Path) -> dict[str, Any]:
     return json.loads(run.stdout)
 
 
-def calculator(known: list[dict[str, Any]]) -> str:
+def calculator(cards: list[dict[str, Any]], **_: Any) -> str:
     # The validation is said of a card.
-    cards = [bare(card) | {"validation": card["provenance"]["words"]} for card in known]
+    cards = [bare(card) | {"validation": card["provenance"]["words"]} for card in cards]
     return render("calculator.html", cards=cards, precisions=PRECISIONS, sheets={"cards": cards})
 
 
@@ -109,7 +83,7 @@ def bare(card: dict[str, Any]) -> dict[str, Any]:
     return card | {"sources": {}, "host": card["host"] | {"sources": {}}}
 
 
-def plot(shares: list[list[list[float]]]) -> str:
+def plot(shares: list[list[list[float]]], **_: Any) -> str:
     across = [60.0 + 70 * place for place in range(len(COUNTS))]
 
     def high(share: float) -> float:
@@ -123,9 +97,9 @@ def plot(shares: list[list[list[float]]]) -> str:
         two, many = (f"{least:.0%} to {most:.0%}" for most, least in (band[0], band[-1]))
         said.append(f"{setting.name}: {two} at 2 GPUs, {many} at 1,024")
     given = {"server": SERVER, "settings": SETTINGS, "lines": lines, "bands": bands}
-    grid = [(percent, high(percent / 100)) for percent in range(0, 101, 20)]
-    counts = [*zip(COUNTS, across, strict=True)]
-    return render("scaling-plot.html", **given, grid=grid, counts=counts, said=". ".join(said))
+    given["grid"] = [(percent, high(percent / 100)) for percent in range(0, 101, 20)]
+    given |= {"counts": [*zip(COUNTS, across, strict=True)], "said": ". ".join(said)}
+    return render("scaling-plot.html", **given)
 
 
 def shares_table(book: Book) -> list[str]:

@@ -41,9 +41,9 @@ def chapter_page(chapter: Chapter, book: Book) -> NotebookNode:
     page, cells = deepcopy(chapter.notebook), []
     for cell in page.cells:
         cells.append(cell)
+        if PREDICTED in tags(cell):
+            cell.metadata[PREDICTED] = cell.id  # tools.site.covers covers it
         if cell.cell_type == "code":
-            if PREDICTED in tags(cell):
-                cell.metadata[PREDICTED] = cell.id  # tools.site.covers covers it
             cells += add_outputs(cell, recordings)
         else:
             if speech.spoken():  # the figures were looked at with the English text
@@ -52,10 +52,8 @@ def chapter_page(chapter: Chapter, book: Book) -> NotebookNode:
                 cell.source = link_figures(cell.source, chapter.where, book.root)
             if cell.id.startswith(ANSWER):  # tools.site.covers covers it
                 cell.source = f"::::::{{container}} answer\n{cell.source}\n::::::"
-            elif cell.id.startswith(MOVE):
+            elif cell.id.startswith(MOVE) or cell.id == TABLE:
                 cell.source += f"\n\n```{{{cell.id}}}\n```"
-            elif cell.id == TABLE:
-                cell.source += f"\n\n```{{{TABLE}}}\n```"
     page.cells = cells
     if any("runner" in cell.metadata for cell in cells):
         first = next(i for i, cell in enumerate(cells) if cell.cell_type == "code")
@@ -69,12 +67,11 @@ def page_recordings(chapter: Chapter, book: Book) -> list[Recording]:
     found = book.recordings_of(chapter)
     needed = [runner for runner in book.local_runners if runner.executes(chapter)]
     if not needed:
-        advice = "add it to the 'chapters' of one in kernels/"
-        raise BookError(f"{chapter.where}: no runner executes it; {advice}")
-    for made in found:
-        if made.runner.is_local and made.runner not in needed:
-            fault = f"{made.runner.where} does not list this chapter"
-            raise BookError(f"{made.where}: {fault}; list it there, or remove the file")
+        mend = "add it to the 'chapters' of one in kernels/"
+        raise BookError(f"{chapter.where}: no runner executes it; {mend}")
+    for made in (each for each in found if each.runner.is_local and each.runner not in needed):
+        fault = f"{made.runner.where} does not list this chapter"
+        raise BookError(f"{made.where}: {fault}; list it there, or remove the file")
     return found
 
 
@@ -83,11 +80,8 @@ def add_outputs(cell: NotebookNode, recordings: list[Recording]) -> list[Noteboo
     never all runners': what they are, modelled or measured, differs though they agree."""
     picture = cell.metadata.setdefault("mystnb", {}).setdefault("image", {})
     alt = picture.get("alt", "")
-    shown = [
-        (recording, page_safe(recording.cells[cell.id].outputs, alt))
-        for recording in recordings
-        if cell.id in recording.cells
-    ]
+    made = [recording for recording in recordings if cell.id in recording.cells]
+    shown = [(each, page_safe(each.cells[cell.id].outputs, alt)) for each in made]
     # Without a text of its own, a plot's would be the name of its file.
     picture.setdefault("alt", tr("Plot drawn by the code above"))
     (_, first), *others = shown
@@ -97,16 +91,10 @@ def add_outputs(cell: NotebookNode, recordings: list[Recording]) -> list[Noteboo
     return [output_cell(cell, recording, printed) for recording, printed in shown]
 
 
-def output_cell(
-    cell: NotebookNode, recording: Recording, printed: list[NotebookNode]
-) -> NotebookNode:
+def output_cell(cell: NotebookNode, recording: Recording, printed: list) -> NotebookNode:
     """A cell that holds what `cell` printed on one runner; its code is not shown."""
-    machine = {
-        "machine": recording.machine,
-        "label": tr(recording.label),
-        "facts": facts(recording),
-    }
-    about = {"cell": cell.id, "name": recording.folder, **machine}
+    about = {"cell": cell.id, "name": recording.folder, "machine": recording.machine}
+    about |= {"label": tr(recording.label), "facts": facts(recording)}
     if TIMES in tags(cell):
         about["times"] = tr("Times {0}.").format(times(recording))
     metadata = {"tags": ["remove-input"], "runner": about, "mystnb": deepcopy(cell.metadata.mystnb)}

@@ -15,18 +15,11 @@ from bs4 import BeautifulSoup, NavigableString, Tag
 
 from tools.book.book import Book
 from tools.book.chapters import Chapter
-from tools.files import read_text, write_text
+from tools.files import read_beside, read_text, write_text
 from tools.rules.exercises import PART
 from tools.site.templates import render
 
-NAMES = "pygments fonts/fonts book tabs questions predictions timeline"
-STYLES = [f"{name}.css" for name in NAMES.split()]  # of the site
-NOT_SHOWN = (
-    ".machinery, section:has(> .deeper), .tag_hide-input, .solution, .wrong:not(.choice), "
-    ".headerlink, .prediction-switch, .moved, form, .symptom-list, "
-    ".timeline-tools, .timeline-said, .timeline > details"
-)
-OF_FRAMEWORKS = ".frameworks, .frameworks-fault, .framework-name"  # the switch, and what blocks are
+STYLES, OF_FRAMEWORKS, NOT_SHOWN = read_beside(__file__, "slides.yml").values()
 EXERCISE = re.compile(r"\d+\. ")
 ASKS = re.compile(rf"Check yourself|{EXERCISE.pattern}")
 ENDS = {"cell", "prediction", "choice"}
@@ -133,7 +126,8 @@ def _shorten(paragraph: Tag) -> None:
 
 
 def _styles(site: Path) -> str:
-    css = "\n".join((site / "_static" / name).read_text(encoding="utf-8") for name in STYLES)
+    files = (site / "_static" / f"{name}.css" for name in STYLES)
+    css = "\n".join(file.read_text(encoding="utf-8") for file in files)
 
     def embedded(found: re.Match) -> str:
         return f"url(data:font/woff2;base64,{_encoded(site / '_static' / 'fonts' / found[1])})"

@@ -35,10 +35,8 @@ def timeline_html(payload: str, alt: str = "", span: int = 0) -> str:
     """A timeline that shows `span` nanoseconds, if it takes no more; `alt` says what is seen."""
     try:
         mark = hashlib.sha256(f"{payload}{alt}".encode()).hexdigest()[:8]
-        shown = _shown(json.loads(payload), span)
-        return render(
-            "timeline.html", alt=alt, hatch=f"wait-{mark}", row=ROW, kinds=kind_words(), **shown
-        )
+        shown = _shown(json.loads(payload), span) | {"alt": alt, "hatch": f"wait-{mark}"}
+        return render("timeline.html", **shown)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         fault = f"cannot be drawn ({type(error).__name__}: {error}); execute its chapter again"
         raise BookError(f"an output of the type {MIME} {fault}") from None
@@ -46,10 +44,8 @@ def timeline_html(payload: str, alt: str = "", span: int = 0) -> str:
 
 def paint(lane: str, kind: str) -> str:
     """The name of a bar's colour, in `book.css` too: a copy, a wait, or else whose work it is."""
-    if kind in IDLE:
-        return "wait"
     if kind != "kernel":
-        return "copy" if kind == "copy" else "host"
+        return "wait" if kind in IDLE else "copy" if kind == "copy" else "host"
     number = _own(lane).partition(" ")[0].partition(":")[2]
     return f"gpu{int(number) % 2}" if number.isdigit() else "gpu0"
 
@@ -77,7 +73,8 @@ def _shown(timeline: dict[str, Any], span: int) -> dict[str, Any]:
     ranks = [name.removesuffix(_own(name)) for name, *_ in timeline["lanes"]]
     bars = [_bar(timeline, bar) for bar in timeline["bars"]]
     shown = {name: timeline[name] for name in ("source", "lanes", "notes")}
-    shown |= {"total": total, "unit": unit, "size": size, "bars": bars, "number": _number}
+    shown |= {"total": total, "unit": unit, "size": size, "bars": bars}
+    shown |= {"number": _number, "row": ROW, "kinds": kind_words()}
     return shown | {
         "takes": _number(timeline["total"] / size, 3),
         "keys": {meaning(bar["lane"], bar["kind"]): bar["paint"] for bar in bars},
@@ -90,18 +87,16 @@ def _shown(timeline: dict[str, Any], span: int) -> dict[str, Any]:
 def _bar(timeline: dict[str, Any], bar: list[int]) -> dict[str, Any]:
     place, name, start, duration, number, count = bar
     lane, kind = timeline["lanes"][place][0], timeline["kinds"][number]
-    times = f" \N{MULTIPLICATION SIGN} {count:,}" if count > 1 else ""
-    where = {"place": place, "start": start, "duration": duration, "idle": kind in IDLE}
-    said = {"lane": lane, "kind": kind, "label": timeline["names"][name] + times}
-    return {**where, **said, "paint": paint(lane, kind)}
+    label = timeline["names"][name] + f" \N{MULTIPLICATION SIGN} {count:,}" * (count > 1)
+    said = {"lane": lane, "kind": kind, "label": label, "paint": paint(lane, kind)}
+    return {"place": place, "start": start, "duration": duration, "idle": kind in IDLE} | said
 
 
 def _counts(kinds: dict[str, int]) -> str:
     one, more = kind_words(), {"operation": tr("operations"), "kernel": tr("kernels")}
     more |= {"copy": tr("copies"), "wait": tr("waits"), "sleep": tr("sleeps")}
-    return ", ".join(
-        f"{n:,} {(one if n == 1 else more).get(kind, kind)}" for kind, n in kinds.items()
-    )
+    counts = ((n, (one if n == 1 else more).get(kind, kind)) for kind, n in kinds.items())
+    return ", ".join(f"{n:,} {word}" for n, word in counts)
 
 
 def _number(value: float, digits: int = 4) -> str:
