@@ -23,6 +23,7 @@ QUIET = (  # Chromium itself asks other hosts unless it is asked not to
 ).split()
 
 
+@functools.cache
 def script(name):
     """What a page is asked, in its own language."""
     return (SCRIPTS / f"{name}.js").read_text(encoding="utf-8")

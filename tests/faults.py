@@ -15,12 +15,9 @@ def look(page, width=WIDE, scheme="light"):
     page.emulate_media(color_scheme=scheme)
 
 
-LAYOUT = script("layout")
-
-
 def layout_faults(page):
     """What is wider than the window, cut off, out of shape, not drawn, or in another font."""
-    return page.evaluate(LAYOUT)
+    return page.evaluate(script("layout"))
 
 
 def shift_faults(page):
@@ -47,7 +44,6 @@ def unmarked(page):
 # Axe takes its time for every element, and longest for what is behind each piece of text, where
 # a page has thousands of names in code: three of each look stand for all. Parts of pictures, and
 # rows of long tables that are like those before them, are taken out.
-ALIKE = script("alike")
 
 
 def violations(page, colours=True):
@@ -56,7 +52,7 @@ def violations(page, colours=True):
     It spoils the page. Without `colours` it does not weigh them, which takes most of its time.
     """
     page.evaluate(f"window.axe || (() => {{ {AXE_SCRIPT} }})()")
-    page.evaluate(ALIKE)
+    page.evaluate(script("alike"))
     more = {"label-content-name-mismatch": {"enabled": True}}
     more |= {name: {"enabled": colours} for name in ("color-contrast", "link-in-text-block")}
     options = {"resultTypes": ["violations"], "rules": more, "preload": False}

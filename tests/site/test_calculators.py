@@ -68,7 +68,6 @@ CALLS = {  # the operator and what it is given, of tensors that have no data
     ),
     "copy": lambda new, *shape: (aten.clone.default, new(*shape)),
 }
-ASK = script("calculated")
 
 
 def wrong_seconds(costs, cards):
@@ -105,7 +104,7 @@ def products_as_before():
 
 def test_the_calculator_computes_what_cudasim_does_and_books(browser, site, products_as_before):
     with opened(browser, site, CALCULATOR) as (page, _):
-        answers = page.evaluate(ASK, [WORKS, LINKS])
+        answers = page.evaluate(script("calculated"), [WORKS, LINKS])
     assert [card for card, *_ in answers[0][1]] == sheet_names()
     assert [fault for answer in answers for fault in wrong_seconds(*answer)] == []
     limits = {one["limit"] for _, cards in answers for *_, shown in cards for one in shown}
@@ -144,12 +143,11 @@ CLUSTERS = [
     for inside in links("inside")
     for between in links("between")
 ]
-ASK_SCALING = script("scaled")
 
 
 def test_the_scaling_page_computes_what_cudasim_does(browser, site):
     with opened(browser, site, SCALING) as (page, _):
-        answers = page.evaluate(ASK_SCALING, [TRAININGS, CLUSTERS])
+        answers = page.evaluate(script("scaled"), [TRAININGS, CLUSTERS])
     for training, of_training in zip(TRAININGS, answers, strict=True):
         for case, shown in zip(CLUSTERS, of_training, strict=True):
             gpus, server, inside, between, cards = case

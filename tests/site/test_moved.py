@@ -18,7 +18,6 @@ PLACED = {
     for cell in chapter.notebook.cells
     if cell.id.startswith(MOVE) and cell.cell_type == "markdown"
 }
-MOVED = script("moved")
 
 
 def said_by_cudasim(name, size):
@@ -41,7 +40,7 @@ def test_a_figure_says_what_the_rows_of_its_table_and_the_simulator_do(browser, 
             box, place = page.locator(f"[data-figure={name}]"), page.url
             rows = [row.strip("| ").split(" | ") for row in re.findall(r"^\|.*\d.*$", text, re.M)]
             for row in rows:
-                said = page.evaluate(MOVED, [box.element_handle(), row])
+                said = page.evaluate(script("moved"), [box.element_handle(), row])
                 size = int(row[name == "roofline"].replace(",", ""))
                 wanted = (*row, *said_by_cudasim(name, size))
                 assert [part for part in wanted if part not in said] == []

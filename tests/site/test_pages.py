@@ -2,6 +2,7 @@
 
 import functools
 import gzip
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -35,15 +36,33 @@ def weight_faults(site, asked):
     return [f"weighs {weight:.0f} KiB"] if weight >= LIMIT else []
 
 
-FOLDS = script("folds")
-
-
 def fold_faults(page):
-    low, _ = page.evaluate(FOLDS)
+    low, _ = page.evaluate(script("folds"))
     page.emulate_media(media="print")
-    _, unprinted = page.evaluate(FOLDS)
+    _, unprinted = page.evaluate(script("folds"))
     page.emulate_media(media="screen")
     return low + unprinted
+
+
+def keyboard_faults(page, chapter):
+    """Tab through the page, press Enter on every choice: what is not reached or not opened."""
+    page.evaluate("document.querySelectorAll('.deeper').forEach(box => { box.open = true; })")
+    count = sum(cell.source.count('class="choice') for cell in chapter.notebook.cells)
+    shown = page.locator("details.choice").count()
+    waiting, left = set(range(count)), count < 3
+    faults = [f"{shown} choices, {count} in the notebook"] * (left or shown != count)
+    while waiting and not left:
+        page.keyboard.press("Tab")
+        left, place, seen = page.evaluate(script("choice"))
+        if place not in waiting:
+            continue
+        waiting.remove(place)
+        if seen:
+            faults.append(f"choice {place}: feedback seen before it is asked for")
+        page.keyboard.press("Enter")
+        if not page.evaluate(script("choice"))[2]:
+            faults.append(f"choice {place}: Enter does not show the feedback")
+    return faults + [f"choice {place}: not reached by Tab" for place in sorted(waiting)]
 
 
 @pytest.mark.parametrize(
@@ -59,6 +78,8 @@ def test_a_page_has_no_fault(browser, site, name):
         found["dark"] = violations(page)  # what only a wide window has is the same on all pages
         look(page, WIDE)
         found["light"] = violations(page, colours=name not in ALIKE)
+        if (chapter := Path(name).stem) in LESSONS:
+            found["keyboard"] = keyboard_faults(page, BOOK.chapters[chapter])
     assert {check: faults for check, faults in found.items() if faults} == {}
 
 
@@ -90,45 +111,6 @@ def test_what_buttons_open_has_no_fault(browser, site, width):
 def test_the_keyboard_shows_where_it_is(browser, site, name):
     with opened(browser, site, f"{name}.html") as (page, _):
         assert unmarked(page) == []
-
-
-ACTIVE = script("choice")
-
-
-def keyboard_faults(page):
-    """Tab through the page, press Enter on every choice: what is not reached or not opened."""
-    waiting, faults = set(range(page.locator("details.choice").count())), []
-    left = False
-    while waiting and not left:
-        page.keyboard.press("Tab")
-        left, place, seen = page.evaluate(ACTIVE)
-        if place not in waiting:
-            continue
-        waiting.remove(place)
-        if seen:
-            faults.append(f"choice {place}: feedback seen before it is asked for")
-        page.keyboard.press("Enter")
-        if not page.evaluate(ACTIVE)[2]:
-            faults.append(f"choice {place}: Enter does not show the feedback")
-    return faults + [f"choice {place}: not reached by Tab" for place in sorted(waiting)]
-
-
-FIRST, *OTHERS = LESSONS
-
-
-@pytest.mark.parametrize(
-    "name", [FIRST, *(pytest.param(name, marks=pytest.mark.full) for name in OTHERS)]
-)
-def test_choices_open_by_keyboard_with_the_network_off(browser, site, name):
-    with opened(browser, site, f"notebooks/{name}.html") as (page, faults):
-        page.context.set_offline(True)
-        page.evaluate("document.querySelectorAll('.deeper').forEach(box => { box.open = true; })")
-        cells = BOOK.chapters[name].notebook.cells
-        choices = sum(cell.source.count('class="choice') for cell in cells)
-        assert page.locator("details.choice").count() == choices >= 3
-        assert keyboard_faults(page) == []
-        pictures = ("fails: ", "console: Failed to load")  # they are fetched when they come near
-        assert [fault for fault in faults if not fault.startswith(pictures)] == []
 
 
 def test_any_page_leads_to_the_search_by_keyboard(browser, site):

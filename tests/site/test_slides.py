@@ -46,9 +46,6 @@ def test_decks_ask_all_that_chapters_ask_before_they_answer_and_tell_no_solution
             assert not any(solution in text for solution in told), (name, exercise.number)
 
 
-WALK = script("walk")
-
-
 def test_a_deck_is_stepped_through_read_and_printed_with_nothing_beside_it(browser, decks):
     context = browser.new_context(viewport={"width": 1024, "height": 768})
     page, faults, path = context.new_page(), [], decks / "computing-devices.html"
@@ -58,7 +55,7 @@ def test_a_deck_is_stepped_through_read_and_printed_with_nothing_beside_it(brows
     page.wait_for_selector(".slide.current")
     other = context.new_page()  # a lecturer's own window follows
     other.goto(path.as_uri())
-    assert page.evaluate(WALK) + faults == []
+    assert page.evaluate(script("walk")) + faults == []
     slides = page.locator(".slide").count()
     other.wait_for_selector(".slide.current >> nth=0")
     other.wait_for_function(f"location.hash === '#{slides}'")

@@ -27,12 +27,9 @@ def plain(title):
     return title.replace("`", "")
 
 
-# The titles in sight: those of the symptoms, and those of the list, which must be the same.
-SEEN = script("seen")
-
-
 def shown(page):
-    titles, listed = page.evaluate(SEEN)
+    """The titles in sight: those of the symptoms, and those of the list, which are the same."""
+    titles, listed = page.evaluate(script("seen"))
     assert titles == listed
     return titles
 

@@ -11,7 +11,6 @@ FIRST, SECOND = "notebooks/first.html", "notebooks/second.html"
 
 # Predictions: covered until a reader chooses or asks.
 
-STATE = script("predictions")
 COVERED = {"all": "false", "shown": [False, False], "pressed": [], "said": ["", ""]}
 CHOSEN = COVERED | {"shown": [True, False], "pressed": ["on the cpu"]}
 CHOSEN |= {"said": ["No. Right is: on the first GPU", ""]}
@@ -21,7 +20,7 @@ EVERYTHING = {"all": "true", "shown": [True, True]}
 def state(page):
     """What is in sight; the answer in words is as the output is."""
     page.wait_for_timeout(50)  # a cover tells that it was opened a moment later
-    found = page.evaluate(STATE)
+    found = page.evaluate(script("predictions"))
     assert found.pop("told") == found["shown"]
     return found
 
@@ -60,7 +59,6 @@ def test_a_choice_uncovers_its_output_and_who_does_not_choose_sees_one_or_all(br
 
 STOPS = ["Show everything", "on the cpu", "on the first GPU", "nowhere yet"]
 STOPS += ["Show the answer"] * 2
-STOP = script("stop")
 
 
 def test_predictions_are_worked_by_keyboard_and_told_to_screen_readers(browser, tiny_site):
@@ -68,7 +66,7 @@ def test_predictions_are_worked_by_keyboard_and_told_to_screen_readers(browser, 
         stops = []
         while len(stops) < len(STOPS):
             page.keyboard.press("Tab")
-            stop = page.evaluate(STOP)
+            stop = page.evaluate(script("stop"))
             stops += [stop] if stop else []
         assert stops == [[stop, "solid"] for stop in STOPS]
         group = page.get_by_role("group", name="Predict. Where is X?")
@@ -101,18 +99,15 @@ def test_predictions_on_paper_and_in_both_schemes(browser, tiny_site):
             assert violations(page) + layout_faults(page) + faults == []
 
 
-PLACES = script("places")
-
-
 def test_without_the_script_predictions_are_disclosures_in_the_same_places(browser, tiny_site):
-    script = (tiny_site / "_static" / "predictions.js").read_text(encoding="utf-8")
-    waits = script.replace('"DOMContentLoaded"', '"never"')
+    own = (tiny_site / "_static" / "predictions.js").read_text(encoding="utf-8")
+    waits = own.replace('"DOMContentLoaded"', '"never"')
     with opened(browser, tiny_site, FIRST) as (page, faults):
-        places = page.evaluate(PLACES)
+        places = page.evaluate(script("places"))
         page.route("**/predictions.js*", lambda route: route.fulfill(body=waits))
         page.reload()
         assert page.locator(".prediction button").count() == 0
-        assert page.evaluate(PLACES) == places and len(places) == 10 and faults == []
+        assert page.evaluate(script("places")) == places and len(places) == 10 and faults == []
     with opened(browser, tiny_site, FIRST, java_script_enabled=False) as (page, faults):
         assert page.locator(".prediction li").all_inner_texts() == STOPS[1:4]
         assert not page.get_by_text("Show everything").is_visible()
@@ -161,14 +156,13 @@ def test_folds_are_one_line_until_a_link_leads_into_them_and_open_on_paper(brows
 
 # Tabs: the outputs of one runner at a time.
 
-TABS = script("tabs")
 RUNNERS = ["simulated", "cpu", "h100"]  # on the second page
 
 
 def chosen(page):
     """The runner whose tab is chosen in every set of the page, and whose panel alone is seen."""
     found = set()
-    for one in page.evaluate(TABS):
+    for one in page.evaluate(script("tabs")):
         (runner,) = [tab["runner"] for tab in one["tabs"] if tab["chosen"]]
         assert [tab["runner"] for tab in one["tabs"] if tab["stop"]] == [runner]
         assert all(tab["seen"] for tab in one["tabs"])
@@ -181,7 +175,7 @@ def chosen(page):
 
 def stacked(page):
     """Whether no tab is seen, and all panels are, each under the name of its runner."""
-    sets = page.evaluate(TABS)
+    sets = page.evaluate(script("tabs"))
     panels = [panel for one in sets for panel in one["panels"]]
     return not any(tab["seen"] for one in sets for tab in one["tabs"]) and all(
         panel["seen"] and panel["named"] for panel in panels
