@@ -15,33 +15,22 @@ def complaint(job):
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("machine", "ranks", "line"),
+    ("machine", "ranks", "options", "line"),
     [
-        ("cpu", 2, "0: --global-batch is no multiple of 2 up to 1437"),
-        ("simulated", 3, "2: no GPU, start 2 at most"),
+        ("cpu", 2, ("--global-batch", 63), "0: --global-batch is no multiple of 2 up to 1437"),
+        ("simulated", 3, ("--global-batch", 63), "2: no GPU, start 2 at most"),
+        ("cpu", None, ("--backend", "mpi"), "0: --backend is nccl or gloo"),
+        ("cpu", None, ("--backend", "nccl"), "0: no GPU, start 0 at most"),
+        ("cpu", None, ("--resume",), "0: --resume needs --checkpoint"),
     ],
 )
-def test_an_option_that_cannot_be_is_said_by_one_rank(job, machine, ranks, line):
+def test_an_option_that_cannot_be_is_said_once(job, machine, ranks, options, line):
     job.machine = machine
-    job.torchrun(*TWO[:-1], ranks, TRAIN, "--global-batch", 63)
+    if ranks:
+        job.torchrun(*TWO[:-1], ranks, TRAIN, *options)
+    else:  # by one process, which is started sooner
+        job.start(TRAIN, *options, RANK=0, WORLD_SIZE=1, LOCAL_RANK=0)
     assert complaint(job) == f"rank {line}"
-
-
-ALONE = {"RANK": 0, "WORLD_SIZE": 1, "LOCAL_RANK": 0}
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("options", "line"),
-    [
-        (("--backend", "mpi"), "--backend is nccl or gloo"),
-        (("--backend", "nccl"), "no GPU, start 0 at most"),
-        (("--resume",), "--resume needs --checkpoint"),
-    ],
-)
-def test_what_is_wrong_with_an_option_is_said(job, options, line):
-    job.start(TRAIN, *options, **ALONE)
-    assert complaint(job) == f"rank 0: {line}"
 
 
 @pytest.mark.parametrize(
