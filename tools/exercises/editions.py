@@ -40,12 +40,11 @@ def book_chapter(master: Master, chapter: Chapter) -> Chapter:
     kind, cells = "puzzles" if chapter.holds_puzzles else "chapter", []
     made = {exercise.number: _exercise_cells(kind, exercise) for exercise in master.exercises}
     for cell in chapter.notebook.cells:
-        match = PART.fullmatch(cell.id)
-        if match is None:
+        if match := PART.fullmatch(cell.id):
+            for number in [number for number in made if number <= int(match["number"])]:
+                cells += made.pop(number)
+        else:
             cells.append(cell)
-            continue
-        for number in [number for number in made if number <= int(match["number"])]:
-            cells += made.pop(number)
     notebook = deepcopy(chapter.notebook)
     notebook.cells = [*cells, *chain.from_iterable(made.values())]
     return Chapter(chapter.name, notebook)

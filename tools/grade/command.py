@@ -139,14 +139,15 @@ def assignment_of(said: Mapping, cells: list[dict], assignments: Assignments) ->
     """The assignment that a notebook was made for, by metadata or else cells, or Refused."""
     if not isinstance(name := said.get("name"), str):  # a service dropped it
         texts = {plain(cell["source"]) for cell in cells}
-        shared = dict.fromkeys(assignments, 0)  # checks that it holds
-        for name, one in assignments.items():
-            for asked in one["questions"]:
-                shared[name] += sum(plain(text) in texts for text in asked["checks"])
-        best = max(shared, key=shared.get, default=None)
-        if not shared.get(best):
+
+        def shared(one: dict) -> int:
+            checks = (plain(text) for asked in one["questions"] for text in asked["checks"])
+            return sum(check in texts for check in checks)
+
+        best = max(assignments.values(), key=shared)
+        if not shared(best):
             raise intake.Refused("no exercise of this class is in it; hand in the student edition")
-        return assignments[best]
+        return best
     if name not in assignments:
         raise intake.Refused(f"'{name[:60]}' is not among the assignments of this class")
     found = assignments[name]
