@@ -3,5 +3,5 @@
   const at = document.activeElement, place = all.indexOf(at);
   const seen = () => place >= 0 &&
     [...at.parentElement.querySelectorAll(":scope > p")].some(p => p.checkVisibility());
-  return [at === document.body, place, seen()];
+  return [place, seen()];
 }

@@ -49,18 +49,18 @@ def keyboard_faults(page, chapter):
     page.evaluate("document.querySelectorAll('.deeper').forEach(box => { box.open = true; })")
     count = sum(cell.source.count('class="choice') for cell in chapter.notebook.cells)
     shown = page.locator("details.choice").count()
-    waiting, left = set(range(count)), count < 3
-    faults = [f"{shown} choices, {count} in the notebook"] * (left or shown != count)
-    while waiting and not left:
+    faults = [f"{shown} choices, {count} in the notebook"] * (count < 3 or shown != count)
+    waiting, stops = set(range(count)), page.locator("a, button, input, select, summary").count()
+    while waiting and (stops := stops - 1):
         page.keyboard.press("Tab")
-        left, place, seen = page.evaluate(script("choice"))
+        place, seen = page.evaluate(script("choice"))
         if place not in waiting:
             continue
         waiting.remove(place)
         if seen:
             faults.append(f"choice {place}: feedback seen before it is asked for")
         page.keyboard.press("Enter")
-        if not page.evaluate(script("choice"))[2]:
+        if not page.evaluate(script("choice"))[1]:
             faults.append(f"choice {place}: Enter does not show the feedback")
     return faults + [f"choice {place}: not reached by Tab" for place in sorted(waiting)]
 
