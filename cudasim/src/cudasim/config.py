@@ -99,6 +99,7 @@ def parse(
 
 
 def check_races(action: object) -> str:
+    """The `action` at a race. Raises ValueError for one that is unknown."""
     if action not in ("warn", "raise"):
         raise ValueError(f"races={action!r}: unknown; choose 'warn' or 'raise'")
     return action
@@ -137,6 +138,7 @@ def setting(name: str) -> str | None:
 
 
 def from_environment() -> Config | None:
+    """What the variables ask for, None without a number. Raises ValueError as `parse` does."""
     asked = {name: setting(name) for name in SETTINGS}
     if asked["gpus"] is None:
         return None

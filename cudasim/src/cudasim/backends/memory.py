@@ -13,6 +13,7 @@ from cudasim.session import session
 
 
 def of(index: int) -> Memory:
+    """The memory of GPU `index`. Raises PyTorch's RuntimeError if there is none."""
     if not 0 <= index < len(session.gpus):
         raise RuntimeError(f"Invalid device argument {index}: did you call init?")
     return session.gpus[index].memory

@@ -40,6 +40,7 @@ def set_stream(stream_id: int, device_index: int, device_type: int | None = None
 
 
 def now() -> int:
+    """Nanoseconds of the virtual clock, or of the machine's."""
     return time.perf_counter_ns() if session.clock is None else session.clock.now
 
 
@@ -144,6 +145,7 @@ class Event(_Event):
             raise RuntimeError(f"{words} began; make and record it again")
 
     def elapsed_time(self, end_event: "Event") -> float:
+        """Milliseconds, of the virtual clock if there is one, from this event to `end_event`."""
         self._check()
         if not isinstance(end_event, Event):
             raise TypeError(f"elapsed_time() needs an event of a GPU, not {end_event!r}")

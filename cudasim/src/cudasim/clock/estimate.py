@@ -55,6 +55,7 @@ class Estimate(LightMode):
 
     @property
     def busy(self) -> float:
+        """Seconds that the card works."""
         return sum(kernel_seconds(work, self.sheet) for work in self.works)
 
     @property

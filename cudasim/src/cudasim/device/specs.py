@@ -33,6 +33,7 @@ CARDS = {name: _card(name, row) for name, row in _rows.items()}
 
 
 def find_card(name: object, type: DeviceType) -> Card:
+    """The card of that `type` called `name`. Raises ValueError, naming those there are."""
     card = CARDS.get(name) if isinstance(name, str) else None
     if card is None or card.type is not type:
         known = f"is of type {card.type.name}, not {type.name}" if card else "unknown"
