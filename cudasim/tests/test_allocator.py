@@ -155,7 +155,25 @@ def test_what_waits_in_the_log_changes_nothing(seed):
             size = choice.choice((24, 24, 24, 600, 2**19, MIB, 3 * MIB, 8 * MIB, 12 * MIB))
             held.append([Allocation(gpu, size) for gpu in gpus])
         logged += len(waiting.log)
-        assert asked.counts.blocks == len(held)
+        assert asked.counts.now[0] == len(held)
     assert logged > 300
     assert stats(waiting) == stats(asked)
     assert seen(waiting) == seen(asked)
+
+
+def test_what_is_taken_again_and_again_is_counted_whenever_it_is_asked():
+    memory = Memory(0, 2048 * MIB, session.type)
+    gpu = SimpleNamespace(memory=memory)
+    Allocation(gpu, 24)  # from here on by way of the log
+    for number in range(2, 6):
+        for _ in range(number):
+            Allocation(gpu, 24)
+        here = Allocation(gpu, 24)
+        taken = sum(range(3, number + 2)) + 1
+        assert memory.counts.stat("blocks") == {
+            "current": 1,
+            "peak": 1,
+            "allocated": taken,
+            "freed": taken - 1,
+        }
+        del here

@@ -42,7 +42,7 @@ def bindings(gpu: GPU) -> dict[str, Callable]:
         "_mps_deviceSynchronize": wait,
         "_mps_emptyCache": empty_cache,
         "_mps_setMemoryFraction": gpu.memory.set_fraction,
-        "_mps_currentAllocatedMemory": lambda: gpu.memory.counts.used,
+        "_mps_currentAllocatedMemory": lambda: gpu.memory.counts.stat("used")["current"],
         "_mps_driverAllocatedMemory": lambda: gpu.memory.reserved,
         "_mps_recommendedMaxMemory": lambda: gpu.memory.size,
         "_mps_acquireEvent": acquire,

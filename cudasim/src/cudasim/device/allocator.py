@@ -7,7 +7,7 @@ on several streams (`record_stream`) is free at once. All sizes are in bytes."""
 
 import sys
 import threading
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -58,8 +58,6 @@ class Memory:
         # pool, so that whatever comes before, no segment is needed.
         self.slack = 0
         self.room = 0  # numbers of whatever type that surely fit, and the host may make first
-        self._last: Block | None = None  # the block taken last, while all else is as it was then
-        self._cut, self._again = (0, 0), 0  # how it was cut; how often given back and taken since
         self.reset_totals()
 
     def take(self, requested: int) -> Block | None:
@@ -101,101 +99,42 @@ class Memory:
         self.settle()
 
     def _replay(self) -> None:
-        """Take and free as the log says. If the last block is freed first and its like is asked for
-        next, the free blocks are those among which it was chosen: it would be chosen again, and is
-        counted in the end."""
-        log, freed, done = self.log, None, 0
-        try:
-            for held in log:  # which may grow meanwhile
-                done += 1
-                what = held[0]
-                if freed is not None:
-                    if freed is self._last and freed.requested == what:
-                        held[0], freed = freed, None
-                        self._again += 1
-                        continue
-                    self._free(freed)
-                    freed = None
-                if type(what) is not int:
-                    freed = what
-                else:
-                    held[0] = self._take(what) if what else None
-            if freed is not None:
-                self._free(freed)
-        finally:
-            del log[:done]
-
-    def _count_again(self) -> None:
-        again, self._again = self._again, 0
-        block = self._last
-        block.pool.counts.repeat(again, block.size, block.requested, *self._cut)
-        if block.next is not None and not block.next.used:  # the rest, as in `_take`
-            block.next.requested = block.requested
+        """Take and free as the log says."""
+        log = self.log
+        usual = self.settings.plain and self.stream is int and not (self.history or self.routes)
+        while log:  # which may grow meanwhile
+            if usual:
+                self.small.replay(log, self._counts, self.used)
+            if log:
+                held = log.pop(0)
+                if type(held[0]) is int:
+                    held[0] = self._take(held[0]) if held[0] else None
+                elif held[0] is not None:
+                    self._free(held[0])
 
     def _take(self, requested: int) -> Block:
-        if self._again:
-            self._count_again()
         size = -(-requested // BLOCK) * BLOCK or BLOCK
         home, stream = self._home() if self.routes else self, self.stream()
         pool = home.small if size <= SMALL else home.large
         frames = self.history.here(STATE) if self.history else ()
         block = pool.pop(size, stream, self.settings) or self._grow(pool, size, stream, frames)
-        was_split = block.previous is not None or block.next is not None
-        blocks = bytes = 0  # more of them in free pieces
-        left, counts, settings = block.size - size, pool.counts, self.settings
-        if left and (  # as should_split
-            pool.small or settings.expandable or (left > SMALL and size < settings.max_split)
-        ):
-            rest = block.cut(size)
-            # C++ keeps the block for the rest and makes a new one for the request.
-            rest.requested = block.requested
-            insort(pool.free, (rest.stream, rest.size, rest.address, rest))
-            blocks, bytes = (0, -size) if was_split else (1, left)
-        elif was_split:
-            blocks, bytes = -1, -block.size
-        block.used, block.requested, block.frames = True, requested, frames
-        self.used[block.address] = block
+        settings = self.settings
+        if not pool.small and not settings.expandable:  # as should_split
+            if block.size - size <= SMALL or size >= settings.max_split:
+                size = block.size
+        # C++ keeps the block for the rest and makes a new one for the request.
+        pool.replay([[requested]], self._counts, self.used, (block, size))
+        block.frames = frames
         if self.history is not None:
             self._note("alloc", block, requested, NEVER, frames)
-        counts.add(block.size, requested)
-        self._counts.rise()
-        self._cut = (0, 0)
-        if bytes and block.range is None:
-            self._cut = blocks, bytes
-            counts.split(blocks, bytes)
-            if bytes > 0:
-                self._counts.split()
-        self._last = block if settings.plain and not self.routes else None
         return block
 
     def _free(self, block: Block) -> None:
-        """Free a block, and join it with free neighbours (free_block)."""
-        if self._again:
-            self._count_again()
-        self._last = None
-        pool = block.pool
-        del self.used[block.address]
-        block.used = False
         if self.history is not None:
             for action in ("free_requested", "free_completed"):
                 self._note(action, block, block.requested, ALL, block.frames)
             block.frames = ()
-        counts = pool.counts
-        counts.remove(block.size, block.requested)
-        blocks = joined = 0
-        for neighbour in (block.previous, block.next):
-            if neighbour is not None and not neighbour.used:
-                taken_in = pool.join(block, neighbour)
-                blocks -= taken_in > 0
-                joined += taken_in
-        insort(pool.free, (block.stream, block.size, block.address, block))
-        if block.range is not None:
-            return  # there are no free pieces in an expandable segment
-        if block.previous is not None or block.next is not None:
-            counts.split(blocks + 1, block.size - joined)
-            self._counts.split()
-        elif joined:
-            counts.split(blocks, -joined)
+        block.pool.replay([[block]], self._counts, self.used)
 
     def _note(self, action: str, block: Block, size: int, level: int, frames: Frames = ()) -> None:
         """Tell the history, if one is kept, of a block: with the code that runs, or `frames`."""
@@ -265,8 +204,7 @@ class Memory:
 
     def _reserve(self, pool: Pool, size: int, segments: int) -> None:
         """Count what is taken from the driver; what is given, below 0."""
-        pool.counts.reserve(size, segments)
-        self._counts.reserve()
+        self._counts.reserve(pool.counts, size, segments)
         self.watch()
 
     def _release_oversize(self, pool: Pool, size: int, stream: int) -> bool:
@@ -421,7 +359,7 @@ class Memory:
 
     @property
     def reserved(self) -> int:
-        return self._counts.reserved
+        return self._counts.now[-1]
 
     @property
     def counts(self) -> Total:
@@ -439,12 +377,12 @@ class Memory:
 
     def reset_peaks(self) -> None:
         for counts in (self.small.counts, self.large.counts, self.counts):
-            counts.reset_peaks()
+            counts.most = counts.now
 
     def reset_totals(self) -> None:
         self.settle()
-        self.small.counts.reset_totals()
-        self.large.counts.reset_totals()
+        for kind in self._counts.kinds:
+            kind.before = kind.taken, kind.now
         self.retries = self.refusals = 0
         self.taken = self.given = 0  # calls of the driver, for memory and to give it back
         self.waits = 0  # for all streams, before free segments are given back

@@ -2,15 +2,19 @@
 c10/cuda/CUDACachingAllocator.cpp, whose functions are named. All sizes are in bytes."""
 
 from bisect import bisect_left, insort
+from itertools import chain
 from typing import NamedTuple
 
-from cudasim.device.counts import Counts
+from cudasim.device.counts import Counts, Total
 from cudasim.device.history import Frames
 from cudasim.device.settings import Settings
-from cudasim.device.sizes import LARGE_SEGMENT, SMALL_SEGMENT
+from cudasim.device.sizes import BLOCK, LARGE_SEGMENT, SMALL_SEGMENT
 
 PoolId = tuple[int, int]  # (of a graph, of a program): one of them is 0
 PUBLIC: PoolId = (0, 0)  # the pools that are nobody's own
+
+
+END = ([None],)  # of a log: nothing that is given back
 
 
 class Range(NamedTuple):
@@ -93,6 +97,98 @@ class Pool:
                 block.next.previous = block
         block.size += neighbour.size
         return neighbour.size
+
+    def replay(self, log: list, total: Total, used: dict[int, Block], chosen: tuple = ()) -> None:
+        """Free, and join with free neighbours (free_block), and take, as `log` says: from the block
+        that is `chosen`, so many bytes; else from that which is chosen by size alone on the default
+        stream. It ends where another pool or a new segment is needed, which is then first in `log`.
+
+        Nearly all comes by here. If a block is freed right after it was taken, and its like is
+        taken next, it stays: the free blocks are those among which it was chosen."""
+        free, counts, done, last, freed, rest = self.free, self.counts, 0, None, None, None
+        blocks, held_bytes, requested, splits, pieces, *reserved = counts.now
+        most, most_bytes, most_requested, most_splits, most_pieces, *_ = counts.now
+        taken = taken_bytes = taken_requested = taken_splits = taken_pieces = 0
+        size = left = cut = cut_size = 0  # of the block taken last, and what its cutting counts
+        try:
+            for held in chain(log, END):
+                what = held[0]
+                if freed is not None:
+                    if freed is last and freed.requested == what:
+                        held[0], freed = freed, None
+                        done, taken = done + 2, taken + 1
+                        taken_bytes, taken_requested = taken_bytes + size, taken_requested + what
+                        taken_splits, taken_pieces = taken_splits + cut, taken_pieces + cut_size
+                        if left:
+                            rest.requested = what
+                        continue
+                    size, before = freed.size, splits
+                    del used[freed.address]
+                    freed.used = False
+                    blocks, held_bytes = blocks - 1, held_bytes - size
+                    requested -= freed.requested
+                    for neighbour in (freed.previous, freed.next):
+                        if neighbour is not None and not neighbour.used:
+                            self.join(freed, neighbour)
+                            splits -= 1
+                    insort(free, (freed.stream, freed.size, freed.address, freed))
+                    if freed.range is not None:
+                        splits = before  # there are no free pieces in an expandable segment
+                    elif freed.previous is None and freed.next is None:
+                        pieces -= freed.size - size
+                    else:
+                        splits, pieces = splits + 1, pieces + size
+                        taken_splits += splits > before
+                        taken_pieces += size
+                        most_splits = splits if splits > most_splits else most_splits
+                        most_pieces = pieces if pieces > most_pieces else most_pieces
+                    freed, last, done = None, None, done + 1
+                if type(what) is not int:
+                    if what is None or what.pool is not self:
+                        break
+                    freed = what
+                    continue
+                if not chosen:
+                    size = -(-what // BLOCK) * BLOCK
+                    place = bisect_left(free, (0, size))
+                    if not what or place == len(free):
+                        break
+                    last = free.pop(place)[-1]
+                else:
+                    last, size = chosen
+                left, cut, cut_size = last.size - size, 0, size
+                alone = last.previous is None and last.next is None
+                if left:
+                    rest = last.cut(size)
+                    rest.requested = last.requested
+                    insort(free, (rest.stream, left, rest.address, rest))
+                if last.range is not None:
+                    pass
+                elif left and alone:
+                    cut, cut_size = 1, left
+                    splits, pieces = splits + 1, pieces + left
+                    taken_splits, taken_pieces = taken_splits + 1, taken_pieces + left
+                    most_splits = splits if splits > most_splits else most_splits
+                    most_pieces = pieces if pieces > most_pieces else most_pieces
+                elif alone:
+                    cut_size = 0
+                else:
+                    cut = int(not left)
+                    splits, pieces = splits - cut, pieces - size
+                held[0] = used[last.address] = last
+                last.used, last.requested, last.frames = True, what, ()
+                done, taken, blocks = done + 1, taken + 1, blocks + 1
+                taken_bytes, held_bytes = taken_bytes + size, held_bytes + size
+                taken_requested, requested = taken_requested + what, requested + what
+                most = blocks if blocks > most else most
+                most_bytes = held_bytes if held_bytes > most_bytes else most_bytes
+                most_requested = requested if requested > most_requested else most_requested
+        finally:
+            del log[:done]
+            now = (blocks, held_bytes, requested, splits, pieces, *reserved)
+            tops = (most, most_bytes, most_requested, most_splits, most_pieces, *reserved)
+            new = (taken, taken_bytes, taken_requested, taken_splits, taken_pieces, 0, 0)
+            total.change(counts, now, tops, new)
 
     def pop(self, size: int, stream: int, settings: Settings) -> Block | None:
         """Take out the smallest free block of `stream` with `size` bytes (get_free_block)."""

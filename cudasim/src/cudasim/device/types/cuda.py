@@ -54,7 +54,7 @@ class CUDA(DeviceType):
 
         if size >= 2**60:
             return torch.OutOfMemoryError(SAID["too large"])
-        used, reserved, in_use = memory.counts.used, memory.reserved, ""
+        used, reserved, in_use = memory.counts.stat("used")["current"], memory.reserved, ""
         mine = os.getpid(), memory.context + reserved
         for process, taken in sorted([mine, *memory.others()]):
             who = "Including non-PyTorch memory, this process"
