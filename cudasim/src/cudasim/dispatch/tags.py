@@ -47,6 +47,13 @@ def gpu_of(tensor: Tensor) -> GPU | None:
     if _are_functorch_transforms_active():
         while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             tensor = torch._C._functorch.get_unwrapped(tensor)
+    elif not has_torch_function_unary(tensor):  # as nearly always, so in few calls
+        try:
+            tag = tensor.untyped_storage()._cudasim  # TAG
+            if tag is None or tag.gpu is None or tag.gpu.alive:
+                return tag and tag.gpu
+        except (AttributeError, RuntimeError):  # there is no simulation, or as in `storage_of`
+            pass
     return gpu_of_storage(storage_of(tensor))
 
 

@@ -19,7 +19,7 @@ def group(original: Callable, lists: Sequence[Sequence], with_indices: bool = Fa
     groups = []
     for device, chosen in places.items():
         rows = [[tensors[place] for place in chosen] if tensors else [] for tensors in lists]
-        for tensor in chain.from_iterable(rows):
+        for tensor in chain.from_iterable(rows[1:]):
             apart = tensor is not None and tensor.device != device
             if apart and (tensor.device.type != "cpu" or tensor.dtype not in COUNTS):
                 original([[torch.empty(0)], [torch.empty(0, dtype=torch.int64)]], False)  # refuses

@@ -55,7 +55,7 @@ def patch_tensor(patches: Patches) -> None:
 
 
 def device(self: Tensor) -> torch.device:
-    gpu = seen_on(self)
+    gpu = gpu_of(self) or seen_on(self)
     return gpu.device if gpu else _device.__get__(self)
 
 
