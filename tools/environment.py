@@ -127,10 +127,8 @@ def set_up(environment: Environment, wanted: str) -> None:
     python, folder, called = find_python(environment), environment.folder, environment.name
     free = shutil.disk_usage(environment.root).free / 1e9
     if free < SMALLEST_GB:
-        needed = (
-            f"the packages need at least {SMALLEST_GB} GB; make room, or clone to a larger disk"
-        )
-        raise SetupError(f"{called}: {free:.1f} GB free on this disk, {needed}")
+        there = f"{called}: {free:.1f} GB free on this disk, the packages need at least"
+        raise SetupError(f"{there} {SMALLEST_GB} GB; make room, or clone to a larger disk")
     if folder.is_symlink():  # what it leads to is somebody else's
         folder.unlink()
     print(f"Making {called} with {python}", flush=True)
@@ -142,8 +140,8 @@ def set_up(environment: Environment, wanted: str) -> None:
     shown = None if sys.stdout.isatty() else subprocess.DEVNULL
     for name in environment.pins:
         print(f"Installing {name}", flush=True)
-        options = ["--no-deps"] if "no-deps" in name else []
-        installing = run(*pip, *options, "-r", environment.root / name, stdout=shown)
+        options = ["--no-deps"] * ("no-deps" in name) + ["-r", environment.root / name]
+        installing = run(*pip, *options, stdout=shown)
         if installing.returncode:
             raise SetupError(f"{name}: {reason(installing.stderr)}")
     (folder / STAMP).write_text(wanted, "utf-8")
@@ -151,8 +149,8 @@ def set_up(environment: Environment, wanted: str) -> None:
 
 def run(*command: object, **options: object) -> subprocess.CompletedProcess:
     given = {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE, "close_fds": False}
-    coding = {"encoding": "utf-8", "errors": "replace"}
-    return subprocess.run([*map(str, command)], check=False, **given, **coding, **options)
+    given.update(options, encoding="utf-8", errors="replace")
+    return subprocess.run([*map(str, command)], **given)
 
 
 def reason(output: str) -> str:

@@ -46,11 +46,8 @@ def notebook_links(path: str, repository: Repository) -> list[Link]:
     query["urlpath"] = f"lab/tree/{repository.name}/{path}"
     words = vars(repository) | {"path": path, "quoted_branch": quote(repository.branch, safe="")}
     words["pull"] = urlencode(query, quote_via=quote, safe="")
-    return [
-        Link(service["label"], service["url"].format(**words), service["advice"])
-        for service in SERVICES
-        if service.get("hub") in (None, bool(repository.hub))
-    ]
+    suit = [each for each in SERVICES if each.get("hub") in (None, bool(repository.hub))]
+    return [Link(each["label"], each["url"].format(**words), each["advice"]) for each in suit]
 
 
 def services_row(path: str, repository: Repository) -> str:

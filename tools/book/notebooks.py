@@ -3,20 +3,13 @@
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
 
 from tools.errors import BookError
 from tools.files import read_text, write_files, write_text
-
-
-class Kept(Protocol):
-    """What has a notebook in a file: a chapter, a recording."""
-
-    where: str
-    notebook: NotebookNode
 
 
 def read_notebook(path: Path, root: Path) -> NotebookNode:
@@ -51,10 +44,10 @@ def write_notebook(notebook: NotebookNode, path: Path, root: Path) -> None:
 
 
 def write_changed(
-    pairs: Iterable[tuple[Kept, Kept]], root: Path, texts: Mapping[str, str] | None = None
+    pairs: Iterable[tuple[Any, Any]], root: Path, texts: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Write of each pair the second where it is not the first, and `texts` of other files that hold
-    something else; all or none. Returns the paths."""
+    """Write of each pair of chapters or recordings the second where it is not the first, and
+    `texts` of other files that hold something else; all or none. Returns the paths."""
     changed = {n.where: notebook_text(n.notebook) for o, n in pairs if n.notebook != o.notebook}
     changed |= {w: text for w, text in (texts or {}).items() if text != read_text(root / w, root)}
     write_files({root / where: text for where, text in changed.items()}, root)

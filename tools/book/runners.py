@@ -8,13 +8,13 @@ that holds the pins in `kernels/jax/requirements.txt` and nothing else.
 
 import json
 import os
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 from tools.book.chapters import FRAMEWORKS, MAIN, Chapter
-from tools.environment import Environment, NoPython, SetupError, framework_environment, make
+from tools.environment import NoPython, SetupError, framework_environment, make
 from tools.errors import BookError, CannotRun
 from tools.files import digest, read_text
 
@@ -80,10 +80,8 @@ class Runner:
 
     def executes(self, chapter: Chapter) -> bool:
         """True if the chapter is in its framework, one of its own, and needs no more GPUs."""
-        if chapter.framework != self.framework:
-            return False
-        if chapter.holds_puzzles and not self.times:
-            return False  # they simulate GPUs, which a runner with a real clock does not claim
+        if chapter.framework != self.framework or (chapter.holds_puzzles and not self.times):
+            return False  # puzzles simulate GPUs, which a runner with a real clock does not claim
         listed = self.chapters is None or chapter.name in self.chapters
         return listed and (self.gpus is None or self.gpus >= chapter.gpus)
 
@@ -95,36 +93,31 @@ class Runner:
         return self._digests[self.simulates or simulator]
 
     @cached_property
-    def _digests(self) -> tuple[str, str]:
+    def _digests(self) -> list[str]:
         """That without the simulator, and that with what of it is for its framework."""
         command = json.dumps([self.specification["argv"], self.specification.get("env")])
         own = {self.framework, COMMON} if self.pins else {*FRAMEWORKS, COMMON}
         started = ["start.py", "framework.py"] if self.pins else ["start.py"]
+        kernel = [self.root / "kernels" / name for name in started]
         paths = sorted((self.root / SIMULATOR).rglob("*"))
         simulator = [path for path in paths if (path.stem in own) == bool(self.pins)]
-        kernel = [command, *self._parts(self.root / "kernels" / name for name in started)]
-        return digest(kernel), digest([*kernel, *self._parts(simulator)])
-
-    def _parts(self, paths: Iterable[Path]) -> Iterator[str | bytes]:
-        for path in paths:
-            if path.is_file() and path.suffix != ".pyc":
-                yield from (path.relative_to(self.root).as_posix(), path.read_bytes())
+        digests = []
+        for paths in (kernel, kernel + simulator):
+            files = [path for path in paths if path.is_file() and path.suffix != ".pyc"]
+            parts = ((path.relative_to(self.root).as_posix(), path.read_bytes()) for path in files)
+            digests.append(digest([command, *chain(*parts)]))
+        return digests
 
     def _option(self, name: str) -> str | None:
         words = self.specification["argv"]
         return words[words.index(name) + 1] if name in words else None
-
-    @property
-    def environment(self) -> Environment:
-        """That of its framework, which holds its pins and nothing else."""
-        return framework_environment(self.framework, self.root)
 
     def prepare(self) -> None:
         """Make the environment that its kernels start in, unless that is the book's own. Raises
         CannotRun where no Python is there for it, BookError if it cannot be made."""
         try:
             if self.pins:
-                make(self.environment)
+                make(framework_environment(self.framework, self.root))
         except NoPython as reason:
             raise CannotRun(str(reason)) from None
         except (SetupError, OSError) as error:
@@ -154,22 +147,15 @@ def _read_runner(name: str, root: Path) -> Runner:
     text = read_text(root / where, root)
     try:
         specification = json.loads(text)
-        about = dict(specification.get("metadata", {}).get("runner", {}))
-        argv = specification["argv"]
+        argv, metadata = specification["argv"], specification.get("metadata", {})
+        about = dict(metadata.get("runner", {}))
         if not isinstance(argv, list) or ("times" in about) != ("--clock" in argv):
             raise ValueError("'argv' is a list; '--clock' in it goes with 'times' in the metadata")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BookError(f"{where}: not a kernel specification ({error}); correct it") from None
-    runner = Runner(
-        name,
-        root,
-        specification,
-        label=about.get("name", name),
-        legend=about.get("about", ""),
-        times=about.get("times"),
-        conditions=about.get("compare", [{}]),
-        chapters=about.get("chapters"),
-    )
+    told = [about.get("name", name), about.get("about", ""), about.get("times")]
+    told += [about.get("compare", [{}]), about.get("chapters")]
+    runner = Runner(name, root, specification, *told)
     if runner.pins and not (root / runner.pins).is_file():
         mend = "correct '--framework', or write the .in of it and run 'python -m tools pins'"
         raise BookError(f"{where}: no {runner.pins}; {mend}")

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from babel.messages.catalog import Message
 
 from tools.book.cells import MARKDOWN
+from tools.files import read_beside
 from tools.languages.language import TERMS, Language
 from tools.languages.messages import NO_TEXT
 from tools.rules.predictions import CHOICES
@@ -19,16 +20,8 @@ from tools.rules.predictions import CHOICES
 UNLIKE = "unlike:"  # a comment that begins so names checks that do not hold for a message
 
 # What stays as it is, in each item of a list and each row of a table; each within none before it.
-CODE = re.compile(r"(`+).+?\1")
-KEPT = {
-    "code": CODE,
-    "formula": re.compile(r"\$[^$\n]+\$"),
-    "link": re.compile(r"\]\([^)]*\)"),
-    "tag": re.compile(r"</?\w[^>]*>"),
-    "brace": re.compile(r"\{[^{}]*\}"),
-    "number": re.compile(r"\d+(?:[.,]\d+)*"),
-    "sign": re.compile(r"[≈±µ]"),
-}
+KEPT = {name: re.compile(kept) for name, kept in read_beside(__file__, "kept.yml").items()}
+CODE = KEPT["code"]
 ITEM = re.compile(r"\n(?=\s*(?:[-*]|\d+\.|\|) ?)")
 HEADING = re.compile(r"#* ?")
 NAME = re.compile(r"\b(?=\w*[A-Z]\w*[A-Z])[A-Za-z]+?(?=s?\b)")  # GPU, PyTorch: not translated

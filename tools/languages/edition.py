@@ -13,13 +13,8 @@ from tools.book.links import CELL as LINKS
 from tools.book.links import services_row
 from tools.book.notebooks import notebook_text
 from tools.files import read_text
+from tools.languages import messages
 from tools.languages.language import FOLDER, Language
-from tools.languages.messages import (
-    messages_of,
-    translate_chapter,
-    translate_drawing,
-    translate_text,
-)
 
 # A link to a neighbour, from `notebooks/`.
 NEIGHBOUR = re.compile(r"(?<=\]\()(\.\./book/[\w-]+\.md|([\w-]+)\.ipynb)")
@@ -42,7 +37,7 @@ class Edition(Book):
     def chapter(self, chapter: Chapter) -> Chapter:
         if f"notebooks/{chapter.page}" not in self.translated:
             return chapter
-        made = translate_chapter(chapter, self.language.say)
+        made = messages.translate_chapter(chapter, self.language.say)
         services = [services_row(p, self.repository) for p in (made.where, self.path(made))]
         for cell in made.notebook.cells:
             if cell.id == LINKS:
@@ -53,13 +48,13 @@ class Edition(Book):
     def translated(self) -> list[str]:
         """The documents that are in its words: those whose titles are."""
         pages, said = self.language.pages, self.language.translation
-        titles = {page: next(iter(messages_of(page, self.english))) for page in pages}
+        titles = {page: next(iter(messages.messages_of(page, self.english))) for page in pages}
         return [page for page, title in titles.items() if said(*title)]
 
     def text(self, document: str, text: str) -> str:
         """The text of a page in prose."""
         own = document in self.translated
-        return translate_text(text, document, self.language.say) if own else text
+        return messages.translate_text(text, document, self.language.say) if own else text
 
     def path(self, chapter: Chapter) -> str:
         own = f"notebooks/{chapter.page}" in self.translated
@@ -79,7 +74,7 @@ class Edition(Book):
 
         def drawn(match: re.Match) -> str:
             drawing = read_text(self.root / "img" / match["svg"], self.root)
-            drawing = translate_drawing(drawing, f"img/{match['svg']}", self.language.say)
+            drawing = messages.translate_drawing(drawing, f"img/{match['svg']}", self.language.say)
             if png := held.get(version(drawing)):
                 return f"![{match['alt']}](data:image/png;base64,{png})"
             return picture(match["alt"], match["svg"], drawing, self.language.fonts)

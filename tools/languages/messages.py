@@ -48,24 +48,19 @@ class Messages(dict[tuple[str, str], None]):
         return message
 
 
-def pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """A text cut into its messages and what is between them; which is which."""
-    end = 0
-    for apart in [*APART.finditer(text), None]:
-        block = text[end : apart.start()] if apart else text[end:]
-        said = block.strip()
-        start = block.find(said)
-        yield block[:start], False
-        yield said, bool(LETTERS.search(NO_TEXT.sub("", said)))
-        yield block[start + len(said) :], False
-        if apart:
-            yield apart[0], False
-            end = apart.end()
-
-
 def translate_text(text: str, context: str, say: Say) -> str:
     """A text in Markdown, with what `say` says in the place of each of its messages."""
-    return "".join(say(context, piece) if is_said else piece for piece, is_said in pieces(text))
+
+    def translated(block: str) -> str:
+        message = block.strip()
+        is_text = LETTERS.search(NO_TEXT.sub("", message))
+        return block.replace(message, say(context, message)) if is_text else block
+
+    made, end = [], 0
+    for apart in APART.finditer(text):
+        made += translated(text[end : apart.start()]), apart[0]
+        end = apart.end()
+    return "".join([*made, translated(text[end:])])
 
 
 def translate_drawing(drawing: str, context: str, say: Say) -> str:

@@ -15,6 +15,7 @@ from packaging.utils import canonicalize_name
 from tools.book.chapters import PACKAGES, Chapter
 from tools.book.runners import Runner
 from tools.book.setup_cells import chapter_packages
+from tools.environment import framework_environment
 
 VERSIONS = ("torch", "torchvision", "d2l", "numpy", "matplotlib", "ipykernel")
 EXECUTES = {"ipykernel", "ipython", "nbclient", "nbformat"}  # what every cell runs and prints with
@@ -39,7 +40,8 @@ def provenance(
         made |= {"kernel": runner.digest(chapter), "pins": used}
     if runner.pins:  # an environment of its own, which holds nothing else
         package = PACKAGES[runner.framework]
-        about = (runner.environment.folder / "pyvenv.cfg").read_text(encoding="utf-8")
+        own = framework_environment(runner.framework, runner.root).folder / "pyvenv.cfg"
+        about = own.read_text(encoding="utf-8")
         made["python"] = re.search(r"^version = (\S+)", about, re.M)[1]
         made["versions"] = {package: pins[package]}
     if card:

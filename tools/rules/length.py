@@ -68,12 +68,9 @@ def path(chapter: Chapter) -> Iterator[NotebookNode]:
 def length(chapter: Chapter) -> Length:
     cells = [*path(chapter)]
     texts = [cell for cell in cells if cell.cell_type == "markdown"]
-    return Length(
-        sum(map(words, texts)),
-        sum(cell.source.startswith("**Predict") for cell in texts),
-        sum(cell.id.startswith("check-") for cell in texts),
-        len(cells) - len(texts),
-    )
+    predictions = sum(cell.source.startswith("**Predict") for cell in texts)
+    checks = sum(cell.id.startswith("check-") for cell in texts)
+    return Length(sum(map(words, texts)), predictions, checks, len(cells) - len(texts))
 
 
 def words(cell: NotebookNode) -> int:

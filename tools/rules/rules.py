@@ -32,10 +32,8 @@ def broken_rules(chapter: Chapter, book: Book) -> list[str]:
     found += [broken_figures(chapter, book.root)]
     if others:
         found += [unlike(chapter, first), open_sections(chapter)]
-    return [
-        f"{chapter.where}{places[cell.id] if cell else ''}: {fault}"
-        for cell, fault in chain(*found)
-    ]
+    broken = ((places[cell.id] if cell else "", fault) for cell, fault in chain(*found))
+    return [f"{chapter.where}{place}: {fault}" for place, fault in broken]
 
 
 def faults_of_code(chapter: Chapter) -> Broken:

@@ -17,6 +17,7 @@ from sphinx.application import Sphinx
 from tools.book.book import Book
 from tools.book.runners import SIMULATOR
 from tools.errors import BookError
+from tools.files import read_beside
 from tools.site.assets import add_part, load_where
 from tools.site.status import table
 from tools.site.templates import render
@@ -35,12 +36,7 @@ class Setting(NamedTuple):
     look: str  # its class in the drawing
 
 
-SETTINGS = (
-    Setting("nvlink2", "ib100", 4, "NVLink 2, 4 x InfiniBand 100 Gb/s", "first"),
-    Setting("nvlink2", "eth50", 1, "NVLink 2, Ethernet 50 Gb/s", "second"),
-    Setting("pcie3", "eth25", 1, "PCI Express 3, Ethernet 25 Gb/s", "third"),
-    Setting("pcie3", "eth10", 1, "PCI Express 3, Ethernet 10 Gb/s", "fourth"),
-)
+SETTINGS = [Setting(**each) for each in read_beside(__file__, "settings.yml")]
 SERVER = 8  # GPUs in each server of the plot and of the table
 STEP, GRADIENTS = 64 / 444.51, 4 * 110_106_428  # BERT-base on a V100: the page says whose
 # Runs in a process of its own, where `cudasim` is: no module here imports it.

@@ -21,17 +21,13 @@ ziamath.config.svg2 = False  # with SVG 2, formulas would share ids on a page
 
 
 def setup(app: Sphinx) -> None:
-    app.add_html_math_renderer("drawn", (visit_math, None), (visit_math_block, None))
+    app.add_html_math_renderer("drawn", (visit, None), (visit, None))
 
 
-def visit_math(writer: HTML5Translator, node: nodes.math) -> None:
-    writer.body.append(f'<span class="formula">{draw(node, inline=True)}</span>')
-    raise nodes.SkipNode
-
-
-def visit_math_block(writer: HTML5Translator, node: nodes.math_block) -> None:
-    frame = writer.starttag(node, "div", CLASS="formula")
-    writer.body.append(f"{frame}{draw(node, inline=False)}</div>\n")
+def visit(writer: HTML5Translator, node: nodes.math | nodes.math_block) -> None:
+    inline = isinstance(node, nodes.math)
+    begin = '<span class="formula">' if inline else writer.starttag(node, "div", CLASS="formula")
+    writer.body += [begin, draw(node, inline), "</span>" if inline else "</div>\n"]
     raise nodes.SkipNode
 
 

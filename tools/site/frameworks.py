@@ -52,7 +52,10 @@ def joined(pages: dict[str, NotebookNode]) -> NotebookNode:
         for framework, (_, *own) in zip(pages, parts, strict=True):
             heads = [c.cell_type == "markdown" and c.source.startswith("#") for c in own]
             place = [*heads, True].index(True)
-            name_apart(own, framework)
+            for cell in own:
+                cell.id = f"{cell.id[:50]}__{framework}"
+                if PREDICTED in cell.metadata:
+                    cell.metadata[PREDICTED] += f"-{framework}"
             if place:
                 cells += [mark(BLOCK, framework), *own[:place], mark(END, framework)]
             if place < len(own):
@@ -73,13 +76,6 @@ def cut(page: NotebookNode, common: set[tuple[str, str]]) -> list[list[NotebookN
     return found
 
 
-def name_apart(cells: list[NotebookNode], framework: str) -> None:
-    for cell in cells:
-        cell.id = f"{cell.id[:50]}__{framework}"
-        if PREDICTED in cell.metadata:
-            cell.metadata[PREDICTED] += f"-{framework}"
-
-
 def mark(kind: str, framework: str) -> NotebookNode:
     return new_markdown_cell(f"% {kind} {framework}")
 
@@ -92,14 +88,15 @@ def gather(app: Sphinx, doctree: nodes.document) -> None:
         if kind not in (BLOCK, SECTION) or framework not in FRAMEWORKS:
             continue
         parent, classes = comment.parent, ["framework", framework]
-        label = labels.setdefault(framework, FRAMEWORKS[framework])
+        label = labels[framework] = FRAMEWORKS[framework]
         name = nodes.paragraph("", label, classes=["framework-name"])
         if kind == SECTION:
             parent["classes"] += classes
             comment.replace_self(name)
         else:
             start = parent.index(comment)
-            end = next(n for n in range(start, len(parent)) if is_end(parent[n]))
+            texts = [isinstance(n, nodes.comment) and n.astext() for n in parent]
+            end = texts.index(f"{END} {framework}", start)
             block = nodes.container("", name, *parent[start + 1 : end], classes=classes)
             id = f"{parent['ids'][0]}-{framework}"
             if id not in doctree.ids:  # the section's first, to which the table of outcomes leads
@@ -110,10 +107,6 @@ def gather(app: Sphinx, doctree: nodes.document) -> None:
     if first:
         switch = part("", html=render("frameworks.html", frameworks=labels), end="")
         first.parent.insert(first.parent.index(first), switch)
-
-
-def is_end(node: nodes.Node) -> bool:
-    return isinstance(node, nodes.comment) and node.astext().startswith(END)
 
 
 def add_downloads(app: Sphinx, exception: Exception | None) -> None:

@@ -32,10 +32,7 @@ def table(env: BuildEnvironment) -> str:
         seen |= {verb for _, verb in entries.values()}
         row = operation.title, make_id(operation.title), entries
         groups.setdefault((operation.group, make_id(operation.group)), []).append(row)
-    return render(
-        "outcomes.html",
-        groups=groups,
-        names={name: FRAMEWORKS[name] for name in made},
-        verbs={name: label for name, label in VERBS.items() if name in seen},
-        facts=[(", ".join(each.software), each.provenance.date) for each in made.values()],
-    )
+    names = {name: FRAMEWORKS[name] for name in made}
+    verbs = {name: label for name, label in VERBS.items() if name in seen}
+    facts = [(", ".join(each.software), each.provenance.date) for each in made.values()]
+    return render("outcomes.html", groups=groups, names=names, verbs=verbs, facts=facts)

@@ -24,8 +24,7 @@ def overview(chapter: Chapter) -> NotebookNode:
     lines = ["```{symptom-search}", "```", "", ":::{container} symptom-list", ""]
     for group, symptoms in groups_of(chapter).items():
         lines.append(f"- {_link(group)}")
-        for symptom in symptoms:
-            lines.append(f"  - {_link(symptom.title)}" + " *quoted*" * symptom.quoted)
+        lines += [f"  - {_link(each.title)}{' *quoted*' * each.quoted}" for each in symptoms]
     return new_markdown_cell("\n".join([*lines, "", ":::"]), id="overview")
 
 

@@ -14,22 +14,13 @@ def table(head: list[str], rows: list[list[str]], numbers: tuple[int, ...] = ())
 
 
 def chapters_table(book: Book) -> list[str]:
-    rows = [
-        [
-            f"[](../notebooks/{recording.chapter.page}.ipynb)",
-            recording.label,
-            recording.provenance["date"],
-            f"{recording.provenance['seconds']:.1f}",
-            sum(NOT_COMPARED not in tags(cell) for cell in code_cells(recording.notebook)),
-            ", ".join(recording.waiting) or "none",
-            recording.provenance["hardware"],
-            recording.runner.times or "measured",
-            recording.provenance["python"],
-            ", ".join(recording.software),
-        ]
-        for recordings in book.recordings.values()
-        for recording in recordings.values()
-    ]
+    rows = []
+    for made in (made for recordings in book.recordings.values() for made in recordings.values()):
+        page, facts = f"[](../notebooks/{made.chapter.page}.ipynb)", made.provenance
+        compared = sum(NOT_COMPARED not in tags(cell) for cell in code_cells(made.notebook))
+        row = [page, made.label, facts.date, f"{facts.seconds:.1f}", compared]
+        row += [", ".join(made.waiting) or "none", facts.hardware, made.runner.times or "measured"]
+        rows.append([*row, facts.python, ", ".join(made.software)])
     head = ["Chapter", "Runner", "Date", "Seconds", "Cells compared", "Cells waiting"]
     lines = table([*head, "Hardware", "Times", "Python", "Software"], rows, numbers=(3, 4))
     if set(book.recordings) <= set(book.runners):
