@@ -23,7 +23,7 @@ def test_browser_tests_give_the_reason_once_skipped_at_home_and_failed_on_ci(tmp
     command = ["pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "tests/site/test_pages.py"]
     found = {"PATH": f"{tmp_path}:/bin", "PLAYWRIGHT_NODEJS_PATH": str(tmp_path / "node")}
     options = {"cwd": ROOT, "env": os.environ | found | {"CI": "true" if ci else ""}}
-    words = [sys.executable, "-m", *command, "-k", "keyboard_shows"]
+    words = [sys.executable, "-m", *command, "-k", "what_buttons"]
     run = subprocess.run(words, capture_output=True, text=True, **options)
     assert (run.returncode != 0) == ci and "passed" not in run.stdout, run.stdout
     assert re.findall(r"\d+ skipped", run.stdout) == ([] if ci else ["2 skipped"]), run.stdout
