@@ -103,9 +103,11 @@ class Memory:
         log = self.log
         usual = self.settings.plain and self.stream is int and not (self.history or self.routes)
         while log:  # which may grow meanwhile
-            if usual:
-                self.small.replay(log, self._counts, self.used)
-            if log:
+            what = log[0][0]
+            if usual and what:
+                pool = self.small if type(what) is int else what.pool
+                pool.replay(log, self._counts, self.used)
+            if log and log[0][0] is what:
                 held = log.pop(0)
                 if type(held[0]) is int:
                     held[0] = self._take(held[0]) if held[0] else None

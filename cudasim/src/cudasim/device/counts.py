@@ -1,6 +1,6 @@
 """The figures of an allocator, as `torch.cuda.memory_stats` tells them."""
 
-from operator import add
+from operator import add, gt
 
 NAMES = ("blocks", "used", "requested", "splits", "split_bytes", "segments", "reserved")
 Figures = tuple[int, ...]  # one of each of these
@@ -35,18 +35,21 @@ class Total:
         return tuple(map(add, *[kind.now for kind in self.kinds]))
 
     def change(self, kind: Counts, now: Figures, most: Figures, taken: Figures) -> None:
-        """Of a `kind` there are so many `now`, were so many at most meanwhile, and were taken."""
+        """Of a `kind` there are so many `now`, were so many at most meanwhile, were taken ever."""
         small, large = self.kinds
-        kind.now, kind.taken = now, tuple(map(add, kind.taken, taken))
-        kind.most = tuple(map(max, kind.most, most))
-        other = large if kind is small else small
-        self.most = tuple(map(max, self.most, map(add, most, other.now)))
+        kind.now, kind.taken = now, taken
+        both = tuple(map(add, most, (large if kind is small else small).now))
+        for each, there in ((kind, most), (self, both)):
+            if any(map(gt, there, each.most)):  # seldom, and asked faster than raised
+                each.most = tuple(map(max, there, each.most))
 
     def reserve(self, kind: Counts, size: int, segments: int) -> None:
         """So many bytes and `segments` were taken from the driver; given back, if below 0."""
         *others, before, reserved = kind.now
         now = (*others, before + segments, reserved + size)
-        self.change(kind, now, now, (*[0] * len(others), max(segments, 0), max(size, 0)))
+        *others, before, reserved = kind.taken
+        taken = (*others, before + max(segments, 0), reserved + max(size, 0))
+        self.change(kind, now, now, taken)
 
     def stat(self, name: str) -> dict[str, int]:
         figures = [kind.stat(name) for kind in self.kinds]

@@ -106,9 +106,10 @@ class Pool:
         Nearly all comes by here. If a block is freed right after it was taken, and its like is
         taken next, it stays: the free blocks are those among which it was chosen."""
         free, counts, done, last, freed, rest = self.free, self.counts, 0, None, None, None
-        blocks, held_bytes, requested, splits, pieces, *reserved = counts.now
-        most, most_bytes, most_requested, most_splits, most_pieces, *_ = counts.now
-        taken = taken_bytes = taken_requested = taken_splits = taken_pieces = 0
+        blocks, held_bytes, requested, splits, pieces, segments, reserved = counts.now
+        most, most_bytes, most_requested, most_splits, most_pieces, _, _ = counts.now
+        taken, taken_bytes, taken_requested, taken_splits, taken_pieces, *driver = counts.taken
+        serves = self.small and self.id == PUBLIC  # what is taken without a word of where
         size = left = cut = cut_size = 0  # of the block taken last, and what its cutting counts
         try:
             for held in chain(log, END):
@@ -151,7 +152,7 @@ class Pool:
                 if not chosen:
                     size = -(-what // BLOCK) * BLOCK
                     place = bisect_left(free, (0, size))
-                    if not what or place == len(free):
+                    if not (what and serves) or place == len(free):
                         break
                     last = free.pop(place)[-1]
                 else:
@@ -185,10 +186,11 @@ class Pool:
                 most_requested = requested if requested > most_requested else most_requested
         finally:
             del log[:done]
-            now = (blocks, held_bytes, requested, splits, pieces, *reserved)
-            tops = (most, most_bytes, most_requested, most_splits, most_pieces, *reserved)
-            new = (taken, taken_bytes, taken_requested, taken_splits, taken_pieces, 0, 0)
-            total.change(counts, now, tops, new)
+            if done:
+                now = blocks, held_bytes, requested, splits, pieces, segments, reserved
+                tops = most, most_bytes, most_requested, most_splits, most_pieces, 0, 0
+                ever = taken, taken_bytes, taken_requested, taken_splits, taken_pieces, *driver
+                total.change(counts, now, tops, ever)
 
     def pop(self, size: int, stream: int, settings: Settings) -> Block | None:
         """Take out the smallest free block of `stream` with `size` bytes (get_free_block)."""
