@@ -71,9 +71,10 @@ def environment(**variables: str) -> dict[str, str]:
         "GIT_CONFIG_KEY_0": f"url.{REPOSITORY.as_uri()}.insteadOf",
         "GIT_CONFIG_VALUE_0": read_repository(ROOT).url,
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-        "PIP_NO_COMPILE": "1",  # Python does it for what is imported, which is far less
+        "PIP_COMPILE": "0",  # Python does it for what is imported, which is far less
         "PIP_CACHE_DIR": str(ROOMS / "pip"),
         "PIP_RETRIES": "1",  # it asks an index that is out of reach for every package
+        "OMP_NUM_THREADS": "1",  # rooms run side by side: threads would wait for each other, busily
         "PATH": os.pathsep.join(outside),
         "HOME": str(home),
     }
@@ -132,6 +133,7 @@ def make_base(base: Room, python: str, torch: str) -> None:
         raise Unavailable(f"no python{python} on this machine")
     run(program, "-m", "venv", base.folder)
     base.pip(f"torch=={torch}{BUILD}", *INDEX)
+    run(base.python, "-c", "import torch._dynamo, torch.distributed.run")  # compiled for all copies
 
 
 def link(base: Room, room: Room) -> None:

@@ -1,10 +1,10 @@
-"""Every chapter alone, in a copy of each service's environment: the set-up runs for real.
+"""The set-up of every chapter runs for real, in a copy of each service's environment.
 
-All cells run where the room differs from the environment in which every chapter is compared: on
-a bare laptop, and with Colab's older packages. Studio Lab and Binder have the book's own pins:
-there runs the chapter with the most to install, in Studio Lab whole, and after it the set-up and
-every import of the others. With the switch on a laptop runs those that need GPUs, as the runner
-`simulated` compares the rest.
+All cells run with Colab's older packages. A bare laptop gets those with which every chapter is
+compared anyway: there run, after each set-up, all cells of one chapter and the imports of all
+that have the same. Studio Lab and Binder have the book's own pins: there runs the set-up with
+the most to install, and after it that and every import of the others. The switch is on, on the
+laptop, for those that need GPUs.
 """
 
 import inspect
@@ -18,7 +18,7 @@ import pytest
 from helpers import CHAPTERS, ROOT, cell, code, copy_kernel, read
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
-from rooms import CUDA, MAKERS, Room, binder_python, copied, environment, run
+from rooms import CUDA, Room, binder_python, copied, environment, run
 
 from kernels import start
 from tools.book.book import Book
@@ -26,7 +26,12 @@ from tools.languages.language import read_languages
 
 BOOK = Book(ROOT)
 PINNED = ("studio-lab", "binder")
-WHOLE = "neural-networks-on-gpus"  # the one that needs d2l and torchvision
+DEAREST = "neural-networks-on-gpus"  # the one that needs d2l and torchvision
+RANKS = {  # take long: rooms start those of one chapter only
+    name
+    for name, chapter in BOOK.chapters.items()
+    if any("torch.distributed.run" in cell.source for cell in chapter.code_cells)
+} - {"when-a-process-dies"}
 SWITCH = "SIMULATE_GPUS = 'if none'"
 COMPLETE = f"""\
 import importlib.util, sys
@@ -47,20 +52,24 @@ print(hasattr(sys.modules[__name__], "torchvision_library"))
 
 
 def cases():
-    """(room, chapter, switch on, all cells): ranks take long, so rooms start those of one only."""
-    for room in MAKERS:
-        for name in CHAPTERS:
-            chapter, group = BOOK.chapters[name], pytest.mark.xdist_group(room)
-            ranks = any("torch.distributed.run" in cell.source for cell in chapter.code_cells)
-            dear = ranks and name != "when-a-process-dies"
-            whole = room != "binder" and not dear
-            if chapter.gpus and room == "bare" and not CUDA:
-                yield pytest.param(room, name, True, True, marks=group)
-            if not chapter.gpus and (room not in PINNED or name == WHOLE):
-                yield pytest.param(room, name, False, whole, marks=group)
-    for language in read_languages(ROOT):  # the set-up alone: all other code is the same in all
-        name = f"../languages/{language}/notebooks/computing-devices"
-        yield pytest.param("bare", name, False, False, marks=pytest.mark.xdist_group("bare"))
+    """(room, chapter, others for their set-ups and imports, switch on, all cells of the first)."""
+    alike, local = {}, [name for name in CHAPTERS if not BOOK.chapters[name].gpus]
+    for name in CHAPTERS:
+        same = cell(BOOK.chapters[name].notebook, "setup").source, name not in local
+        alike.setdefault(same, []).append(name)
+    for (_, switch), (name, *others) in alike.items():
+        if not (switch and CUDA):
+            yield "bare", name, others, switch, name not in {DEAREST, *RANKS}
+    for name in local:
+        yield "colab", name, [], False, name not in RANKS
+    for room in PINNED:
+        yield room, DEAREST, [name for name in local if name != DEAREST], False, False
+    for language in read_languages(ROOT):  # all other code is the same in all
+        yield "bare", f"../languages/{language}/notebooks/computing-devices", [], False, False
+
+
+# No worker is to be left with a long one at the end.
+LONGEST_FIRST = sorted(cases(), key=lambda case: not case[-1])
 
 
 def imports_of(notebook):
@@ -73,13 +82,12 @@ def imports_of(notebook):
     return "\n".join(found)
 
 
-def the_others():
-    """The set-ups and the imports of the other chapters, for a room that has what all need."""
-    for name in CHAPTERS:
-        if name != WHOLE and not BOOK.chapters[name].gpus:
-            notebook = read(ROOT / "notebooks" / f"{name}.ipynb")
-            yield code(f"room-setup-{name}", cell(notebook, "setup").source)
-            yield code(f"room-imports-{name}", imports_of(notebook))
+def the_others(chapters):
+    """The set-ups and the imports of chapters, for a room that has what all need."""
+    for name in chapters:
+        notebook = read(ROOT / "notebooks" / f"{name}.ipynb")
+        yield code(f"room-setup-{name}", cell(notebook, "setup").source)
+        yield code(f"room-imports-{name}", imports_of(notebook))
 
 
 def packages(room):
@@ -113,8 +121,8 @@ def folder(tmp_path):
     return tmp_path / "alone"
 
 
-@pytest.mark.parametrize("name, chapter, simulated, whole", list(cases()))
-def test_chapter_runs(name, chapter, simulated, whole, folder, monkeypatch, record_property):
+@pytest.mark.parametrize("name, chapter, more, simulated, whole", LONGEST_FIRST)
+def test_chapter_runs(name, chapter, more, simulated, whole, folder, monkeypatch, record_property):
     notebook = nbformat.read(shutil.copy(ROOT / "notebooks" / f"{chapter}.ipynb", folder), 4)
     set_up, switch = cell(notebook, "setup"), cell(notebook, "switch")
     assert switch.source.startswith(SWITCH)
@@ -124,7 +132,7 @@ def test_chapter_runs(name, chapter, simulated, whole, folder, monkeypatch, reco
     if not whole:
         notebook.cells[place:] = [code("room-imports", imports_of(notebook))]
     notebook.cells.insert(place, code("room-complete", COMPLETE))
-    others = list(the_others()) if name in PINNED else []
+    others = list(the_others(more))
     notebook.cells += others
     notebook.cells.append(code("room-again", set_up.source))
     if simulated:
@@ -145,14 +153,14 @@ def test_chapter_runs(name, chapter, simulated, whole, folder, monkeypatch, reco
 
     assert bool(said(done, "setup")) == bool(new) or simulated  # silent where all is there
     assert {package: after[package] for package in before} == before  # and nothing replaced
-    assert not any(said(done, other.id) for other in [*others[::2], cell(done, "room-again")])
+    silent = [*others[::2], cell(done, "room-again")]
+    assert [(each.id, words) for each in silent if (words := said(done, each.id))] == []
     assert seconds(cell(done, "room-again")) < 10
     if simulated:
         assert "2 simulated GPUs" in said(done, "setup")
         assert said(done, "room-count") == "2\n"
 
 
-@pytest.mark.xdist_group("bare")
 def test_chapter_without_its_set_up_fails(folder, monkeypatch):
     notebook = nbformat.read(ROOT / "notebooks" / "copying-between-devices.ipynb", as_version=4)
     cell(notebook, "setup").source = ""
@@ -161,7 +169,6 @@ def test_chapter_without_its_set_up_fails(folder, monkeypatch):
             execute(notebook, room, folder, monkeypatch)
 
 
-@pytest.mark.xdist_group("binder")
 def test_binder_reads_what_its_room_is_made_of(record_property):
     """Binder's own program, which writes the Dockerfile of an image and here builds none."""
     room = Room("repo2docker")
