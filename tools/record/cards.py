@@ -22,9 +22,8 @@ def find_cards(runner: Runner) -> dict:
     """The facts of this machine's GPUs, as the kernel of `runner` sees them; else NoGpu, and why.
     With them the `folder` and the `label` of the cards."""
     versions(VERSIONS)
-    question = new_code_cell(QUESTION.read_text(encoding="utf-8"), id="question")
-    asked = new_notebook(cells=[question])
-    executed = execute_one(Chapter("question", asked), runner)
+    cells = [new_code_cell(QUESTION.read_text(encoding="utf-8"), id="question")]
+    executed = execute_one(Chapter("question", new_notebook(cells=cells)), runner)
     facts = json.loads(executed.cells[0].outputs[0].text)
     if names := facts["names"]:
         return facts | {"folder": card_folder(names), "label": card_label(names)}

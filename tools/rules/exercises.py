@@ -18,9 +18,6 @@ from nbformat import NotebookNode
 from tools.book.cells import drawn
 from tools.book.chapters import Chapter
 
-ASKED = re.compile(  # in bold letters, or, as puzzles are, under a heading of its own
-    r"(?:\*\*|### )(?P<number>\d+)\. [^*\n]+(?:\*\* |\n\n)\*(?P<level>\w+)\.\* "
-)
 PART = re.compile(r"(exercise|answer|shows|holds|solution)-(?P<number>\d+)(-more)?")
 NO_ANSWER, HELD = "no answer yet", "it holds"  # how the value of `holds-N` ends
 
