@@ -64,9 +64,10 @@
     const x = (value) => LEFT + ((Math.log10(value) - low) / (high - low)) * (wide - LEFT - 8);
     const y = (value) => bottom - ((Math.log10(value) - slow) / (fast - slow)) * (bottom - 8);
     const powers = (from, to) => Array.from({ length: to - from + 1 }, (_, i) => 10 ** (from + i));
-    const columns = powers(low, high).map(
-      (at) => `<path d="M${x(at)} 8V${bottom}"/>${text(x(at), bottom + 18, counted(at), at === 10 ** high ? "end" : "middle")}`,
-    );
+    const columns = powers(low, high).map((at, i) => {
+      const words = text(x(at), bottom + 18, counted(at), at === 10 ** high ? "end" : "middle");
+      return `<path d="M${x(at)} 8V${bottom}"/>${i % 2 && wide < 480 ? "" : words}`;
+    });
     const rows = powers(slow, fast).map((at, i) => {
       const words = i % 2 ? text(LEFT - 4, y(at) + 4, counted(at / 1e9), "end") : "";
       return `<path d="M${LEFT} ${y(at)}H${wide - 8}"/>${words}`;

@@ -120,7 +120,8 @@ def all_messages(book: Book, languages: Iterable[Language]) -> Messages:
 def said_by_site(book: Book) -> Iterator[str | None]:
     """What stands around the pages: in the site's settings, or marked where it is written."""
     root = book.root
-    yield read_yaml(root / "_config.yml", root)["title"]
+    settings = read_yaml(root / "_config.yml", root)
+    yield from (settings["title"], settings["author"], settings["html"]["extra_footer"])
     yield from (part["caption"] for part in read_yaml(root / "_toc.yml", root)["parts"])
     for runner in book.local_runners:
         yield from (runner.label, runner.legend, runner.times)

@@ -56,9 +56,11 @@ def main() -> int:
 def write_config(root: Path, work: Path) -> Path:
     """The book's settings, with the title and the locale of the language."""
     settings = read_yaml(root / "_config.yml", root)
-    settings["title"] = speech.tr(settings["title"])
+    settings |= {name: speech.tr(settings[name]) for name in ("title", "author")}
+    settings["html"]["extra_footer"] = speech.tr(settings["html"]["extra_footer"])
     config = settings["sphinx"]["config"]
     config["language"] = speech.locale()
+    config["nb_code_prompt_show"] = speech.tr("Show the code")
     config["copybutton_image_svg"] = f"<span>{speech.tr('Copy to clipboard')}</span>"
     path = work / "_config.yml"
     write_text(path, yaml.safe_dump(settings, allow_unicode=True), work)

@@ -79,8 +79,11 @@ def number_chapters(app: Sphinx, doctree: nodes.document) -> None:
     book, _ = read_pages(Path(app.srcdir))
     lessons = [chapter for chapter in book.pages.values() if chapter.kind == "lesson"]
     times = {name: length(lesson).minutes for name, lesson in english(book).pages.items()}
+    comma = speech.marked(", ")
     titles = {
-        f"notebooks/{lesson.name}": f"{number} {lesson.title}, {times[lesson.name]}\xa0{tr('min')}"
+        f"notebooks/{lesson.name}": (
+            f"{number} {lesson.title}{comma}{times[lesson.name]}\xa0{tr('min')}"
+        )
         for number, lesson in enumerate(lessons)
     }
     for tree in doctree.findall(toctree):

@@ -78,6 +78,7 @@ def place_switch(app: Sphinx, config: Config) -> None:
     """Beside the theme's first button, in the bar above a page."""
     bar = ["toggle-primary-sidebar.html", "languages.html"]
     config.html_theme_options["article_header_start"] = bar
+    config.html_theme_options["search_bar_text"] = speech.tr("Search this book...")
 
 
 @cache

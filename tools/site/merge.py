@@ -25,7 +25,7 @@ from tools.site.overview import overview
 from tools.site.speech import tr
 from tools.site.templates import render
 from tools.site.timeline import MIME as TIMELINE
-from tools.site.timeline import timeline_html
+from tools.site.timeline import said_of, timeline_html
 
 # What a page can draw.
 DRAWN = {
@@ -96,7 +96,7 @@ def output_cell(cell: NotebookNode, recording: Recording, printed: list) -> Note
     about = {"cell": cell.id, "name": recording.folder, "machine": recording.machine}
     about |= {"label": tr(recording.label), "facts": facts(recording)}
     if TIMES in tags(cell):
-        about["times"] = tr("Times {0}.").format(times(recording))
+        about["times"] = tr("Times {0}.").format(said_of(recording.times))
     metadata = {"tags": ["remove-input"], "runner": about, "mystnb": deepcopy(cell.metadata.mystnb)}
     source = f"# what {cell.id} printed"  # MyST-NB leaves out cells that hold no text
     id = f"{cell.id[:40]}__{recording.folder}"
@@ -129,17 +129,10 @@ def facts(recording: Recording) -> str:
     return ", ".join([made.hardware, *recording.software, made.date])
 
 
-def times(recording: Recording) -> str:
-    """What its times are, in the language of the site."""
-    if recording.runner.times:
-        return tr(recording.times)
-    return tr("measured on {0}").format(recording.provenance.hardware)
-
-
 def legend(recordings: list[Recording]) -> NotebookNode:
     """A note for the top of a page that says what each tab stands for."""
-    labels = escape("; ".join(tr(recording.label) for recording in recordings))
+    labels = escape(speech.marked("; ").join(tr(recording.label) for recording in recordings))
     simulates = any(recording.runner.simulates for recording in recordings)
     told = [(recording, facts(recording)) for recording in recordings]
-    text = render("legend.md", labels=labels, times=times, runners=told, simulates=simulates)
+    text = render("legend.md", labels=labels, said_of=said_of, runners=told, simulates=simulates)
     return new_markdown_cell(text, id="legend")

@@ -27,6 +27,13 @@ def tr(message: str) -> str:
     return _spoken.say(SITE, message) if _spoken else message
 
 
+def marked(text: str) -> str:
+    """A text that is put together of words, with the marks that the language sets between them."""
+    for mark, own in _spoken.settings.get("marks", {}).items() if _spoken else ():
+        text = text.replace(mark, own)
+    return text
+
+
 def deeper() -> str:
     """How a heading begins that leads off the path."""
     return _spoken.settings["deeper"] if _spoken else DEEPER

@@ -12,6 +12,7 @@ from myst_nb.sphinx_ import HideCodeCellNode
 from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
 
+from tools.site.speech import tr
 from tools.site.templates import render
 
 WORD = re.compile(r"[\w-]+")
@@ -35,7 +36,7 @@ def setup(app: Sphinx) -> None:
 
 def visit_hidden(writer: HTML5Translator, node: HideCodeCellNode) -> None:
     """Open a folded cell; its label is the text in sight, which MyST-NB labels otherwise."""
-    given = {"show": node["prompt_show"], "hide": node["prompt_hide"]}
+    given = {"show": node["prompt_show"], "hide": tr("Hide the code")}
     writer.body.append(render("hidden.html", **given, classes=" ".join(node["classes"])) + "\n")
 
 

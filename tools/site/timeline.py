@@ -16,7 +16,7 @@ from sphinx.application import Sphinx
 
 from tools.errors import BookError
 from tools.site.assets import load_where
-from tools.site.speech import tr
+from tools.site.speech import marked, tr
 from tools.site.templates import render
 
 MIME = "application/vnd.cudasim.timeline+json"
@@ -62,6 +62,12 @@ def kind_words() -> dict[str, str]:
     return words | {"wait": tr("wait"), "sleep": tr("sleep")}
 
 
+def said_of(times: str) -> str:
+    """What times are, modelled or measured, in the language of the site."""
+    hardware = times.removeprefix("measured on ")
+    return tr(times) if hardware == times else tr("measured on {0}").format(hardware)
+
+
 def _own(lane: str) -> str:
     return RANK.sub("", lane)
 
@@ -72,7 +78,7 @@ def _shown(timeline: dict[str, Any], span: int) -> dict[str, Any]:
     unit, size = next((name, size) for name, size in UNITS if total >= size)
     ranks = [name.removesuffix(_own(name)) for name, *_ in timeline["lanes"]]
     bars = [_bar(timeline, bar) for bar in timeline["bars"]]
-    shown = {name: timeline[name] for name in ("source", "lanes", "notes")}
+    shown = {name: timeline[name] for name in ("lanes", "notes")}
     shown |= {"total": total, "unit": unit, "size": size, "bars": bars}
     shown |= {"number": _number, "row": ROW, "kinds": kind_words()}
     return shown | {
@@ -80,7 +86,10 @@ def _shown(timeline: dict[str, Any], span: int) -> dict[str, Any]:
         "keys": {meaning(bar["lane"], bar["kind"]): bar["paint"] for bar in bars},
         "firsts": [rank != above for rank, above in zip(ranks, ranks[:1] + ranks, strict=False)],
         "ticks": [(text, float(text) * size / total) for text in _ticks(total / size)],
-        "summary": "; ".join(f"{name}: {_counts(kinds)}" for name, kinds, _ in timeline["lanes"]),
+        "said": said_of(timeline["source"]),
+        "summary": marked(
+            "; ".join(f"{name}: {_counts(kinds)}" for name, kinds, _ in timeline["lanes"])
+        ),
     }
 
 
