@@ -47,9 +47,10 @@ def test_a_build_that_is_stopped_leaves_the_last_good_site_and_no_process(built,
 
     def stop(process, *arguments, **options):
         processes.append(process)
+        monkeypatch.undo()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(subprocess.Popen, "communicate", stop)
+    monkeypatch.setattr(subprocess.Popen, "wait", stop)
     with pytest.raises(KeyboardInterrupt):
         build_site(built)
     assert processes[0].returncode == -signal.SIGKILL
