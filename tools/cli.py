@@ -99,8 +99,7 @@ def refresh() -> None:
         execute(stale_runs(book), book)
         book = the_book()
         sync(book)
-        for _ in write_editions(book):
-            pass
+        write_editions(book)
         build_site(ROOT)
 
 

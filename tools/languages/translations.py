@@ -29,9 +29,9 @@ def write_languages(book: Book) -> Iterator[str]:
     yield from check_languages(book)
 
 
-def write_editions(book: Book) -> Iterator[str]:
-    """Write the notebooks of each language that are not as they are to be."""
-    yield from _write(edition_files(book), book)
+def write_editions(book: Book) -> list[str]:
+    """Write the notebooks of each language that are not as they are to be; returns which."""
+    return _write(edition_files(book), book)
 
 
 def check_languages(book: Book) -> Iterator[str]:
@@ -82,10 +82,10 @@ def po_text(catalog: Catalog) -> str:
     return "".join(generate_po(catalog, ignore_obsolete=True, include_previous=True, width=0))
 
 
-def _write(files: dict[Path, str], book: Book) -> Iterator[str]:
+def _write(files: dict[Path, str], book: Book) -> list[str]:
     changed = _differing(files)
     write_files(changed, book.root)
-    yield from (f"{path.relative_to(book.root).as_posix()}: written" for path in changed)
+    return [f"{path.relative_to(book.root).as_posix()}: written" for path in changed]
 
 
 def _differing(files: dict[Path, str]) -> dict[Path, str]:
