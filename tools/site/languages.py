@@ -16,12 +16,14 @@ from docutils import nodes
 from myst_parser.mdit_to_docutils.base import default_slugify
 from sphinx.application import Sphinx
 from sphinx.config import Config
+from sphinx.locale import _
 from sphinx.search import SearchLanguage
 
 from tools.languages.language import read_languages
 from tools.languages.messages import MARKED
 from tools.site import speech
 from tools.site.extension import read_pages
+from tools.site.speech import tr
 
 CHINESE = re.compile(r"([\u3400-\u9fff]+)")
 
@@ -78,7 +80,7 @@ def place_switch(app: Sphinx, config: Config) -> None:
     """Beside the theme's first button, in the bar above a page."""
     bar = ["toggle-primary-sidebar.html", "languages.html"]
     config.html_theme_options["article_header_start"] = bar
-    config.html_theme_options["search_bar_text"] = speech.tr("Search this book...")
+    config.html_theme_options["search_bar_text"] = tr("Search this book...")
 
 
 @cache
@@ -120,14 +122,32 @@ def words(root: Path) -> dict[str, str]:
     """What scripts say, and how that is said in the language of the site."""
     texts = [file.read_text("utf-8") for file in (root / "book" / "static").glob("*.js")]
     said = {match["said"] for text in texts for match in MARKED.finditer(text)}
-    return {each: speech.tr(each) for each in sorted(said) if speech.tr(each) != each}
+    return {each: tr(each) for each in sorted(said) if tr(each) != each}
+
+
+def said_by_theme(text: str) -> str:
+    """In the language of the site, as the theme says it or, where it has no translation, we do."""
+    own = {
+        "Back to top": tr("Back to top"),
+        "Color mode": tr("Color mode"),
+        "Dark": tr("Dark"),
+        "Light": tr("Light"),
+        "Skip to main content": tr("Skip to main content"),
+        "System Settings": tr("System Settings"),
+    }
+    return own.get(text) or _(text)
 
 
 def offer(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Let a page lead to itself in the other languages; one not translated is marked English."""
     language, root = speech.spoken(), Path(app.srcdir)
     up = "../" * (page.count("/") + bool(language))
-    context |= {"tr": speech.tr, "words": words(root), "spoken": language.tag if language else "en"}
+    context |= {
+        "tr": tr,
+        "_": said_by_theme,
+        "words": words(root),
+        "spoken": language.tag if language else "en",
+    }
     context["languages"] = [{"name": "English", "tag": "en", "href": f"{up}{page}.html"}] + [
         {"name": each.settings["name"], "tag": each.tag, "href": f"{up}{code}/{page}.html"}
         for code, each in read_languages(root).items()

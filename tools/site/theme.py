@@ -23,6 +23,7 @@ BESIDE = re.compile(r"/\*.*?\*/|:not\([^)]*\)", re.S)  # no class in these must 
 PLAIN = re.compile(r'<span></span>|<span class="(?:n|nn|o|p|w|pre(?=">[^|?/<-]*<))">([^<]*)</span>')
 # A number with the sign of a time and with its unit, or with a unit alone.
 TIME = re.compile(r"≈ \d[\d.,]*(?: (?=[a-zµGKMT%]))?|\b\d[\d.,]* (?=(?:[nµm]?s|[KMGT]i?B)\b)")
+HEADING = "Link to this heading"  # which Sphinx says in few languages
 SCROLLS = re.compile(r"e\.tabIndex=e\.scrollWidth[^}]*")  # lays out a part that is not drawn yet
 
 
@@ -49,7 +50,7 @@ def set_text(app: Sphinx, page: str, template: str, context: dict, *_: object) -
     context["metatags"] = re.sub(r'<meta name="viewport"[^>]*>', "", context.get("metatags", ""))
     for part in ("body", "toc"):
         text = TIME.sub(lambda t: t[0].replace(" ", "\N{NO-BREAK SPACE}"), context.get(part, ""))
-        context[part] = PLAIN.sub(r"\1", text)
+        context[part] = PLAIN.sub(r"\1", text).replace(HEADING, tr("Link to this heading"))
 
 
 def lighten(app: Sphinx, exception: Exception | None) -> None:
