@@ -7,6 +7,7 @@ pip where a text says how to install the simulator.
 
 import re
 from copy import deepcopy
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
@@ -22,7 +23,8 @@ from tools.book.setup_cells import write_setup
 from tools.errors import BookError
 from tools.files import read_beside, read_text
 
-SERVICES, SENTENCE, INSTALLS = read_beside(__file__, "services.yml").values()
+PARTS = itemgetter("services", "sentence", "installs")
+SERVICES, SENTENCE, INSTALLS = PARTS(read_beside(__file__, "services.yml"))
 CELL = "links"  # id of the cell that holds a chapter's row of links
 PIP = re.compile(r"git\+https?://\S+(?=#subdirectory=cudasim)")
 TABLE = re.compile(r"(<!-- [\w -]*links -->\n).*?(<!-- end -->)", re.S)

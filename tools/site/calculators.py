@@ -36,7 +36,7 @@ class Setting(NamedTuple):
     look: str  # its class in the drawing
 
 
-SETTINGS = [Setting(**each) for each in read_beside(__file__, "settings.yml")]
+SETTINGS = [Setting(**each) for each in read_beside(__file__, "scaling.yml")]
 SERVER = 8  # GPUs in each server of the plot and of the table
 STEP, GRADIENTS = 64 / 444.51, 4 * 110_106_428  # BERT-base on a V100: the page says whose
 # Runs in a process of its own, where `cudasim` is: no module here imports it.

@@ -79,7 +79,7 @@ def number_chapters(app: Sphinx, doctree: nodes.document) -> None:
     book, _ = read_pages(Path(app.srcdir))
     lessons = [chapter for chapter in book.pages.values() if chapter.kind == "lesson"]
     times = {name: length(lesson).minutes for name, lesson in english(book).pages.items()}
-    comma = speech.marked(", ")
+    comma = speech.punctuated(", ")
     titles = {
         f"notebooks/{lesson.name}": (
             f"{number} {lesson.title}{comma}{times[lesson.name]}\xa0{tr('min')}"

@@ -40,7 +40,7 @@ def fold(app: Sphinx, doctree: nodes.document) -> None:
         for machinery, run in groupby([*parent.children], is_machinery):
             if machinery and not isinstance(parent, part):
                 cells = [*run]
-                wrap(cells, speech.marked("; ").join(dict.fromkeys(map(label, cells))))
+                wrap(cells, speech.punctuated("; ").join(dict.fromkeys(map(label, cells))))
     for section in doctree.findall(nodes.section):
         # A heading needs its section around it.
         if section[0].astext().startswith((DEEPER, speech.deeper())):

@@ -131,7 +131,7 @@ def facts(recording: Recording) -> str:
 
 def legend(recordings: list[Recording]) -> NotebookNode:
     """A note for the top of a page that says what each tab stands for."""
-    labels = escape(speech.marked("; ").join(tr(recording.label) for recording in recordings))
+    labels = escape(speech.punctuated("; ").join(tr(recording.label) for recording in recordings))
     simulates = any(recording.runner.simulates for recording in recordings)
     told = [(recording, facts(recording)) for recording in recordings]
     text = render("legend.md", labels=labels, said_of=said_of, runners=told, simulates=simulates)

@@ -8,6 +8,7 @@ checks and solutions. `book/slides/deck.js` steps through them, and sets smaller
 import base64
 import re
 from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +20,8 @@ from tools.files import read_beside, read_text, write_text
 from tools.rules.exercises import PART
 from tools.site.templates import render
 
-STYLES, OF_FRAMEWORKS, NOT_SHOWN = read_beside(__file__, "slides.yml").values()
+PARTS = itemgetter("styles", "of_frameworks", "not_shown")
+STYLES, OF_FRAMEWORKS, NOT_SHOWN = PARTS(read_beside(__file__, "slides.yml"))
 EXERCISE = re.compile(r"\d+\. ")
 ASKS = re.compile(rf"Check yourself|{EXERCISE.pattern}")
 ENDS = {"cell", "prediction", "choice"}

@@ -27,7 +27,7 @@ def tr(message: str) -> str:
     return _spoken.say(SITE, message) if _spoken else message
 
 
-def marked(text: str) -> str:
+def punctuated(text: str) -> str:
     """A text that is put together of words, with the marks that the language sets between them."""
     for mark, own in _spoken.settings.get("marks", {}).items() if _spoken else ():
         text = text.replace(mark, own)

@@ -7,12 +7,12 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tools.root import ROOT
-from tools.site.speech import marked, tr
+from tools.site.speech import punctuated, tr
 
 LOADER = FileSystemLoader([ROOT / "book" / "templates", ROOT / "book" / "slides"])
 TEMPLATES = Environment(loader=LOADER, undefined=StrictUndefined)
 TEMPLATES.globals["tr"] = tr
-TEMPLATES.filters |= {"e": escape, "marked": marked}
+TEMPLATES.filters |= {"e": escape, "punctuated": punctuated}
 TEMPLATES.filters["script"] = lambda value: json.dumps(value).replace("<", "\\u003c")
 
 

@@ -16,7 +16,7 @@ from sphinx.application import Sphinx
 
 from tools.errors import BookError
 from tools.site.assets import load_where
-from tools.site.speech import marked, tr
+from tools.site.speech import punctuated, tr
 from tools.site.templates import render
 
 MIME = "application/vnd.cudasim.timeline+json"
@@ -87,7 +87,7 @@ def _shown(timeline: dict[str, Any], span: int) -> dict[str, Any]:
         "firsts": [rank != above for rank, above in zip(ranks, ranks[:1] + ranks, strict=False)],
         "ticks": [(text, float(text) * size / total) for text in _ticks(total / size)],
         "said": said_of(timeline["source"]),
-        "summary": marked(
+        "summary": punctuated(
             "; ".join(f"{name}: {_counts(kinds)}" for name, kinds, _ in timeline["lanes"])
         ),
     }
