@@ -72,7 +72,7 @@ def outside(page):
     """The addresses of other hosts that a page, or a drawing, would ask when it is shown."""
     found, asked = [], []
     for tag in page.find_all(True):
-        if tag.name != "a" and tag.get("rel") != ["canonical"]:
+        if tag.name != "a" and tag.get("rel") not in (["canonical"], ["alternate"]):
             asked += [tag.get(name, "") for name in LOADING]
         asked += STYLE.findall(tag.get("style", ""))
         if tag.name == "style":

@@ -24,6 +24,11 @@ class Repository:
     def url(self) -> str:
         return f"{HOST}{self.owner}/{self.name}"
 
+    @property
+    def site(self) -> str:
+        """Where GitHub publishes the site."""
+        return f"https://{self.owner.lower()}.github.io/{self.name}/"
+
 
 def read_repository(root: Path) -> Repository:
     """The repository that `_config.yml` names. Raises BookError if it names none, or a bad one."""

@@ -148,9 +148,14 @@ def offer(app: Sphinx, page: str, template: str, context: dict[str, Any], doctre
         "words": words(root),
         "spoken": language.tag if language else "en",
     }
-    context["languages"] = [{"name": "English", "tag": "en", "href": f"{up}{page}.html"}] + [
-        {"name": each.settings["name"], "tag": each.tag, "href": f"{up}{code}/{page}.html"}
+    site = read_pages(root)[0].repository.site
+    places = [("English", "en", f"{page}.html")] + [
+        (each.settings["name"], each.tag, f"{code}/{page}.html")
         for code, each in read_languages(root).items()
+    ]
+    context["languages"] = [
+        {"name": name, "tag": tag, "href": up + place, "address": site + place}
+        for name, tag, place in places
     ]
     if language and doctree and page not in read_pages(root)[0].translated:
         context["language"] = "en"

@@ -5,6 +5,7 @@ What templates can correct lies in `book/templates/`, what a style sheet can in
 `book/static/vendor/`, which hold the icons that the pages show and no others.
 """
 
+import hashlib
 import re
 from pathlib import Path
 
@@ -24,6 +25,8 @@ PLAIN = re.compile(r'<span></span>|<span class="(?:n|nn|o|p|w|pre(?=">[^|?/<-]*<
 # A number with the sign of a time and with its unit, or with a unit alone.
 TIME = re.compile(r"≈ \d[\d.,]*(?: (?=[a-zµGKMT%]))?|\b\d[\d.,]* (?=(?:[nµm]?s|[KMGT]i?B)\b)")
 HEADING = "Link to this heading"  # which Sphinx says in few languages
+SHEET = re.compile(r'\s*<link[^>]* href="((?:\.\./)*_static/)([^"?]+\.css)[^>]*>')
+IMPORT = re.compile(r'@import "../basic.css";|@charset "UTF-8";')
 SCROLLS = re.compile(r"e\.tabIndex=e\.scrollWidth[^}]*")  # lays out a part that is not drawn yet
 
 
@@ -32,7 +35,7 @@ def setup(app: Sphinx) -> None:
     app.add_js_file("scripts/pydata-sphinx-theme.js", loading_method="defer")
     app.add_js_file("contents.js", loading_method="defer")
     app.connect("html-page-context", set_text)
-    app.connect("build-finished", lighten)
+    app.connect("build-finished", lighten, priority=900)  # when the theme has drawn its colours
 
 
 def visit_hidden(writer: HTML5Translator, node: HideCodeCellNode) -> None:
@@ -60,12 +63,36 @@ def lighten(app: Sphinx, exception: Exception | None) -> None:
     site = Path(app.outdir)
     script = site / "_static" / "scripts" / "pydata-sphinx-theme.js"
     script.write_text(SCROLLS.sub(r"setTimeout(()=>\g<0>)", script.read_text("utf-8")), "utf-8")
-    files = (file for file in site.rglob("*") if file.suffix in (".html", ".js"))
-    named = {word for file in files for word in WORD.findall(file.read_text(encoding="utf-8"))}
+    pages = {page: page.read_text(encoding="utf-8") for page in site.rglob("*.html")}
+    texts = [*pages.values(), *(file.read_text(encoding="utf-8") for file in site.rglob("*.js"))]
+    named = {word for text in texts for word in WORD.findall(text)}
 
     def kept(rule: re.Match) -> str:
         selectors = BESIDE.sub("", rule[1]).split(",")
         return rule[0] if any(named.issuperset(CLASS.findall(each)) for each in selectors) else ""
 
-    for sheet in [*site.glob("_static/styles/*.css"), *site.glob("_static/mystnb.*")]:
+    theirs = "_static/styles/*.css", "_static/mystnb.*", "_static/basic.css"
+    for sheet in [sheet for name in theirs for sheet in site.glob(name)]:
         sheet.write_text(RULE.sub(kept, sheet.read_text(encoding="utf-8")), encoding="utf-8")
+    join_sheets(site, pages)
+
+
+def join_sheets(site: Path, pages: dict[Path, str]) -> None:
+    """Let pages ask for one style sheet in place of each that they share, in the same order."""
+    found = ([name for _, name in SHEET.findall(text)] for text in pages.values())
+    linked = [names for names in found if names]
+    shared = [name for name in linked[0] if all(name in names for names in linked)]
+    parts = (site / "_static" / name for name in ["basic.css", *shared])  # the first imports it
+    joined = "\n".join(IMPORT.sub("", part.read_text(encoding="utf-8")) for part in parts)
+    version = hashlib.sha256(joined.encode()).hexdigest()[:8]
+    (site / "_static" / "styles" / "site.css").write_text(joined, encoding="utf-8")
+
+    def link(found: re.Match) -> str:
+        if found[2] == shared[0]:
+            return f'\n<link rel="stylesheet" href="{found[1]}styles/site.css?v={version}">'
+        return "" if found[2] in shared else found[0]
+
+    for page, text in pages.items():
+        page.write_text(SHEET.sub(link, text), encoding="utf-8")
+    for name in ["basic.css", *shared]:
+        (site / "_static" / name).unlink()
