@@ -11,7 +11,7 @@ from helpers import ROOT, cell, code, copy_code, copy_kernel, outputs_path, pros
 from nbformat.v4 import new_output
 
 from tools.book.book import Book
-from tools.book.links import launch_links
+from tools.book.links import services_row
 from tools.book.notebooks import code_cells, write_notebook
 from tools.book.recordings import make_recording, outputs_digest
 
@@ -91,10 +91,9 @@ def dress(root):
     with (root / "_toc.yml").open("a") as toc:
         toc.write("  - file: book/glossary\n  - file: book/simulation\n")
     book = Book(root)
-    for name, chapter in book.chapters.items():
-        links = [f"[{link.label}]({link.url})" for link in launch_links(name, book.repository)]
-        row = f"Run this chapter: {', '.join(links)}"
-        chapter.notebook.cells.insert(1, prose("links", row))
+    for chapter in book.chapters.values():
+        row = services_row(chapter.where, book.repository)
+        chapter.notebook.cells.insert(1, prose("links", f"Run this chapter: {row}"))
         write_notebook(chapter.notebook, root / chapter.where, root)
 
 

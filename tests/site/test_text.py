@@ -17,7 +17,7 @@ from making import RECORDED
 from markdown_it import MarkdownIt
 
 from tools.book.book import Book
-from tools.book.links import launch_links
+from tools.book.links import notebook_links
 from tools.languages.language import read_languages
 from tools.site.merge import VERSIONS
 from tools.site.timeline import MIME as TIMELINE
@@ -268,7 +268,7 @@ def test_the_front_page_leads_to_every_chapter_and_once_to_colab(site):
     first = next(iter(BOOK.chapters))
     assert page.select_one(".front-go")["href"] == f"../notebooks/{first}.html"
     doors = [link["href"] for link in page.select(".doors a, .front-start a")]
-    assert doors.count(launch_links(first, BOOK.repository)[0].url) == 1
+    assert doors.count(notebook_links(f"notebooks/{first}.ipynb", BOOK.repository)[0].url) == 1
 
 
 @pytest.mark.filterwarnings("ignore::bs4.XMLParsedAsHTMLWarning")

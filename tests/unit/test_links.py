@@ -8,7 +8,7 @@ import pytest
 from helpers import ROOT, cell, code, prose, refused, run_tool, write
 
 from tools.book.book import Book
-from tools.book.links import INSTALLS, launch_links, linked_chapter, readme_text, write_links
+from tools.book.links import INSTALLS, linked_chapter, notebook_links, readme_text, write_links
 from tools.book.repository import Repository, make_repository
 
 # An address of a service, up to what ends it in Markdown, HTML or code.
@@ -52,11 +52,12 @@ WITHOUT_HUB = Path(__file__).with_name("addresses.txt").read_text(encoding="utf-
 
 
 def test_addresses_are_of_the_form_that_each_service_documents():
-    urls = [link.url for link in launch_links("first", make_repository("a/b", "next/one"))]
+    path, branch = "notebooks/first.ipynb", "next/one"
+    urls = [link.url for link in notebook_links(path, make_repository("a/b", branch))]
     assert urls == WITHOUT_HUB.splitlines()
     assert len(strangers(WITHOUT_HUB, make_repository("a/b", "main"))) == len(urls)
-    hub = make_repository("a/b", "next/one", "https://hub.example.org/class/")
-    [own] = [link.url for link in launch_links("first", hub) if link.label == "JupyterHub"]
+    hub = make_repository("a/b", branch, "https://hub.example.org/class/")
+    [own] = [link.url for link in notebook_links(path, hub) if link.label == "JupyterHub"]
     address = "https://hub.example.org/class/hub/user-redirect/git-pull"
     assert own == urls[4].replace("https://nbgitpuller.readthedocs.io/en/latest/link.html", address)
 

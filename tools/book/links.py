@@ -6,6 +6,7 @@ pip where a text says how to install the simulator.
 """
 
 import re
+from collections.abc import Callable
 from copy import deepcopy
 from operator import itemgetter
 from pathlib import Path
@@ -38,10 +39,6 @@ class Link(NamedTuple):
     advice: str  # what a reader does there
 
 
-def launch_links(chapter: str, repository: Repository) -> list[Link]:
-    return notebook_links(f"notebooks/{chapter}.ipynb", repository)
-
-
 def notebook_links(path: str, repository: Repository) -> list[Link]:
     """The links of a notebook at a path of a repository, a link for each service that suits."""
     query = {"repo": repository.url, "branch": repository.branch}
@@ -52,8 +49,9 @@ def notebook_links(path: str, repository: Repository) -> list[Link]:
     return [Link(each["label"], each["url"].format(**words), each["advice"]) for each in suit]
 
 
-def services_row(path: str, repository: Repository) -> str:
-    return ", ".join(f"[{link.label}]({link.url})" for link in notebook_links(path, repository))
+def services_row(path: str, repository: Repository, say: Callable[[str], str] = str) -> str:
+    links = notebook_links(path, repository)
+    return ", ".join(f"[{say(link.label)}]({link.url})" for link in links)
 
 
 def write_links(book: Book) -> list[str]:

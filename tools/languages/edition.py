@@ -3,7 +3,7 @@
 import re
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from tools.book.book import Book
@@ -38,10 +38,12 @@ class Edition(Book):
         if f"notebooks/{chapter.page}" not in self.translated:
             return chapter
         made = messages.translate_chapter(chapter, self.language.say)
-        services = [services_row(p, self.repository) for p in (made.where, self.path(made))]
+        say = partial(self.language.say, messages.SITE)
+        english = services_row(made.where, self.repository)
+        own = services_row(self.path(made), self.repository, say)
         for cell in made.notebook.cells:
             if cell.id == LINKS:
-                cell.source = cell.source.replace(*services)
+                cell.source = cell.source.replace(english, own)
         return made
 
     @cached_property

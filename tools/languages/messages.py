@@ -14,6 +14,7 @@ from tools.book.book import Book
 from tools.book.chapters import SETUP, Chapter
 from tools.book.figures import FIGURE, named_figures
 from tools.book.links import CELL as LINKS
+from tools.book.links import SERVICES as OFFERED
 from tools.book.notebooks import tags
 from tools.files import read_text, read_yaml
 from tools.languages.language import Language
@@ -123,6 +124,7 @@ def said_by_site(book: Book) -> Iterator[str | None]:
     settings = read_yaml(root / "_config.yml", root)
     yield from (settings["title"], settings["author"], settings["html"]["extra_footer"])
     yield from (part["caption"] for part in read_yaml(root / "_toc.yml", root)["parts"])
+    yield from (each["label"] for each in OFFERED if each.get("translated"))
     for runner in book.local_runners:
         yield from (runner.label, runner.legend, runner.times)
     for name, version in read_yaml(root / "book" / "front.yml", root)["versions"].items():

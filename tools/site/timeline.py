@@ -65,7 +65,7 @@ def kind_words() -> dict[str, str]:
 def said_of(times: str) -> str:
     """What times are, modelled or measured, in the language of the site."""
     hardware = times.removeprefix("measured on ")
-    return tr(times) if hardware == times else tr("measured on {0}").format(hardware)
+    return tr(times) if hardware == times else tr("measured on {0}").format(punctuated(hardware))
 
 
 def _own(lane: str) -> str:
