@@ -70,3 +70,19 @@ def test_the_gradient_of_a_number_that_rides_along_goes_home():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         torch.save(scale, io.BytesIO())
+
+
+def test_a_function_may_keep_what_it_likes_under_the_name_of_its_step():
+    class Named(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.name = "mine"
+            return x.detach()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient
+
+    x = leaf(G1)
+    Named.apply(x).sum().backward()
+    assert x.grad.device == G1

@@ -147,6 +147,8 @@ def test_old_types_take_a_device():
     with torch.cuda.device(1):
         made = [torch.cuda.FloatTensor(1, device=each).get_device() for each in (0, 1, None)]
     assert made == [0, 1, 1]
+    named = torch.cuda.LongTensor(size=(2, 3)), torch.cuda.LongTensor(data=[1, 2])
+    assert [(each.get_device(), list(each.shape)) for each in named] == [(0, [2, 3]), (0, [2])]
     assert raised(lambda: torch.cuda.FloatTensor(2, device="cpu")) == (
         "legacy constructor expects device type: cuda but device type: cpu was passed"
     )

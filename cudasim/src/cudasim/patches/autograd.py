@@ -117,7 +117,7 @@ def apply_backward(original: Callable, self: Any, *args) -> Any:
     for place, (home, needed) in enumerate(zip(homes, self.needs_input_grad, strict=False)):
         index += home is not NOWHERE
         if needed and place < len(gradients):
-            words = f"Function {self.name()} returned an invalid gradient"
+            words = f"Function {type(self).__name__} returned an invalid gradient"
             gradients[place] = _at_home(home, gradients[place], index, words)
     return tuple(gradients)
 
@@ -130,7 +130,7 @@ def run_engine(original: Callable, outputs: Any, *args, **kwargs) -> Any:
     except RuntimeError as error:
         named = "modified by an inplace operation: [torch." in str(error)
         on_gpus = named and all(isinstance(each, Tensor) and gpu_of(each) for each in outputs)
-        if on_gpus and not any(step.name() in CROSSINGS for step in steps(outputs)):
+        if on_gpus and not any(type(step).__name__ in CROSSINGS for step in steps(outputs)):
             there = outputs[0].type().rpartition(".")[0]
             error.args = (str(error).replace("[torch", f"[{there}", 1),)
         raise

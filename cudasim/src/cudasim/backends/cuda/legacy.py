@@ -15,13 +15,14 @@ from cudasim.patching import Patches
 class LegacyType(type):
     """The class of `torch.cuda.FloatTensor` and similar types: a dtype on a GPU."""
 
-    def __call__(cls, *args: Any, device: Any = None) -> torch.Tensor:
+    def __call__(cls, *args: Any, device: Any = None, **named: Any) -> torch.Tensor:
         if device is not None and not isinstance(resolve(device), GPU):
             words = f"cuda but device type: {torch.device(device).type} was passed"
             raise RuntimeError(f"legacy constructor expects device type: {words}")
-        if args and all(isinstance(size, int) for size in args):  # made there, not copied
-            return torch.empty(args, dtype=cls.dtype, device="cuda" if device is None else device)
-        return getattr(torch, cls.__name__)(*args).cuda(device)
+        sizes = named.get("size", args)
+        if sizes and all(isinstance(size, int) for size in sizes):  # made there, not copied
+            return torch.empty(sizes, dtype=cls.dtype, device="cuda" if device is None else device)
+        return getattr(torch, cls.__name__)(*args, **named).cuda(device)
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, torch.Tensor) and instance.type() == str(cls)
