@@ -132,6 +132,7 @@ def said_by_theme(text: str) -> str:
         "Color mode": tr("Color mode"),
         "Dark": tr("Dark"),
         "Light": tr("Light"),
+        "Search": tr("Search"),
         "Skip to main content": tr("Skip to main content"),
         "System Settings": tr("System Settings"),
     }
