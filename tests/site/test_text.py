@@ -65,6 +65,7 @@ def image_faults(page):
 OUTSIDE = re.compile(r"^\s*(?:https?:)?//", re.IGNORECASE)
 ADDRESS = re.compile(r"(?:https?:)?//[a-z0-9-]+\.[a-z]", re.IGNORECASE)
 STYLE = re.compile(r"(?:url\(|@import)\s*[\"']?\s*([^\"');]+)", re.IGNORECASE)
+ASKED = re.compile(r"url\(([\w./-]+\.(?:png|svg|woff2))\)")  # files of our own
 LOADING = ("src", "srcset", "href", "xlink:href", "poster", "data")  # but of <a>, a click's
 
 
@@ -278,9 +279,11 @@ def test_no_drawing_or_style_sheet_asks_another_host_or_writes_what_is_not_drawn
     assert sheets and drawings
     found = {path.name: outside(read_html(text)) for path, text in (sheets | drawings).items()}
     assert {name: hosts for name, hosts in found.items() if hosts} == {}
+    files = [path.parent / url for path, text in sheets.items() for url in ASKED.findall(text)]
+    assert files and [file for file in files if not file.is_file()] == []
     # The fonts of a page do not reach into an image.
-    images = {path: text for path, text in drawings.items() if path.parent.name == "_images"}
-    assert [path.name for path, text in images.items() if "<text" in text] == []
+    images = [path for path in drawings if path.parent.name == "_images"]
+    assert [path.name for path in images if "<text" in drawings[path]] == []
     own = (ROOT / "book" / "static").rglob("*.css")
     written = "".join(sheet.read_text(encoding="utf-8") for sheet in own)
     assert set("".join(re.findall(r"content:\s*\"([^\"]+)\"", written))) <= drawn("text")

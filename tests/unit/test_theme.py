@@ -18,9 +18,8 @@ def read(path):
 def test_every_icon_of_the_pages_is_in_the_fonts(site):
     fonts = [*(site / "_static" / "vendor").rglob("*.woff2")]
     held = {code for path in fonts for code in TTFont(path).getBestCmap()}
-    sheets = [read(path) for path in site.rglob("*.css")]
     drawn, styled = set(), set()
-    for sheet in sheets:
+    for sheet in map(read, site.rglob("*.css")):
         styled.update(name for name in re.findall(r"\.(fa-[\w-]+)[^:\w-]", sheet))
         for names, code in RULE.findall(sheet):
             assert int(code, 16) in held, names
@@ -28,15 +27,13 @@ def test_every_icon_of_the_pages_is_in_the_fonts(site):
         for sign in WRITTEN.findall(sheet):
             code = int(sign[1:], 16) if sign[0] == "\\" else ord(sign)
             assert code in held, f"{code:x}"
-    pages = [page for page in site.rglob("*.html") if "_static" not in page.parts]
     used, scripts = set(), set()
-    for page in pages:
+    for page in site.rglob("*.html"):
         text = read(page)
         used.update(ICON.findall(" ".join(re.findall(r'class="([^"]*)"', text))))
         sources = re.findall(r'<script[^>]* src="([^"?:]*)["?]', text)
         scripts.update((page.parent / source).resolve() for source in sources)
-    for script in scripts:
-        used.update(ICON.findall(read(script)))
+    used.update(name for script in scripts for name in ICON.findall(read(script)))
     assert "fa-sun" in used and used - drawn - styled == set()
 
 

@@ -126,7 +126,7 @@ def page_safe(printed: list[NotebookNode], alt: str = "") -> list[NotebookNode]:
 
 def facts(recording: Recording) -> str:
     made = recording.provenance
-    return speech.punctuated(", ".join([made.hardware, *recording.software, made.date]))
+    return speech.facts(", ".join([made.hardware, *recording.software, made.date]))
 
 
 def legend(recordings: list[Recording]) -> NotebookNode:

@@ -4,6 +4,7 @@
 marked, `python -m tools languages` finds.
 """
 
+import re
 from collections.abc import Sequence
 
 from tools.languages.language import Language
@@ -11,6 +12,7 @@ from tools.languages.messages import SITE
 from tools.rules.length import DEEPER
 from tools.rules.predictions import CHOICES
 
+CORES = re.compile(r"\b(\d+) cores\b")
 _spoken: Language | None = None  # None is English
 
 
@@ -32,6 +34,11 @@ def punctuated(text: str) -> str:
     for mark, own in _spoken.settings.get("marks", {}).items() if _spoken else ():
         text = text.replace(mark, own)
     return text
+
+
+def facts(text: str) -> str:
+    """What recordings say of the machine that made them, in the language of the site."""
+    return CORES.sub(lambda found: tr("{0} cores").format(found[1]), punctuated(text))
 
 
 def deeper() -> str:

@@ -27,6 +27,7 @@ TIME = re.compile(r"≈ \d[\d.,]*(?: (?=[a-zµGKMT%]))?|\b\d[\d.,]* (?=(?:[nµm]
 HEADING = "Link to this heading"  # which Sphinx says in few languages
 SHEET = re.compile(r'\s*<link[^>]* href="((?:\.\./)*_static/)([^"?]+\.css)[^>]*>')
 IMPORT = re.compile(r'@import "../basic.css";|@charset "UTF-8";')
+BESIDE_SHEET = re.compile(r"(?<=url\()(?=[\w-]+\.\w+\))")  # a file that lies where its sheet does
 SCROLLS = re.compile(r"e\.tabIndex=e\.scrollWidth[^}]*")  # lays out a part that is not drawn yet
 
 
@@ -57,7 +58,8 @@ def set_text(app: Sphinx, page: str, template: str, context: dict, *_: object) -
 
 
 def lighten(app: Sphinx, exception: Exception | None) -> None:
-    """Take from the theme the styles of what no page has, and a long step when a page opens."""
+    """Take from the theme the styles of what no page has, and a long step when a page opens; join
+    the style sheets that are left."""
     if exception or app.builder.format != "html":
         return
     site = Path(app.outdir)
@@ -78,12 +80,13 @@ def lighten(app: Sphinx, exception: Exception | None) -> None:
 
 
 def join_sheets(site: Path, pages: dict[Path, str]) -> None:
-    """Let pages ask for one style sheet in place of each that they share, in the same order."""
-    found = ([name for _, name in SHEET.findall(text)] for text in pages.values())
-    linked = [names for names in found if names]
+    """Let pages ask for one style sheet in place of those that they share, in the same order. What
+    these name lies beside `_static/styles/`, where the one is, or in `_static/` itself."""
+    linked = [*filter(None, ([name for _, name in SHEET.findall(pages[page])] for page in pages))]
     shared = [name for name in linked[0] if all(name in names for names in linked)]
     parts = (site / "_static" / name for name in ["basic.css", *shared])  # the first imports it
-    joined = "\n".join(IMPORT.sub("", part.read_text(encoding="utf-8")) for part in parts)
+    texts = (IMPORT.sub("", part.read_text(encoding="utf-8")) for part in parts)
+    joined = BESIDE_SHEET.sub("../", "\n".join(texts))
     version = hashlib.sha256(joined.encode()).hexdigest()[:8]
     (site / "_static" / "styles" / "site.css").write_text(joined, encoding="utf-8")
 

@@ -16,7 +16,7 @@ from sphinx.application import Sphinx
 
 from tools.errors import BookError
 from tools.site.assets import load_where
-from tools.site.speech import punctuated, tr
+from tools.site.speech import facts, punctuated, tr
 from tools.site.templates import render
 
 MIME = "application/vnd.cudasim.timeline+json"
@@ -65,7 +65,7 @@ def kind_words() -> dict[str, str]:
 def said_of(times: str) -> str:
     """What times are, modelled or measured, in the language of the site."""
     hardware = times.removeprefix("measured on ")
-    return tr(times) if hardware == times else tr("measured on {0}").format(punctuated(hardware))
+    return tr(times) if hardware == times else tr("measured on {0}").format(facts(hardware))
 
 
 def _own(lane: str) -> str:
