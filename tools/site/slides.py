@@ -134,7 +134,7 @@ def _styles(site: Path) -> str:
     def embedded(found: re.Match) -> str:
         return f"url(data:font/woff2;base64,{_encoded(site / '_static' / 'fonts' / found[1])})"
 
-    return re.sub(r"url\(([\w-]+\.woff2)\)", embedded, css)
+    return re.sub(r"url\(\.\./fonts/([\w-]+\.woff2)\)", embedded, css)
 
 
 def _encoded(path: Path) -> str:

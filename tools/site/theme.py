@@ -97,5 +97,3 @@ def join_sheets(site: Path, pages: dict[Path, str]) -> None:
 
     for page, text in pages.items():
         page.write_text(SHEET.sub(link, text), encoding="utf-8")
-    for name in ["basic.css", *shared]:
-        (site / "_static" / name).unlink()
