@@ -22,7 +22,6 @@ ASKS = "**Predict.** "
 PREFIX, ANSWER = "predict-", "answer-"
 CHOICES = ("The first.", "The second.", "The third.", "The fourth.")
 SMALL = {*"and are but for has its not than that the with".split()}
-ABOVE = 4  # cells of the section that are looked through for the answer
 
 
 def is_prediction(cell: NotebookNode | None) -> bool:
@@ -100,7 +99,7 @@ def explained(chapter: Chapter) -> Broken:
 
 
 def not_given_away(chapter: Chapter) -> Broken:
-    """No text above a prediction holds what sets its right choice apart, and no other choice."""
+    """No text above a prediction, in its section, holds what sets apart its right choice alone."""
     cells = [*path(chapter)]
     for cell in filter(is_prediction, cells):
         if not (answer := answer_of(chapter, cell)):
@@ -119,9 +118,9 @@ def not_given_away(chapter: Chapter) -> Broken:
 
 
 def _above(cells: list[NotebookNode], asked: NotebookNode) -> list[NotebookNode]:
-    near = [c for c in cells[: cells.index(asked)][-ABOVE:] if c.cell_type == "markdown"]
-    heads = [place for place, cell in enumerate(near) if cell.source.startswith("#")]
-    return near[heads[-1] :] if heads else near
+    above = [cell for cell in cells[: cells.index(asked)] if cell.cell_type == "markdown"]
+    heads = [place for place, cell in enumerate(above) if cell.source.startswith("#")]
+    return above[heads[-1] :] if heads else above
 
 
 def _words(text: str) -> set[str]:

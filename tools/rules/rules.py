@@ -61,14 +61,18 @@ def opening(chapter: Chapter) -> Broken:
 
 
 def times_without_tag(chapter: Chapter, recordings: list[Recording]) -> Broken:
-    """The cells that have shown times, as they are now, have the tag that says so; no others do."""
+    """The cells that have shown times, as they are now, have the tag that says so, and no others
+    do; and a time of a modelled clock says that it is modelled."""
     for cell in chapter.code_cells:
-        recorded = [made.cells[cell.id].outputs for made in recordings if cell.id in made.cells]
-        shows, tagged = any(ABOUT in str(outputs) for outputs in recorded), TIMES in tags(cell)
+        recorded = [made for made in recordings if cell.id in made.cells]
+        shown = [(made.runner.times, str(made.cells[cell.id].outputs)) for made in recorded]
+        shows, tagged = any(ABOUT in outputs for _, outputs in shown), TIMES in tags(cell)
         if shows and not tagged:
             yield cell, f"shows '{ABOUT}' without the tag '{TIMES}'; add it"
         if recorded and tagged and not shows:
             yield cell, f"has the tag '{TIMES}' and shows no '{ABOUT}'; print it before each time"
+        if any(times and ABOUT in said and "modelled" not in said for times, said in shown):
+            yield cell, f"shows '{ABOUT}' and 'modelled' nowhere, where times are; print it, too"
 
 
 LESSON = opening, within_budget, *PREDICTION_RULES, *QUESTION_RULES

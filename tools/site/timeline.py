@@ -82,7 +82,7 @@ def _shown(timeline: dict[str, Any], span: int) -> dict[str, Any]:
     shown |= {"total": total, "unit": unit, "size": size, "bars": bars}
     shown |= {"number": _number, "row": ROW, "kinds": kind_words()}
     return shown | {
-        "takes": _number(timeline["total"] / size, 3),
+        "takes": _number(timeline["total"] / size, 2),
         "keys": {meaning(bar["lane"], bar["kind"]): bar["paint"] for bar in bars},
         "firsts": [rank != above for rank, above in zip(ranks, ranks[:1] + ranks, strict=False)],
         "ticks": [(text, float(text) * size / total) for text in _ticks(total / size)],

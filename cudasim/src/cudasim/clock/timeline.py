@@ -33,7 +33,7 @@ class Table(list):
 
     def __repr__(self) -> str:
         rows = [("lane", "name", "start", "duration")]
-        rows += [(lane, name, reading(start), reading(taken)) for lane, name, start, taken in self]
+        rows += [(lane, name, reading(at, 3), reading(taken)) for lane, name, at, taken in self]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         padded = (map(str.ljust, row, widths) for row in rows)
         return "\n".join("  ".join(cells).rstrip() for cells in padded)
@@ -203,10 +203,10 @@ class Timeline:
         return bundle
 
 
-def reading(seconds: float) -> str:
-    """A time for readers: milliseconds, to three digits that count."""
+def reading(seconds: float, digits: int = 2) -> str:
+    """A time for readers: milliseconds, to as many digits as the model knows; or to microseconds."""
     value = seconds * 1000
-    digits = 3 - len(str(int(value))) if value >= 1 else 3
+    digits = digits - len(str(int(value))) if value >= 1 else 3
     return f"≈ {value:.{max(digits, 0)}f} ms"
 
 
