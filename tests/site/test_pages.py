@@ -18,9 +18,8 @@ CHAPTER, WORD = "notebooks/copying-between-devices.html", "pinned"
 # Chapters are drawn alike: one, the shortest of them, stands for all in the quick tier.
 LONG = [f"notebooks/{name}.html" for name in BOOK.pages if name != "computing-devices"]
 ALIKE = [f"notebooks/{name}.html" for name in LESSONS if name != "tensors-on-gpus"]
-
-
 LIMIT = 200  # KiB of a page and all that it asks for, gzipped
+NODES = 6_000  # at most, on a page when it is opened
 
 
 @functools.cache
@@ -72,7 +71,8 @@ def test_a_page_has_no_fault(browser, site, name):
     asked = []
     with opened(browser, site, name, asked) as (page, faults):
         found = {"load": faults, "shift": shift_faults(page), "weight": weight_faults(site, asked)}
-        found["wide"] = layout_faults(page)
+        nodes = page.locator("*").count()
+        found["wide"] = layout_faults(page) + [f"{nodes:,} nodes"] * (nodes > NODES)
         look(page, NARROW, "dark")
         found["narrow"] = layout_faults(page) + fold_faults(page)
         found["dark"] = violations(page)  # what only a wide window has is the same on all pages
