@@ -196,7 +196,7 @@ SIMULATED = """
 import sys, subprocess, torch, cudasim
 cudasim.enable(gpus=1, card=sys.argv[1], clock="modelled")
 gib = torch.cuda.get_device_properties(0).total_memory / 2**30
-print(torch.cuda.get_device_name(), gib, flush=True)
+print(torch.cuda.get_device_name(), gib, torch.cuda.can_device_access_peer(0, 0), flush=True)
 child = "import torch; print(torch.cuda.get_device_name())"
 subprocess.run([sys.executable, "-c", child], cwd="/")
 cudasim.disable()
@@ -208,7 +208,7 @@ def test_a_calibrated_card_is_simulated_by_the_path_of_its_file(calibrated, tmp_
     done = run("-c", SIMULATED, calibrated.name, cwd=calibrated.parent)
     said = "Simulated GPU (T4 calibrated, modelled time)"
     lines = [line for line in done.stdout.splitlines() if line.startswith(said)]
-    assert lines == [f"{said} 14.5625", said]
+    assert lines == [f"{said} 14.5625 False", said]
     last = done.stderr.splitlines()[-1]
     assert last.startswith("ValueError: ") and "nowhere.json: no such file" in last
     about = json.loads(calibrated.read_text())

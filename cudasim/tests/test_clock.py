@@ -157,6 +157,10 @@ def test_copies_take_the_time_of_their_link(clock):
     *_, copy = spans(clock, lambda: there.to("cuda:1"), "copy")
     assert copy.lane == "cuda:1 copies in" and copy.size == size
     assert copy.end - copy.start == ns(copy_seconds(size, T4, "peer"))
+    for dtype in torch.float32, torch.float64, torch.uint8:  # `item` reads one element
+        x = torch.ones(2, dtype=dtype, device="cuda")
+        (copy,) = spans(clock, x[1].item, "copy")
+        assert copy.size == dtype.itemsize
 
 
 def test_a_copy_of_another_type_is_converted_first(clock):

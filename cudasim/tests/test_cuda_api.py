@@ -84,7 +84,7 @@ def test_properties_have_cudas_fields_and_print_as_cudas():
     assert uuid.UUID(str(properties.uuid)) != torch.cuda.get_device_properties(0).uuid
     assert (properties.warp_size, properties.max_threads_per_multi_processor) == (32, 1024)
     assert torch.cuda.get_device_properties(1) is properties
-    assert torch.cuda.can_device_access_peer(0, 1) and torch.cuda.get_arch_list() == ["sm_75"]
+    assert torch.cuda.get_arch_list() == ["sm_75"]
     assert torch.cuda.is_bf16_supported()
     assert not torch.cuda.is_bf16_supported(including_emulation=False)
 
@@ -105,6 +105,8 @@ def test_every_card_has_properties(card):
         assert torch.cuda.mem_get_info()[1] == mib * 2**20
         assert torch.cuda.get_device_capability() == capability
         assert torch.cuda.is_tf32_supported() == (capability >= (8, 0))
+        staged = card in ("T4", "RTX 4090")  # their sheets grant no peer access
+        assert torch.cuda.can_device_access_peer(0, 1) == (not staged)
 
 
 def test_settings_are_read_back():

@@ -83,7 +83,13 @@ def test_the_variable_counts_until_the_first_use(monkeypatch):
         monkeypatch.setenv(config.VISIBLE, "0,1")
         assert torch.cuda.device_count() == 1 and str(x.device) == "cuda:0"
         there = functools.partial(torch.ones, 1, device="cuda:1")
-        assert "invalid device ordinal" in raised(there, torch.AcceleratorError)
+        # As PyTorch 2.13 has it in c10/cuda/CUDAMiscFunctions.cpp and CUDAException.cpp.
+        assert raised(there, torch.AcceleratorError) == (
+            "CUDA error: invalid device ordinal\n"
+            "GPU device may be out of range, do you have enough GPUs?\n"
+            "For more detailed error information, run with CUDA_LOG_FILE=stderr\n"
+            "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
+        )
 
 
 @pytest.mark.full

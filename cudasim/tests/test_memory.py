@@ -22,6 +22,15 @@ def test_a_result_that_grows_is_counted():
     assert allocated() == held + 4096
 
 
+# As PyTorch 2.13 has it in c10/cuda/CUDACachingAllocator.cpp.
+ENDING = (
+    "If reserved but unallocated memory is large try setting "
+    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation "
+    "for Memory Management  (https://docs.pytorch.org/docs/stable/notes/cuda.html"
+    "#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)"
+)
+
+
 def test_a_card_holds_no_tensor_where_its_context_is():
     torch.cuda.init()
     free, total = torch.cuda.mem_get_info(1)
@@ -31,6 +40,7 @@ def test_a_card_holds_no_tensor_where_its_context_is():
         "GPU 1 has a total capacity of 14.56 GiB of which 14.43 GiB is free. Including non-PyTorch "
         "memory, this process has 135.00 MiB memory in use. Of the allocated memory 0 bytes is"
     ) in words
+    assert words.endswith(ENDING)
     all_of_it = block(free // (2 * MIB) * 2, "cuda:1")
     assert torch.cuda.mem_get_info(1)[0] == free - all_of_it.nbytes < 2 * MIB
 

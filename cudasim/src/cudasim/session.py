@@ -56,6 +56,7 @@ class Session:
         self.used = False  # whether the program has used one of the GPUs
         self.forked = False  # whether this process was forked from one that had
         self.machine: Machine | None = None
+        self.card: Any = None  # its name, or the file of its sheet
         self.when_placed: list[Callable[[], None]] = []  # what to do when other GPUs are there
         self.gpus = []
         self.patches = Patches()

@@ -102,6 +102,7 @@ def begin(wanted: config.Config, inherited: bool = False) -> str | None:
         for name, value in config.for_children(wanted, inherited).items():
             session.patches.replace_item(os.environ, name, value)
         session.machine = Machine(card, number, modelled=clock is not None)
+        session.card = wanted.card
         session.look()
         _read_allocator_settings()
         for patch in PATCHES:

@@ -18,7 +18,7 @@ from cudasim.timing import formulas
 from cudasim.timing.formulas import copy_seconds, fills, host_seconds, kernel_seconds
 
 aten = torch.ops.aten
-NUMBER = 8  # bytes that are read back to the host by what waits
+NUMBER = 8  # bytes that are read back to the host by what waits for a count, as `nonzero` does
 # Bytes of pageable memory that CUDA copies before it returns, and need not wait for the stream:
 # https://docs.nvidia.com/cuda/cuda-driver-api/api-sync-behavior.html.
 STAGED = 64 * 2**10
@@ -72,7 +72,7 @@ def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
     thread = session.thread
     gpu = thread.doing.making or _home_of(out) or _gpu_among((*args, *kwargs.values()))
     if gpu is not None and operation.reads_back:
-        read_back(gpu, operation.name)
+        read_back(gpu, operation.name, args[0].element_size())
         return
     plan = _plan(operation, func, args, kwargs, out)
     if gpu is None or plan.card is None:

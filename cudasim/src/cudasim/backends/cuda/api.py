@@ -24,6 +24,7 @@ from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.waiting import CAPTURING, ERROR, WARN, address
 from cudasim.patching import Patches
 from cudasim.session import session
+from cudasim.timing.sheets import find_sheet
 
 CUDA_VERSION = "13.0"  # of the CUDA builds that PyTorch publishes of 2.11 and later
 CUDNN_VERSION = 91002  # 9.10.2, which the CUDA builds of torch 2.9 bring
@@ -175,6 +176,12 @@ def set_device(index: int) -> None:
     session.current().memory.touch()
 
 
+def can_access_peer(index: int, peer: int) -> bool:
+    """Whether copies between two GPUs go directly; else the sheet has no faster way than staged."""
+    link = find_sheet(session.card).peer
+    return session.gpu(index) is not session.gpu(peer) and link["bandwidth"] > link["staged"]
+
+
 NO_SOURCE = partial(refuse, "cudasim: a simulated GPU runs no CUDA source")
 NO_ALLOCATOR = partial(refuse, "cudasim: a simulated GPU has no allocators but its own")
 BINDINGS: dict[str, Callable] = {  # what stands for the functions of torch._C
@@ -182,7 +189,7 @@ BINDINGS: dict[str, Callable] = {  # what stands for the functions of torch._C
     **dict.fromkeys(TABLES["without_effect"], nothing),
     "_activate_gpu_trace": traces.activate,
     "_cuda_attach_out_of_memory_observer": memory.observe_refusals,
-    "_cuda_canDeviceAccessPeer": lambda index, peer: session.gpu(index) is not session.gpu(peer),
+    "_cuda_canDeviceAccessPeer": can_access_peer,
     "_cuda_cudaCachingAllocator_raw_alloc": raw_allocate,
     "_cuda_cudaCachingAllocator_raw_delete": raw_delete,
     "_cuda_emptyCache": memory.empty_cache,
