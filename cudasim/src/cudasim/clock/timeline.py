@@ -204,7 +204,7 @@ class Timeline:
 
 
 def reading(seconds: float, digits: int = 2) -> str:
-    """A time for readers: milliseconds, to as many digits as the model knows; or to microseconds."""
+    """A time for readers: milliseconds, to as many digits as the model knows; or microseconds."""
     value = seconds * 1000
     digits = digits - len(str(int(value))) if value >= 1 else 3
     return f"≈ {value:.{max(digits, 0)}f} ms"
