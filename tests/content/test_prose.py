@@ -2,6 +2,7 @@
 
 import ast
 import re
+from datetime import timedelta
 
 from helpers import ROOT, cell, read
 
@@ -49,6 +50,26 @@ def test_how_much_faster_memory_is_than_a_bus_is_what_the_table_has():
     for card, (memory, bus) in pairs.items():
         assert said[card] == f"{float(rates[memory]) / float(rates[bus]):.0f} times"
     assert f"{said['T4']} for a T4" in cell(chapter("computing-devices"), "device-bandwidth").source
+
+
+def test_the_host_of_an_h100_is_a_server_as_the_simulator_has_it():
+    from cudasim.timing.sheets import find_sheet, host_sheet
+
+    host, memory = host_sheet(find_sheet("H100")), "eight channels of DDR5-4800"
+    (rate,) = re.findall(rf"{memory} \| [^|]+ \| ([\d.]+)", HARDWARE)
+    assert memory in host.sources["bandwidth"] and host.bandwidth == 1e9 * round(0.75 * float(rate))
+    assert re.search("The host of an H100 is a server.*DDR5-4800.*has eight channels", HARDWARE)
+
+
+def test_how_long_a_collective_waits_is_what_torch_has():
+    from torch.distributed.constants import default_pg_nccl_timeout, default_pg_timeout
+
+    text = cell(chapter("when-a-process-dies"), "server-note").source
+    said = re.search(r"is (\d+) minutes for NCCL and (\d+) for gloo", text).groups()
+    nccl, gloo = (timedelta(minutes=int(minutes)) for minutes in said)
+    assert gloo == default_pg_timeout
+    assert default_pg_nccl_timeout in (nccl, None)  # builds without CUDA have none
+    assert f"Timeout(ms)={nccl // timedelta(milliseconds=1)}" in text
 
 
 def test_memory_that_a_first_tensor_takes_is_what_the_simulator_books():

@@ -3,8 +3,8 @@
     torchrun ... fault.py FAULT train.py [arguments of train.py]
 
 A fault strikes the last rank of a server, in its first life only, unless SPARED is set there: at
-its 30th step, in the midst of the second epoch, or, `absent`, before it begins. The
-hook on optimizers is PyTorch's own, so that the script knows nothing of it.
+its 30th step, in the midst of the second epoch. The hook on optimizers is PyTorch's own, so that
+the script knows nothing of it.
 """
 
 import itertools
@@ -20,11 +20,6 @@ import torch.distributed as dist
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 STEP = 30
-
-
-def absent() -> None:
-    """Never comes to where the ranks meet: a server that hangs, a disk that does not answer."""
-    time.sleep(3600)
 
 
 def killed() -> None:
@@ -52,10 +47,7 @@ def main(name: str, script: str, *arguments: str) -> None:
     last = os.environ["LOCAL_RANK"] == str(int(os.environ["LOCAL_WORLD_SIZE"]) - 1)
     first_life = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
     if last and first_life and "SPARED" not in os.environ:
-        if fault is absent:
-            absent()
-        else:
-            register_optimizer_step_post_hook(lambda *_: next(steps) == STEP and fault())
+        register_optimizer_step_post_hook(lambda *_: next(steps) == STEP and fault())
     sys.argv = [script, *arguments]
     runpy.run_path(script, run_name="__main__")
 

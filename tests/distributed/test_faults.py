@@ -3,20 +3,16 @@
 from dataclasses import dataclass, field
 
 import pytest
-from launch import AGAIN, FAULT, LONGEST, TRAIN, TWO, Job, epochs, free_port, train, wait
+import torch
+from launch import AGAIN, FAULT, LONGEST, TRAIN, TWO, Job, epochs, free_port, wait
 
 SOON = 10  # seconds; on a busy machine a rank that is well may come that late
 TRAINING = TRAIN, "--checkpoint", "checkpoints", "--resume"
 
 
-@pytest.mark.full
-def test_simulated_gpus_train_to_the_end(job):
-    job.machine = "simulated"
-    train(job)
-
-
 def test_a_killed_worker_is_started_again_and_nothing_is_lost(job, undisturbed):
-    job.torchrun(*TWO, "--max-restarts", 1, FAULT, "killed", *TRAINING, **AGAIN)
+    # torchrun's own restart goes on from a checkpoint unasked.
+    job.torchrun(*TWO, "--max-restarts", 1, FAULT, "killed", *TRAINING[:-1], **AGAIN)
     said = job.succeed()
     assert "exitcode: -9" in said and "local_rank: 1" in said
     assert epochs(said) == undisturbed.epochs
@@ -43,13 +39,23 @@ def test_a_fault_of_one_rank_ends_them_all(job, fault, words):
 
 
 @pytest.mark.full
-def test_a_checkpoint_cut_short_is_passed_over(job, undisturbed):
+def test_a_checkpoint_cut_short_or_of_another_script_is_passed_over(job, undisturbed):
     newest = undisturbed.give(job, 3)
     newest.write_bytes(newest.read_bytes()[:1000])
+    torch.save({"epoch": 7}, newest.with_name("epoch-0007.pt"))
     job.torchrun(*TWO, *TRAINING)
     said = job.succeed()
+    assert "cannot read epoch-0007.pt: AssertionError: it is not of train.py\n" in said
     assert "cannot read epoch-0002.pt: RuntimeError: PytorchStreamReader failed" in said
     assert sorted(epochs(said)) == [2, 3] and epochs(said).items() <= undisturbed.epochs.items()
+
+
+@pytest.mark.full
+def test_ranks_end_with_their_launcher(job):
+    job.torchrun(*TWO, FAULT, "stopped", TRAIN)
+    wait((job.folder / "stopped").exists, LONGEST, job.said)
+    job.agents["a"].kill()
+    job.assert_gone()
 
 
 @dataclass

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
-from launch import HERE, TRAIN, epochs, free_port
+from launch import HERE, LONGEST, TRAIN, epochs, free_port, wait
 
 SERVERS = HERE.parents[1] / "servers"
 SBATCH = SERVERS / "slurm.sbatch"
@@ -34,7 +35,7 @@ sys.exit(max([task.wait() for task in tasks], key=abs))
 SCONTROL = """\
 #!/bin/sh
 # Stands in for 'scontrol show hostnames node[1-2]': both nodes are this machine.
-test "$*" = "show hostnames node[1-2]" && printf 'localhost\\nlocalhost\\n'
+test "$*" = "show hostnames node[1-2]" && printf 'localhost\\nlocalhost\\n' || echo "$*" >asked
 """
 
 
@@ -54,7 +55,8 @@ def test_the_batch_script_is_one_that_bash_and_slurm_can_read():
     head = re.match(r"(?:#.*\n|\n)*", SBATCH.read_text(encoding="utf-8"))[0]
     asked = re.findall(r"^#SBATCH --([a-z-]+)(=.+)?", head, re.M)
     assert [name for name, value in asked if bool(value) not in OPTIONS.get(name, ())] == []
-    assert {"--nodes=2", "--ntasks-per-node=1", "--requeue"} <= {*re.findall(r"--\S+", head)}
+    needed = "--nodes=2 --ntasks-per-node=1 --requeue --signal=B:USR1@120"
+    assert {*needed.split()} <= {*re.findall(r"--\S+", head)}
 
 
 @pytest.mark.full
@@ -71,7 +73,10 @@ def test_slurm_starts_train_on_two_servers(job, undisturbed):
         "ENVIRONMENT": sys.prefix,
     }
     job.start("-c", EXEC, "bash", SBATCH, PATH=path, **variables)
+    wait(lambda: epochs(job.said()), LONGEST, job.said)
+    job.agents["a"].send_signal(signal.SIGUSR1)  # its time is nearly over
     assert epochs(job.succeed()) == undisturbed.epochs
+    assert (job.folder / "asked").read_text() == f"requeue {variables['SLURM_JOB_ID']}\n"
 
 
 def test_the_kubernetes_job_keeps_to_its_schema_and_mounts_what_is_there():
@@ -80,6 +85,9 @@ def test_the_kubernetes_job_keeps_to_its_schema_and_mounts_what_is_there():
     assert CONTAINER["name"] == "pytorch"
     mounts = {mount["name"] for mount in CONTAINER["volumeMounts"]}
     assert mounts == {volume["name"] for volume in pod["volumes"]}
+    claim = {"persistentVolumeClaim": {"claimName": CLAIM["metadata"]["name"]}}
+    assert any(claim.items() <= volume.items() for volume in pod["volumes"])
+    assert CLAIM["spec"]["accessModes"] == ["ReadWriteMany"]  # both pods write
     gpus = CONTAINER["resources"]["limits"]["nvidia.com/gpu"]
     assert JOB["spec"]["nprocPerNode"] == str(gpus)
 
@@ -100,8 +108,9 @@ def told_by_the_operator(port):
 @pytest.mark.full
 def test_kubernetes_starts_train_on_two_servers(job, undisturbed):
     shutil.copy(TRAIN, job.folder)
-    path = stand_in(job.folder / "bin", "pip", "#!/bin/sh\n")
     (line,) = CONTAINER["args"]
+    assert "pip" not in line  # a pod that is made again installs nothing
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # torchrun's
     here = {"train": job.folder, "checkpoints": job.folder / "checkpoints"}
     for mount in CONTAINER["volumeMounts"]:
         if mount["name"] in here:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import helpers
 import pytest
-from helpers import ROOT, assert_one_line, code, edit, notebook, outputs_path, refused, run_tool
+from helpers import assert_one_line, code, edit, notebook, outputs_path, refused, run_tool
 from making import changed, contents
 
 from tools import cli
@@ -164,30 +164,6 @@ def test_a_full_disk_is_one_line_wherever_it_is_met(monkeypatch, capsys):
     monkeypatch.setattr("tools.book.chapters.clear_outputs", full)
     assert cli.main() == 1
     assert_one_line(capsys.readouterr().err, "error: /tmp/x: cannot be written", "No space left")
-
-
-def test_a_disk_that_fills_up_while_the_site_is_drawn_is_one_line(tmp_path):
-    program = """
-import sys
-from types import SimpleNamespace
-from tools.site import builder
-
-def fail(*arguments, **options):
-    print("Exception occurred: please report this", file=sys.stderr)
-    raise RuntimeError from OSError(28, "No space left on device")
-
-book = SimpleNamespace(documents=[], chapters={}, repository=None)
-builder.read_pages = lambda root: (book, [])
-builder.jupyter_book.cli.main.main = fail
-sys.argv.insert(1, ".")
-sys.exit(builder.main())
-"""
-    command = [sys.executable, "-c", program, str(tmp_path)]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert run.returncode == 1
-    assert_one_line(
-        run.stderr, f"error: {tmp_path}: cannot be written (No space left on device); make"
-    )
 
 
 def test_a_taken_port_is_one_line_and_a_free_one_shows_the_site(small_book):
