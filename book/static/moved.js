@@ -10,8 +10,9 @@
 
   const short = (number) => Number(number.toPrecision(2));
   const counted = (number) => number.toLocaleString("en");
-  const inSeconds = (time) => `≈ ${short(time * 1e3)} ms`;
-  const inGigaflops = (speed) => `≈ ${counted(short(speed / 1e9))} GFLOP/s`;
+  const inSeconds = (time) => `≈\u00a0${short(time * 1e3)}\u00a0ms`; // on one line
+  const inGigaflops = (speed) => `≈\u00a0${counted(short(speed / 1e9))}\u00a0GFLOP/s`;
+  const joined = (one, two) => (two ? tr("{0} {1}", one, two) : one); // sentences
   const text = (x, y, words, kind = "") => `<text x="${x}" y="${y}" class="${kind}">${words}</text>`;
 
   // Ten products in a row: Python launches one after the other, and so the GPU computes them.
@@ -33,7 +34,7 @@
     const kernels = starts.map((start) => bar("gpu0", 44, start, kernel));
     const scale = text(LEFT, 90, "0") + text(wide - 4, 90, inSeconds(end), "end");
     return {
-      said:
+      said: joined(
         tr(
           "{0} rows: Python launches for {1}, the GPU works for {2}, {3} in all: {4} rows a second.",
           counted(size),
@@ -41,7 +42,9 @@
           inSeconds(CALLS * kernel),
           inSeconds(end),
           counted(short(size / end)),
-        ) + ` ${python ? tr("Python is the limit.") : tr("The GPU is the limit.")}`,
+        ),
+        python ? tr("Python is the limit.") : tr("The GPU is the limit."),
+      ),
       high: 96,
       drawn: text(0, 26, "Python") + text(0, 62, "GPU") + launches.join("") + kernels.join("") + scale,
     };
@@ -75,7 +78,7 @@
     const [peak, bandwidth] = [sheet.peak.float32, sheet.bandwidth];
     const roof = `M${x(10 ** low)} ${y(10 ** low * bandwidth)}L${x(peak / bandwidth)} ${y(peak)}H${wide - 8}`;
     return {
-      said:
+      said: joined(
         tr(
           "{0}, n = {1}: {2} operations a byte, {3} of {4}.",
           operation,
@@ -83,7 +86,9 @@
           counted(short(intensity)),
           inGigaflops(speed),
           counted(short(peak / 1e9)),
-        ) + ` ${LIMITS[bound]}`,
+        ),
+        LIMITS[bound],
+      ),
       high: bottom + 44,
       drawn:
         `<g class="grid">${columns.join("")}${rows.join("")}</g><path class="roof" d="${roof}"/>` +
@@ -110,16 +115,17 @@
         `<rect class="gpu0" ${place} width="${x(size) - 2}"/>`
       );
     });
-    const more = fit > 64 ? ` ${tr("64 of them are drawn.")}` : "";
     return {
-      said:
+      said: joined(
         tr(
           "A tensor of {0} bytes takes a block of {1}. The segment for it has {2} MiB; tensors of this size that fit into it: {3}.",
           counted(size),
           counted(block),
           counted(segment / 2 ** 20),
           counted(fit),
-        ) + more,
+        ),
+        fit > 64 && tr("64 of them are drawn."),
+      ),
       high: 68,
       drawn:
         text(2, 16, tr("segment, {0} MiB", counted(segment / 2 ** 20))) +
@@ -177,7 +183,7 @@
       const whose = (card ?? link)?.selectedOptions[0].text;
       form.querySelector("b").textContent = counted(chosen);
       size.setAttribute("aria-valuetext", counted(chosen));
-      box.querySelector("output").textContent = found.said + (whose ? ` ${tr("Modelled for {0}.", whose)}` : "");
+      box.querySelector("output").textContent = joined(found.said, whose && tr("Modelled for {0}.", whose));
       svg.setAttribute("aria-label", found.said);
       svg.setAttribute("height", found.high);
       svg.innerHTML = found.drawn;

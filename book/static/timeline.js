@@ -94,6 +94,15 @@
       drawAxis();
     }
 
+    // A label that does not fit its bar is none.
+    function fit() {
+      for (const label of drawing.querySelectorAll("svg > text")) {
+        const share = parseFloat(label.parentElement.getAttribute("width")) / 100;
+        label.style.display = "";
+        label.style.display = label.getComputedTextLength() + 8 < share * drawing.clientWidth ? "" : "none";
+      }
+    }
+
     function reveal(bar) {
       const wide = drawing.clientWidth;
       const [left, right] = [bar.left * wide, bar.right * wide];
@@ -147,6 +156,7 @@
       choose(bar && distance(bar, at) * box.width <= NEAR ? bar : null);
     }
 
+    new ResizeObserver(fit).observe(drawing);
     view.tabIndex = 0;
     view.setAttribute("role", "group");
     view.setAttribute(

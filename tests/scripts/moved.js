@@ -3,5 +3,5 @@
   if (operation) operation.value = cells.shift();
   size.value = size.dataset.sizes.split(" ").indexOf(cells[0].replaceAll(",", ""));
   size.dispatchEvent(new Event("input", { bubbles: true }));
-  return box.querySelector("output").textContent;
+  return box.querySelector("output").textContent.replaceAll("\u00a0", " ");
 }

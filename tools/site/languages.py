@@ -126,17 +126,8 @@ def words(root: Path) -> dict[str, str]:
 
 
 def said_by_theme(text: str) -> str:
-    """In the language of the site, as the theme says it or, where it has no translation, we do."""
-    own = {
-        "Back to top": tr("Back to top"),
-        "Color mode": tr("Color mode"),
-        "Dark": tr("Dark"),
-        "Light": tr("Light"),
-        "Search": tr("Search"),
-        "Skip to main content": tr("Skip to main content"),
-        "System Settings": tr("System Settings"),
-    }
-    return own.get(text) or _(text)
+    """In the language of the site, as we say it, in `book/templates/layout.html`, or the theme."""
+    return _(text) if tr(text) == text else tr(text)
 
 
 def offer(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:

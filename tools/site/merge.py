@@ -124,15 +124,16 @@ def page_safe(printed: list[NotebookNode], alt: str = "") -> list[NotebookNode]:
     return safe
 
 
-def facts(recording: Recording) -> str:
+def facts(recording: Recording, hardware_is_told: bool = False) -> str:
     made = recording.provenance
-    return speech.facts(", ".join([made.hardware, *recording.software, made.date]))
+    told = [made.hardware, *recording.software, made.date]
+    return speech.facts(", ".join(told[hardware_is_told:]))
 
 
 def legend(recordings: list[Recording]) -> NotebookNode:
     """A note for the top of a page that says what each tab stands for."""
     labels = escape(speech.punctuated("; ").join(tr(recording.label) for recording in recordings))
     simulates = any(recording.runner.simulates for recording in recordings)
-    told = [(recording, facts(recording)) for recording in recordings]
+    told = [(each, facts(each, each.provenance.hardware in each.times)) for each in recordings]
     text = render("legend.md", labels=labels, said_of=said_of, runners=told, simulates=simulates)
     return new_markdown_cell(text, id="legend")

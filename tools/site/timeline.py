@@ -102,10 +102,12 @@ def _bar(timeline: dict[str, Any], bar: list[int]) -> dict[str, Any]:
 
 
 def _counts(kinds: dict[str, int]) -> str:
-    one, more = kind_words(), {"operation": tr("operations"), "kernel": tr("kernels")}
-    more |= {"copy": tr("copies"), "wait": tr("waits"), "sleep": tr("sleeps")}
-    counts = ((n, (one if n == 1 else more).get(kind, kind)) for kind, n in kinds.items())
-    return ", ".join(f"{n:,} {word}" for n, word in counts)
+    one = {"operation": tr("1 operation"), "kernel": tr("1 kernel"), "copy": tr("1 copy")}
+    one |= {"wait": tr("1 wait"), "sleep": tr("1 sleep")}
+    more = {"operation": tr("{0} operations"), "kernel": tr("{0} kernels")}
+    more |= {"copy": tr("{0} copies"), "wait": tr("{0} waits"), "sleep": tr("{0} sleeps")}
+    counts = (((one if n == 1 else more)[kind], n) for kind, n in kinds.items())
+    return ", ".join(said.format(f"{n:,}") for said, n in counts)
 
 
 def _number(value: float, digits: int = 4) -> str:
