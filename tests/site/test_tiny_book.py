@@ -384,7 +384,7 @@ def test_a_timeline_is_seen_and_told_by_everyone(browser, tiny_site, scheme):
         painted = figure.locator("rect:not(.wait)").evaluate_all(fills)
         assert sorted(painted) == sorted(f"rgb({', '.join(map(str, rgb))})" for rgb in named)
         label = figure.get_by_role("img").get_attribute("aria-label")
-        assert label.startswith("Timeline, modelled for a T4: ≈\N{NO-BREAK SPACE}2.98")
+        assert label.startswith("Timeline, modelled for a T4: ≈\N{NO-BREAK SPACE}3.0")
         figure.locator("summary").click()
         assert figure.get_by_role("table").is_visible()
         assert figure.get_by_role("status").count() == 1
