@@ -22,6 +22,7 @@ ARGUMENTS = {
     **dict.fromkeys(("StreamContext", "graph", "stream", "use_mem_pool"), (None,)),
     **dict.fromkeys(("ExternalStream", "get_stream_from_external"), (64,)),
     **dict.fromkeys(("manual_seed", "manual_seed_all"), (1,)),
+    **dict.fromkeys(("export_dot", "export_graph_data"), ("no-such-folder/graph",)),  # hooks
     "CUDAPluggableAllocator": ("no-such-library", "allocate", "free"),
     "caching_allocator_alloc": (100,),
     "caching_allocator_delete": (0,),

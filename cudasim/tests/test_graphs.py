@@ -65,6 +65,14 @@ def test_callables_are_graphed_and_train_as_before():
     assert losses[0] == pytest.approx(losses[1])
 
 
+def test_a_capture_may_use_a_pool_of_ones_own():
+    graph, pool, x = torch.cuda.CUDAGraph(), torch.cuda.MemPool(), torch.ones(4, device="cuda")
+    with torch.cuda.graph(graph), torch.cuda.use_mem_pool(pool):
+        y = x + 1
+    graph.replay()
+    assert y.tolist() == [2, 2, 2, 2]
+
+
 def test_a_pool_of_ones_own_holds_what_is_made_in_it():
     pool = torch.cuda.MemPool()
     outside = torch.ones(4, device="cuda")

@@ -1,6 +1,7 @@
 """The history of memory: events, the code that caused them, and the plots that PyTorch draws."""
 
 import base64
+import inspect
 import json
 import re
 
@@ -66,6 +67,22 @@ def test_only_so_many_events_are_kept_and_recording_ends_and_begins_again():
     record(clear_history=True)
     assert events() == []
     record(None)
+    give_back([take()])
+    assert events() == []
+
+
+def test_a_history_of_the_old_form_leaves_out_what_it_is_told():
+    record(True, trace_alloc_max_entries=9, skip_actions=["free_requested"])
+    give_back([take()])
+    assert actions() == ["segment_alloc", "alloc", "free_completed"]
+
+
+new = "record_cuda" in inspect.signature(record).parameters
+
+
+@pytest.mark.skipif(not new, reason="torch 2.14 has it first")
+def test_the_history_of_the_hosts_memory_is_not_that_of_a_card():
+    record(record_pinned_host_memory=True, record_cuda=False)
     give_back([take()])
     assert events() == []
 

@@ -43,6 +43,16 @@ def test_drawing_on_a_gpu_leaves_other_generators_alone(draw):
     assert torch.equal(draw(x), once)
 
 
+@pytest.mark.skipif(not hasattr(torch.accelerator, "random"), reason="torch 2.14 has it first")
+def test_the_accelerators_generators_are_those_of_its_gpus():
+    torch.cuda.manual_seed_all(7)
+    first, second = torch.accelerator.random.get_rng_state_all()
+    assert torch.accelerator.random.initial_seed(1) == 7
+    torch.rand(1, device="cuda:1")
+    assert torch.equal(torch.accelerator.random.get_rng_state("cuda:0"), first)
+    assert not torch.equal(torch.accelerator.random.get_rng_state(1), second)
+
+
 def test_generators_of_the_cpu_are_torchs_own_and_a_number_is_a_gpu():
     assert type(torch.Generator()) is type(torch.default_generator)
     assert isinstance(torch.default_generator, torch.Generator)

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
-from types import ModuleType
+from types import ClassMethodDescriptorType, ModuleType
 from typing import Any
 
 from torch.overrides import handle_torch_function, has_torch_function
@@ -61,8 +61,8 @@ class Patches:
     def wrap(self, owner: Any, name: str, how: Callable, overridable: bool = False) -> Callable:
         """Have `how(original, ...)` answer `owner.name(...)`; returns what stands there."""
         own = vars(owner).get(name)
-        if isinstance(own, classmethod):
-            wrapped = classmethod(around(how, own.__func__))
+        if isinstance(own, classmethod | ClassMethodDescriptorType):  # the second is C++'s
+            wrapped = classmethod(around(how, getattr(own, "__func__", own)))
         else:
             wrapped = around(how, getattr(owner, name), overridable)
         self.replace(owner, name, wrapped)

@@ -24,7 +24,7 @@ from cudasim.session import session
 from cudasim.timing.sheets import find_sheet
 from cudasim.words import WORDS
 
-TESTED = ("2.11", "2.13")  # the first and last minor version of torch that were tested
+TESTED = ("2.11", "2.14")  # the first and last minor version of torch that were tested
 
 
 BACKENDS = {"cuda": cuda.patch_cuda, "mps": mps.patch_mps}

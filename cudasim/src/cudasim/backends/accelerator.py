@@ -63,6 +63,7 @@ BINDINGS: dict[str, Callable] = {
     **dict.fromkeys(("hooks_exchange_device", "exchangeDevice", "setDeviceIndex"), exchange_device),
     **dict.fromkeys(("hooks_maybe_exchange_device", "maybeExchangeDevice"), exchange_device),
     "synchronizeDevice": wait,
+    "getDefaultGenerator": lambda index: session.gpu(index).generator,  # since torch 2.14
     "getDeviceCapability": lambda index: {"supported_dtypes": dtypes()},
     "getStream": lambda index: Stream(
         stream_id=session.current_stream(session.gpu(index).index), device_index=index

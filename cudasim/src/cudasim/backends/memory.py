@@ -108,19 +108,19 @@ def _events(gpu: GPU) -> list[dict[str, Any]]:
 def record_history(
     enabled: str | None, context: str | None, stacks: str, entries: int, clear: bool, *more: Any
 ) -> None:
-    """Keep a history of every GPU's memory from now on; None ends it. `more` ends in
-    `skip_actions`. `stacks` has no effect: there are no frames but Python's."""
+    """Keep a history of every GPU's memory from now on; None ends it. `stacks` has no effect: there
+    are no frames but Python's. `more[2]` is `skip_actions`; torch 2.14 adds `record_cuda`, last."""
     if enabled not in (None, "state", "all"):
         raise RuntimeError("expected state to be 'state', 'all', or None")
     if context not in LEVELS:
         raise RuntimeError("expected context to be 'state', 'alloc', 'all', or None")
     if stacks not in ("python", "all"):
         raise RuntimeError("expected stacks to be 'python', or 'all'")
-    for gpu in session.gpus:
+    for gpu in session.gpus if all(more[4:]) else ():
         before, history = gpu.memory.history, None
         if enabled is not None:
-            skipped = frozenset(more[-1])
-            history = History(LEVELS[context], entries if enabled == "all" else 1, skipped)
+            entries = entries if enabled == "all" else 1
+            history = History(LEVELS[context], entries, frozenset(more[2]))
             if before is not None and not clear:
                 history.events.extend(before.events)
         gpu.memory.record(history)
@@ -130,7 +130,7 @@ def record_history_legacy(
     enabled: bool, context: bool, entries: int, context_of_allocations: bool, *more: Any
 ) -> None:
     level = "all" if context_of_allocations else "state" if context else None
-    record_history("all" if enabled else None, level, "all", entries, False, ())
+    record_history("all" if enabled else None, level, "all", entries, False, *more[2:])
 
 
 def observe_refusals(observer: Callable[[int, int, int, int], None]) -> None:

@@ -57,7 +57,8 @@ def policies() -> list[tuple[Callable, list[str]]]:
         listed += [(partial(_full_by_dtype, None), FLOAT_BY_DTYPE)]
         for name, wide in FLOAT_BY_OVERLOAD.items():
             listed += [(partial(_full_by_dtype, overload(wide)), [name])]
-        listed += [(_banned, ["binary_cross_entropy"])]
+        # The second is new in torch 2.14, and not in the header's lists.
+        listed += [(_banned, ["binary_cross_entropy"]), (full, ["linalg_matrix_sqrth"])]
     found = [(policy, list(filter(casts, names))) for policy, names in listed]
     return [*found, (half, CUDNN)] if session.type.has_cudnn else found
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 import torch
 from torch import cuda
@@ -78,6 +78,7 @@ class CUDAGraph:
         self.register_generator_state(gpu.generator)
         self._gpu, self._pool = gpu, pool or (self._number, 0)
         self._capture = capture = Capture(place)
+        capture.graph = ref(self)
         for holder in self._holders.values():
             capture.keep_state(holder.state)
         gpu.memory.begin_pool(
@@ -140,7 +141,7 @@ class CUDAGraph:
     def enable_debug_mode(self) -> None:
         self._dumps = True
 
-    def debug_dump(self, debug_path: str) -> None:
+    def debug_dump(self, debug_path: str, *, verbose: bool = True) -> None:
         if not (self._dumps and self._captured):
             words = SAID["not dumped" if self._dumps else "debug is off"]
             return warnings.warn(words, stacklevel=2)
@@ -152,6 +153,8 @@ class CUDAGraph:
 
     raw_cuda_graph = partial(refuse, "cudasim: a simulated GPU's graphs are no objects of CUDA")
     raw_cuda_graph_exec = raw_cuda_graph
+    get_currently_capturing_graph = staticmethod(lambda: session.capturing[place_of()].graph())
+    _retain_pool = nothing  # its steps hold their tensors; `use_mem_pool` calls both since 2.14
 
 
 class MemPool:

@@ -25,8 +25,8 @@ def patch_distributed(patches: Patches) -> None:
     replaced = {name: functools.partial(clocks.awaited, around) for name, around in AROUND.items()}
     replaced |= {name: getattr(groups, name) for name in GROUPS}
     replaced["_coalescing_manager"] = collectives.coalescing
-    for name, around in replaced.items():
-        patches.replace(dist, name, patches.wrap(c10d, name, around))
+    for name in filter(functools.partial(hasattr, c10d), replaced):  # 2.11 has no *_single
+        patches.replace(dist, name, patches.wrap(c10d, name, replaced[name]))
     clocks.patch_clocks(patches)
     patches.wrap(c10d, "_get_object_coll_device", groups.object_device)
     patches.wrap(dist, "_broadcast_coalesced", replicas.broadcast_coalesced)
