@@ -60,7 +60,7 @@
       right?.classList.toggle("right", cover.open);
       const verdicts = [tr("<strong>No.</strong> Right is:"), tr("<strong>Right:</strong>")];
       const verdict = right ? verdicts[Number(chosen === right)] : tr("You chose:");
-      const line = chosen ? `${verdict} ${(right ?? chosen).innerHTML}` : "";
+      const line = chosen ? tr("{0} {1}", verdict, (right ?? chosen).innerHTML) : "";
       if (said.innerHTML !== line) said.innerHTML = line;
     }
 

@@ -24,6 +24,7 @@ BESIDE = re.compile(r"/\*.*?\*/|:not\([^)]*\)", re.S)  # no class in these must 
 PLAIN = re.compile(r'<span></span>|<span class="(?:n|nn|o|p|w|pre(?=">[^|?/<-]*<))">([^<]*)</span>')
 # A number with the sign of a time and with its unit, or with a unit alone.
 TIME = re.compile(r"≈ \d[\d.,]*(?: (?=[a-zµGKMT%]))?|\b\d[\d.,]* (?=(?:[nµm]?s|[KMGT]i?B)\b)")
+WIDE_MARK = re.compile(r"([\u3002\uff01-\uff1f](?:</[a-z]+>)*) ")  # Chinese: its space is within
 HEADING = "Link to this heading"  # which Sphinx says in few languages
 SHEET = re.compile(r'\s*<link[^>]* href="((?:\.\./)*_static/)([^"?]+\.css)[^>]*>')
 IMPORT = re.compile(r'@import "../basic.css";|@charset "UTF-8";')
@@ -50,11 +51,13 @@ def depart_hidden(writer: HTML5Translator, node: HideCodeCellNode) -> None:
 
 
 def set_text(app: Sphinx, page: str, template: str, context: dict, *_: object) -> None:
-    """Keep a time on one line, and code to few parts; drop a second word on the viewport."""
+    """Keep a time on one line, code to few parts, and no space after a Chinese mark; drop a second
+    word on the viewport."""
     context["metatags"] = re.sub(r'<meta name="viewport"[^>]*>', "", context.get("metatags", ""))
     for part in ("body", "toc"):
         text = TIME.sub(lambda t: t[0].replace(" ", "\N{NO-BREAK SPACE}"), context.get(part, ""))
-        context[part] = PLAIN.sub(r"\1", text).replace(HEADING, tr("Link to this heading"))
+        text = WIDE_MARK.sub(r"\1", PLAIN.sub(r"\1", text))
+        context[part] = text.replace(HEADING, tr("Link to this heading"))
 
 
 def lighten(app: Sphinx, exception: Exception | None) -> None:
