@@ -23,6 +23,7 @@ MIME = "application/vnd.cudasim.timeline+json"
 ROW = 36  # pixels: a lane
 IDLE = ("wait", "sleep")
 RANK = re.compile(r"^rank \d+: ")  # what a lane of one of several processes begins with
+OTHERS = re.compile(r"(.+) and (\d+) others?")  # what a bar is called that stands for several
 UNITS = (("s", 10**9), ("ms", 10**6), ("µs", 10**3), ("ns", 1))  # the first that makes it 1 or more
 TICKS = 4  # at least, on the axis
 
@@ -72,32 +73,38 @@ def _own(lane: str) -> str:
     return RANK.sub("", lane)
 
 
+def _told(name: str) -> str:
+    """The name of a bar or a lane, in the language of the site."""
+    if found := OTHERS.fullmatch(name):
+        one, more = tr("{0} and 1 other"), tr("{0} and {1} others")
+        return (one if found[2] == "1" else more).format(*found.groups())
+    return name.replace("copies in", tr("copies in")).replace("copies out", tr("copies out"))
+
+
 def _shown(timeline: dict[str, Any], span: int) -> dict[str, Any]:
     """What the template draws. Places across are shares of the picture's width."""
     total = max(timeline["total"], span) or 1
     unit, size = next((name, size) for name, size in UNITS if total >= size)
     ranks = [name.removesuffix(_own(name)) for name, *_ in timeline["lanes"]]
     bars = [_bar(timeline, bar) for bar in timeline["bars"]]
-    shown = {name: timeline[name] for name in ("lanes", "notes")}
-    shown |= {"total": total, "unit": unit, "size": size, "bars": bars}
-    shown |= {"number": _number, "row": ROW, "kinds": kind_words()}
+    lanes = [(_told(name), kinds, busy) for name, kinds, busy in timeline["lanes"]]
+    shown = {"lanes": lanes, "notes": timeline["notes"], "total": total, "unit": unit, "size": size}
+    shown |= {"bars": bars, "number": _number, "row": ROW, "kinds": kind_words()}
     return shown | {
         "takes": _number(timeline["total"] / size, 2),
         "keys": {meaning(bar["lane"], bar["kind"]): bar["paint"] for bar in bars},
         "firsts": [rank != above for rank, above in zip(ranks, ranks[:1] + ranks, strict=False)],
         "ticks": [(text, float(text) * size / total) for text in _ticks(total / size)],
         "said": said_of(timeline["source"]),
-        "summary": punctuated(
-            "; ".join(f"{name}: {_counts(kinds)}" for name, kinds, _ in timeline["lanes"])
-        ),
+        "summary": punctuated("; ".join(f"{name}: {_counts(kinds)}" for name, kinds, _ in lanes)),
     }
 
 
 def _bar(timeline: dict[str, Any], bar: list[int]) -> dict[str, Any]:
     place, name, start, duration, number, count = bar
     lane, kind = timeline["lanes"][place][0], timeline["kinds"][number]
-    label = timeline["names"][name] + f" \N{MULTIPLICATION SIGN} {count:,}" * (count > 1)
-    said = {"lane": lane, "kind": kind, "label": label, "paint": paint(lane, kind)}
+    label = _told(timeline["names"][name]) + f" \N{MULTIPLICATION SIGN} {count:,}" * (count > 1)
+    said = {"lane": _told(lane), "kind": kind, "label": label, "paint": paint(lane, kind)}
     return {"place": place, "start": start, "duration": duration, "idle": kind in IDLE} | said
 
 
