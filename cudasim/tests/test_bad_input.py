@@ -103,7 +103,10 @@ def test_tensors_of_a_simulation_that_has_ended():
 
 @pytest.mark.parametrize(
     ("version", "tested"),
-    [("2.10.1", False), ("2.11.0", True), ("2.14.1+cu130", True), ("2.15.0", False)],
+    [
+        *(("2.10.1", False), ("2.11.0", True), ("2.14.1+cu130", True)),
+        *(("2.15.0", False), ("3.0.0a0+git1", False)),
+    ],
 )
 def test_an_untested_torch_is_named_once(monkeypatch, version, tested):
     simulation._warn_if_untested.cache_clear()

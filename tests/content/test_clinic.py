@@ -12,7 +12,6 @@ from tools.book.notebooks import tags
 
 ORDER = ["computing-devices", "tensors-on-gpus", "copying-between-devices"]
 ORDER += ["neural-networks-on-gpus", "what-costs-time", "what-takes-memory", "two-gpus-at-once"]
-LATER = ["many-processes-many-servers", "when-a-process-dies", "one-model-on-many-gpus"]
 WALK = "what-takes-memory"  # executes the script as it was found, and all twelve mends
 MENDED = re.compile(r"board(?:\[| = \{)'(\d+) ([^']+)'")
 
@@ -74,19 +73,6 @@ def test_what_chapters_mend_is_what_the_walk_executes(mends):
             mend = mends_in(name)[number]
             assert mend == [*mends][number]
             assert [text for text in mends[mend].items() if text not in shown] == []
-
-
-@pytest.mark.parametrize("name", LATER)
-def test_a_later_chapter_opens_with_a_symptom_and_closes_with_its_cure_and_a_board(
-    name, recordings
-):
-    cells = read(ROOT / "notebooks" / f"{name}.ipynb").cells
-    heads = {cell.id: cell.source for cell in cells if cell.source.startswith("## ")}
-    first, *others = heads
-    assert first == "symptom" and others[others.index("clinic") + 1] == "summary"
-    assert "```python\n" in heads["symptom"] and "```python\n" in heads["clinic"]
-    outputs = cell(recordings["simulated", name], "clinic-board").outputs
-    assert len(ast.literal_eval(outputs[0].data["text/plain"])) >= 2
 
 
 def scoreboards(outputs):

@@ -110,3 +110,15 @@ def test_ctrl_c_says_what_was_not_run_and_leaves_no_process(book):
     assert_one_line(said, "interrupted in the stage stubborn; not run: second, last")
     commands = [" ".join(each.info["cmdline"] or []) for each in psutil.process_iter(["cmdline"])]
     assert [line for line in commands if str(book) in line] == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux's CI has a browser, others need none")
+def test_browser_tests_fail_on_ci_without_a_browser(tmp_path):
+    node = tmp_path / "node"
+    node.write_text("#!/bin/sh\necho 'libatomic.so.1: cannot open' >&2; exit 127\n")
+    node.chmod(0o755)
+    found = {"PATH": f"{tmp_path}:/bin", "PLAYWRIGHT_NODEJS_PATH": str(node), "CI": "true"}
+    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "tests/site/test_pages.py"]
+    run = subprocess.run(command, cwd=ROOT, env=os.environ | found, capture_output=True, text=True)
+    assert run.returncode != 0 and "libatomic.so.1" in run.stderr, run.stdout
+    assert "passed" not in run.stdout and "skipped" not in run.stdout
