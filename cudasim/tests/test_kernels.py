@@ -75,6 +75,9 @@ def test_products_of_8_bit_floats_want_ada_and_columns(card):
 
 @pytest.fixture(scope="module")
 def database():
+    made = json.loads(dtypes.TABLE.read_text(encoding="utf-8"))["torch"]
+    if not torch.__version__.startswith(made):
+        pytest.skip(f"the table of types is of torch {made}: python cudasim/facts types")
     with cudasim.simulate(force=True):
         load_databases()
         from torch.testing._internal.common_methods_invocations import op_db
@@ -120,12 +123,10 @@ def test_each_type_that_the_cpu_lacks_is_computed(database):
 @pytest.mark.full
 def test_the_table_is_that_of_the_database(database):
     """For one card; `python cudasim/facts types` compares all."""
-    table = json.loads(dtypes.TABLE.read_text(encoding="utf-8"))
-    assert table["torch"] == torch.__version__.partition("+")[0]
     for op in database:
         name = f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
         cpu, cuda = ({*map(dtypes.short, kinds)} for kinds in (op.dtypes, op.dtypesIfCUDA))
-        entry = table["operators"].get(name, {"cpu": cpu, "cuda": dict.fromkeys(cpu, 0)})
+        entry = dtypes.operators().get(name, {"cpu": cpu, "cuda": dict.fromkeys(cpu, 0)})
         taken = {kind for kind, least in entry["cuda"].items() if float(least) <= 7.5}
         assert (set(entry["cpu"]), taken) == (cpu, cuda), name
 

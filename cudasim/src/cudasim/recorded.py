@@ -130,7 +130,7 @@ def _clock(card: str | None) -> Clock | None:
 
 
 def _go_on(clock: Clock, sheet: Sheet) -> None:
-    clock.drain()
+    clock.reach(max(card.end for card in clock.cards))  # without a span
     clock.use(sheet)
     booking.forget()  # what operations cost on the card so far
 

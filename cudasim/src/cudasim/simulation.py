@@ -26,7 +26,6 @@ from cudasim.words import WORDS
 
 TESTED = ("2.11", "2.14")  # the first and last minor version of torch that were tested
 
-
 BACKENDS = {"cuda": cuda.patch_cuda, "mps": mps.patch_mps}
 # What is done to torch, in this order.
 PATCHES: tuple[Callable[[Patches], None], ...] = (

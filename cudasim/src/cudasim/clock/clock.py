@@ -190,10 +190,6 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         self.spend(nanoseconds(seconds), "sleep", "sleep")
 
-    def drain(self) -> None:
-        """Be, at the earliest, where every card has done what was submitted; nothing is booked."""
-        self.reach(max(card.end for card in self.cards))
-
     def wait_until(self, end: int, name: str) -> None:
         """Let the host wait for what a card finishes at `end`; to ask is all, if it has."""
         late = end - self.now

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch._subclasses import fake_tensor
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
@@ -28,6 +29,8 @@ def patch_compile(patches: Patches) -> None:
     for name, value in OF_CUDA.items():
         if not hasattr(torch._C, name):
             patches.replace(torch._C, name, value)
+    # Fake tensors first make a plain one: 2.11 does so where no mode sees it.
+    patches.replace(fake_tensor, "init_gpu_context", lambda device: None)
     _say.cache_clear()
     _run_uncompiled.cache_clear()
     if "torch._dynamo" in sys.modules:  # something may have been compiled before

@@ -17,6 +17,7 @@ from cudasim.patching import Patches
 AROUND = dict.fromkeys(FUNCTIONS, collectives.collective)
 AROUND |= {"barrier": groups.barrier, "all_to_all": collectives.all_to_all}
 AROUND |= {"send": collectives.message, "recv": collectives.message}
+NEW = "all_gather_single", "reduce_scatter_single"  # in torch 2.12
 GROUPS = ("init_process_group", "new_group", "get_backend", "destroy_process_group")
 
 
@@ -25,7 +26,7 @@ def patch_distributed(patches: Patches) -> None:
     replaced = {name: functools.partial(clocks.awaited, around) for name, around in AROUND.items()}
     replaced |= {name: getattr(groups, name) for name in GROUPS}
     replaced["_coalescing_manager"] = collectives.coalescing
-    for name in filter(functools.partial(hasattr, c10d), replaced):  # 2.11 has no *_single
+    for name in replaced.keys() - {each for each in NEW if not hasattr(c10d, each)}:
         patches.replace(dist, name, patches.wrap(c10d, name, replaced[name]))
     clocks.patch_clocks(patches)
     patches.wrap(c10d, "_get_object_coll_device", groups.object_device)

@@ -48,7 +48,7 @@ def reduced(original: Callable, given: dict[str, Any], target: Tensor) -> Any:
     if work is not None:
         work.wait()
     if scales or target.is_floating_point() or target.is_complex():
-        target.mul_(op.factor if scales else 1 / size)
+        target.mul_(op.__getstate__()[1] if scales else 1 / size)
     else:  # cut off, as NCCL does it
         target.div_(size, rounding_mode="trunc")
     return work
