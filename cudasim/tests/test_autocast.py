@@ -53,8 +53,9 @@ def test_the_lists_are_those_of_torchs_header(macro, mine):
     text = header.read_text(encoding="utf-8").replace("\\\n", " ")
     (line,) = re.findall(rf"#define AT_FORALL_{macro}\(_\)(.*)", text)
     theirs = re.findall(r"_\((\w+)(?:, (\w+))?\)", line)
-    # Some of mine are of older or newer versions than this one.
-    assert {".".join(filter(None, names)) for names in theirs} == set(filter(autocast.casts, mine))
+    theirs = {".".join(filter(None, names)) for names in theirs if "imname" not in names[1]}
+    # Some of mine are of older or newer versions than this one, which may know names of dimensions.
+    assert theirs == set(filter(autocast.casts, mine))
 
 
 @pytest.mark.parametrize("kind", ["cuda", "mps"])
@@ -68,6 +69,8 @@ def test_whatever_this_torch_casts_is_cast(kind):
             name
             for name in torch._C._dispatch_get_all_op_names()
             if name.startswith("aten::")
+            and "names" not in name
+            and "imname" not in name
             and torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
         }
         vendors = ("cudnn", "_cudnn", "_mps")  # called by those that are listed
@@ -99,6 +102,8 @@ def test_a_region_goes_on_with_the_weights_that_it_began_with(x):
         model = nn.Linear(4, 2).to(x.device)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         with torch.autocast("cuda", **options):
+            with torch.no_grad():
+                model(x)  # what is cast here serves training, too
             losses = []
             for _ in range(2):
                 losses.append(model(x).float().pow(2).mean())

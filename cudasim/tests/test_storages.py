@@ -32,6 +32,7 @@ def receive(queue, back):
         cudasim.enable(2)
     tensor, weight, *others = (queue.get() for _ in range(4))
     found = places(tensor, weight, *others), type(weight) is nn.Parameter, tensor.tolist(), held(1)
+    assert "received from another process" in raised(tensor.untyped_storage()._share_cuda_)
     tensor += 1
     back.put(found)
     queue.get()  # until the sender has looked

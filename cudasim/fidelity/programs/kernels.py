@@ -16,6 +16,7 @@ def whole_numbers_are_not_multiplied():
         raised(lambda: x @ x[0]),
         raised(lambda: torch.addmm(short[0], short, short)),
         raised(lambda: torch.sparse.mm(x.to_sparse(), x)),
+        raised(lambda: x.to_sparse() @ x),
     ]
 
 
@@ -39,6 +40,7 @@ def what_is_not_computed_in_half_precision():
     return [
         raised(lambda: torch.igamma(x, x)),
         raised(lambda: F.layer_norm(x, (6,), torch.ones(6, **GPU))),
+        raised(lambda: F.group_norm(x[None], 2, torch.ones(6, **GPU))),
         raised(lambda: torch.fft.fft(x)),
         raised(lambda: torch.fft.rfft(x)),
     ]
@@ -64,12 +66,14 @@ def networks_are_quantized_on_the_cpu_alone():
 
 def functions_of_python_are_applied_on_the_cpu_alone():
     x = torch.ones(2, **GPU)
-    return raised(lambda: x.apply_(abs)), raised(lambda: x.map_(x, max))
+    other = raised(lambda: x.cpu().map_(x, max)).partition(":")[0]
+    return raised(lambda: x.apply_(abs)), raised(lambda: x.map_(x, max)), other
 
 
 def classes_of_the_cpu_take_no_tensor_of_a_gpu():
     x = torch.ones(2, **GPU)
-    return beginning(lambda: torch.FloatTensor(x)), beginning(lambda: torch.LongTensor(x))
+    made = raised(lambda: x.cpu().new(x)).partition(":")[0], str(torch.cuda.FloatTensor(x).device)
+    return beginning(lambda: torch.FloatTensor(x)), beginning(lambda: torch.LongTensor(x)), made
 
 
 def what_the_cpu_does_not_compute_in_half_precision():

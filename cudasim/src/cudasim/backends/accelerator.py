@@ -28,7 +28,8 @@ def wait(index: int | None = None) -> None:
         complain()
     traces.fire("DeviceSynchronization")
     if session.races is not None:
-        session.races.wait_for_all(gpu.index)
+        for line in [line for line in session.races.known if line[0] == gpu.index]:
+            session.races.wait(line)
     ends = [end for (index, _), end in session.asleep.items() if index == gpu.index]
     clock = session.clock
     wait_until(max(ends, default=0) if clock is None else clock.cards[gpu.index].end)

@@ -15,7 +15,7 @@ from cudasim.dispatch import capture, traces
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.races import HOST
 from cudasim.dispatch.tags import gpu_of
-from cudasim.dispatch.waiting import address, end_of_sleep, sleep_until, wait_for
+from cudasim.dispatch.waiting import address, sleep_until, wait_for
 from cudasim.patching import Patches
 from cudasim.session import session
 
@@ -46,7 +46,7 @@ def now() -> int:
 
 def end_of(index: int, stream_id: int) -> int:
     if session.clock is None:
-        return end_of_sleep(index, stream_id)
+        return session.asleep.get((index, stream_id), 0)
     return session.clock.cards[index].stream(stream_id).end
 
 

@@ -13,7 +13,6 @@ from cudasim.device.sizes import BLOCK, LARGE_SEGMENT, SMALL_SEGMENT
 PoolId = tuple[int, int]  # (of a graph, of a program): one of them is 0
 PUBLIC: PoolId = (0, 0)  # the pools that are nobody's own
 
-
 END = ([None],)  # of a log: nothing that is given back
 
 

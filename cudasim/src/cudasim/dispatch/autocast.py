@@ -164,5 +164,6 @@ def _converted(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     if not keeps:
         return tensor.to(dtype)
     if tensor not in session.autocast_kept:
-        session.autocast_kept[tensor] = tensor.to(dtype)
+        with torch.inference_mode(False), torch.enable_grad():  # it may serve training later
+            session.autocast_kept[tensor] = tensor.to(dtype)
     return session.autocast_kept[tensor]

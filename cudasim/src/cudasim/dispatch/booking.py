@@ -26,7 +26,6 @@ PLANS = 1_000  # combinations that are remembered of one operation
 VALUES = (int, bool, str, torch.dtype)  # types of other arguments on which a cost may depend
 PRODUCTS, PRECISE = ("matmul", "convolution"), ("matmul", "conv")  # kinds, and their settings
 
-
 Home = GPU | None  # None is the host
 
 

@@ -66,7 +66,7 @@ class Capture(LightMode):
         self._names: dict[int, list[Tensor]] = defaultdict(list)
         self._made: set[int] = set()
         self._before: dict[int, tuple[Tensor, Tensor]] = {}  # what they held, where it was changed
-        self._states: dict[int, tuple[list, list]] = {}  # of generators, and what they were
+        self.states: dict[int, tuple[list, list]] = {}  # of generators, and what they were
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple, kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -105,12 +105,8 @@ class Capture(LightMode):
             for result in (each for step in self.steps for each in step.results):
                 if result.is_floating_point() or result.is_complex():
                     result.fill_(float("nan"))  # what is read before a replay is no result
-        for state, was in self._states.values():
+        for state, was in self.states.values():
             state[:] = was
-
-    def keep_state(self, state: list) -> None:
-        """Note where a generator is, as captured work does not move it on."""
-        self._states.setdefault(id(state), (state, list(state)))
 
     def release(self) -> None:
         self.steps.clear()
@@ -157,7 +153,7 @@ class Capture(LightMode):
         generator = find_drawing(given) or (gpu.generator if given is None else find(given))
         if generator is None:  # of the CPU
             return None
-        if id(generator._state) in self._states:
+        if id(generator._state) in self.states:
             return generator, generator._state
         raise RuntimeError("Attempt to increase offset for a CUDA generator not in capture mode.")
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from cudasim.device.gpu import GPU
 from cudasim.dispatch import random
 from cudasim.dispatch.arguments import given, mapped, mapped_tensors, tensors_in
+from cudasim.dispatch.foresight import COUNT
 from cudasim.dispatch.operators import written_by
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of
@@ -63,7 +64,7 @@ def taken(name: str, capability: tuple[int, int]) -> tuple[frozenset, frozenset]
 
 
 def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
-    """Raise CUDA's error if its kernel does not take these types; wrong shapes are told first."""
+    """Raise CUDA's error if its kernel takes other types. Wrong shapes of few numbers go first."""
     operator = func.overloadpacket.__name__.removesuffix("_")
     tensors = tensors_in((*args, *kwargs.values()))
     first = tensors[0]  # its type chooses the kernel
@@ -73,9 +74,10 @@ def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
     listed = all(tensor.layout is torch.strided for tensor in tensors)  # in the database
     if not listed or given(func, args, kwargs).get("reduce") in ("sum", "mean"):
         return
-    with suppress(NotImplementedError):  # of the CPU's kernel for that type
-        copies = mapped_tensors(torch.ops.aten.clone.default, (args, kwargs))
-        func(*copies[0], **copies[1])
+    if sum(tensor.numel() for tensor in tensors) < COUNT:
+        with suppress(NotImplementedError):  # of the CPU's kernel for that type
+            copies = mapped_tensors(torch.ops.aten.clone.default, (args, kwargs))
+            func(*copies[0], **copies[1])
     if kernel is not None:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{name}'")
     if not torch.backends.cudnn.enabled:
@@ -87,11 +89,12 @@ def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
 
 
 # These are refused as well, by operators that look at more than one type.
-def check_sparse(added: Tensor, matrix: Tensor, *dense: Tensor) -> None:
+def check_sparse(*operands: Tensor) -> None:
     """Of a product with a sparse matrix (native/sparse/cuda/SparseCUDABlas.cpp)."""
-    if matrix.layout is torch.sparse_coo and matrix._nnz() and matrix.dtype not in REAL_AND_COMPLEX:
-        name = NAMES[matrix.dtype]
-        raise NotImplementedError(f"\"addmm_sparse_cuda\" not implemented for '{name}'")
+    for each in operands:
+        if each.layout is torch.sparse_coo and each._nnz() and each.dtype not in REAL_AND_COMPLEX:
+            name = NAMES[each.dtype]
+            raise NotImplementedError(f"\"addmm_sparse_cuda\" not implemented for '{name}'")
 
 
 def check_norm(image: Tensor, shape: Any, *parameters: Tensor | None) -> None:
@@ -120,7 +123,7 @@ def check_scaled(first: Tensor, second: Tensor, *scales: Tensor) -> None:
         raise RuntimeError(SAID["scaled"])
     if first.dtype is second.dtype is torch.float8_e5m2:
         raise RuntimeError("Multiplication of two Float8_e5m2 matrices is not supported")
-    if second.stride(0) != 1 and second.shape[1] > 1:
+    if any(each.stride(0) != 1 and each.shape[1] > 1 for each in (first.t(), second)):
         raise RuntimeError(SAID["heuristic"])
 
 

@@ -28,6 +28,8 @@ TRACED = (FakeTensor, FunctionalTensor)  # what PyTorch traces with: the next mo
 PLAIN = (Tensor,)  # the types that an operation names when C++ keeps a tensor for backward
 NO_TENSORS = frozenset((*NUMBERS, type(None)))
 UNKNOWN = object()  # the place of no tensor
+# Arguments by name that do not say where, and for which no layer around a rule asks.
+HARMLESS = {"alpha", "approximate", "beta", "memory_format", "pin_memory", "value"}
 
 
 class DeviceMode(LightMode):
@@ -46,7 +48,8 @@ class DeviceMode(LightMode):
         except AttributeError:
             operator = operator_of(func)
         # Function modes, if there are some, would see what is asked of tensors here.
-        if operator.direct and not kwargs and not has_torch_function_unary(None):
+        easy = operator.direct and (not kwargs or kwargs.keys() <= HARMLESS)
+        if easy and not has_torch_function_unary(None):
             gpu, bound = UNKNOWN, operator.factor
             try:
                 for value in args if operator.all_tensors else args[: operator.tensors]:
@@ -73,7 +76,7 @@ class DeviceMode(LightMode):
             if gpu is None:
                 if self.doing.making is None:
                     self.doing.last_gpu = None
-                    return operator.call(*args)
+                    return operator.call(*args, **kwargs) if kwargs else operator.call(*args)
             elif (
                 gpu is not UNKNOWN
                 and gpu.alive
@@ -82,7 +85,7 @@ class DeviceMode(LightMode):
             ):
                 self.doing.last_gpu = gpu
                 try:
-                    out = operator.call(*args)
+                    out = operator.call(*args, **kwargs) if kwargs else operator.call(*args)
                 except (IndexError, RuntimeError):
                     pass  # it is told in CUDA's words below
                 else:
@@ -136,8 +139,7 @@ class TimedMode(DeviceMode):
 
 
 def mode_for(type: DeviceType, clock: Clock | None = None) -> type[DeviceMode]:
-    checked = CheckedMode if type.missing else DeviceMode
-    return checked if clock is None else TimedMode  # whose cards have every dtype
+    return TimedMode if clock else CheckedMode if type.missing else DeviceMode
 
 
 def is_wrapper(tensor: Tensor) -> bool:

@@ -70,8 +70,8 @@ def cudnn_convolution(inner: Rule, func: Callable, args: tuple, kwargs: dict) ->
 
 @around("floor_divide", *ROUNDED, *REMAINDERS)
 def divide(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
-    """A division of integers, which no GPU refuses: by zero it gives ones in all bits. The
-    remainder is then the dividend. CUDA leaves both undefined; these are what its cards give."""
+    """A division of integers, which no GPU refuses: by zero it gives ones in all bits, and the
+    remainder is the dividend. CUDA leaves both undefined."""
     first, second = args[:2]
     tensors = tensors_in((first, second))
     exact = not any(each.is_floating_point() or each.is_complex() for each in tensors)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.overrides import has_torch_function_unary
 
+from cudasim.device.generator import find
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import calls, random, traces
 from cudasim.dispatch.arguments import tensors_in
@@ -116,8 +117,8 @@ def _run_without_gpu(func: Callable, args: tuple, kwargs: dict, hosts: list, scr
         for tensor in tensors_in((out,)) if making.type.missing else ():
             making.type.check_dtype(tensor)
         return settle(out, making, reserved)
-    if "generator" in kwargs:
-        random.check_host(kwargs["generator"])
+    if (given := kwargs.get("generator")) is not None and find(given) is not None:
+        raise RuntimeError(random.WRONG.format("cpu", session.type.name))
     if hosts:
         doing.last_gpu = None
         for tensor in scratch:

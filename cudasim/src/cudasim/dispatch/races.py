@@ -88,10 +88,6 @@ class Order:
     def wait(self, other: Line, line: Line = HOST) -> None:
         self.learn(line, self.known[other])
 
-    def wait_for_all(self, index: int) -> None:
-        for line in [line for line in self.known if line[0] == index]:
-            self.wait(line)
-
     def record_stream(self, tensor: Tensor, line: Line) -> None:
         """The allocator waits for a line before it hands the memory of `tensor` out again."""
         memory = self._memory(tensor)

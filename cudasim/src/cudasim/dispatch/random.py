@@ -31,11 +31,6 @@ def source(gpu: GPU, given: torch._C.Generator | None) -> torch._C.Generator:
     return chosen.draw()
 
 
-def check_host(given: torch._C.Generator | None) -> None:
-    if given is not None and find(given) is not None:
-        raise RuntimeError(WRONG.format("cpu", session.type.name))
-
-
 def draw(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
     """Run `func` on the CPU; what it draws, it draws from the stream of `gpu`."""
     how = kind(func)

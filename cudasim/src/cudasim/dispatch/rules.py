@@ -215,15 +215,18 @@ def absent(func: Callable, args: tuple, kwargs: dict) -> Any:
     return (custom.run_custom if session.type.lists_kernels else general)(func, args, kwargs)
 
 
+PRODUCTS = aten.mm.default, aten.mv.default  # idle: the quick way takes no sparse tensors
 CHECKS = {
     aten.native_layer_norm.default: dtypes.check_norm,
+    aten.native_group_norm.default: lambda image, *rest: dtypes.check_norm(image, None, *rest),
     aten._int_mm.default: dtypes.check_int,
-    aten._sparse_addmm.default: dtypes.check_sparse,
+    **dict.fromkeys((aten._sparse_addmm.default, *PRODUCTS), dtypes.check_sparse),
     **dict.fromkeys((aten._scaled_mm.default, aten._scaled_mm.out), dtypes.check_scaled),
 }
 
 
-@around(*CHECKS)
+@around(*PRODUCTS, idle=lambda args: True)
+@around(*CHECKS.keys() - PRODUCTS)
 def checked(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     if session.type.lists_kernels and any(gpu_of(each) for each in tensors_in(args)):
         CHECKS[func](*args[:4])

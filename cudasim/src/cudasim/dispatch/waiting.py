@@ -47,12 +47,7 @@ def wait_for(gpu: GPU, stream_id: int | None = None) -> None:
     traces.fire("StreamSynchronization", address(stream_id, gpu.index))
     if session.races is not None:
         session.races.wait((gpu.index, stream_id))
-    sleep_until(end_of_sleep(gpu.index, stream_id))
-
-
-def end_of_sleep(index: int, stream_id: int) -> int:
-    """When the sleep (`torch.cuda._sleep`) of a stream ends, by the machine's clock in ns, or 0."""
-    return session.asleep.get((index, stream_id), 0)
+    sleep_until(session.asleep.get((gpu.index, stream_id), 0))
 
 
 def sleep_until(when: int) -> None:

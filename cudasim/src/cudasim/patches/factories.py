@@ -105,6 +105,9 @@ def make_like(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
         return pinned(make_like(original, input, *args, **{**kwargs, "pin_memory": False}))
     device, name = kwargs.get("device"), original.__name__
     if device is None:
+        if name == "new" and isinstance(next(iter(args), None), Tensor):
+            if bool(gpu_of(args[0])) is not bool(gpu_of(input)):
+                raise TypeError(f"expected {input.type()} (got {args[0].type()})")
         made = original(input, *args, **kwargs)
         # No dispatch mode saw these, except a tensor that `new` was given, which it views.
         if name in ("new", "new_tensor") and (gpu := gpu_of(input)) and not gpu_of(made):

@@ -44,7 +44,7 @@ def apart(name: str, *args, **kwargs) -> None:
         together(tensors[0], enumerate(tensors), APART[name])
 
 
-@replaces(torch.linalg, "matrix_rank")
+@replaces(torch.linalg, "matrix_rank", "cond")
 def matrix_rank(original: Callable, *args, out: Tensor | None = None, **kwargs) -> Tensor:
     """C++ makes its result new, and PyTorch 2.13 leaves `out` as it was under a dispatch mode."""
     rank = original(*args, **kwargs)

@@ -18,6 +18,7 @@ from cudasim.patching import checks, replaces
 from cudasim.session import session
 from cudasim.words import WORDS
 
+RECEIVED = "_cudasim_received"  # the mark of a storage that another process has sent
 _export = Tensor.__dlpack__  # torch's own
 
 
@@ -43,6 +44,8 @@ def share(original: Callable, self: UntypedStorage) -> tuple:
     gpu = gpu_of_storage(self)
     if gpu is None:
         raise RuntimeError("_share_cuda_: only available on CUDA")
+    if getattr(self, RECEIVED, False):
+        raise RuntimeError(WORDS["sharing"]["received"])
     if sys.platform == "win32":
         raise RuntimeError(WORDS["sharing"]["windows"])
     handle = None  # nothing to share
@@ -64,6 +67,7 @@ def open_shared(original: Callable, device: int, handle: tuple, *unused: Any) ->
         storage = UntypedStorage._new_shared_filename_cpu(*handle)._shared_decref()
     if gpu_of_storage(storage) is None:  # it may be one that this process has opened already
         setattr(storage, TAG, Allocation(gpu, 0))
+        setattr(storage, RECEIVED, True)
     return storage
 
 

@@ -74,7 +74,7 @@ def get_device(self: Tensor) -> int:
 
 def assign_gradient(self: Tensor, value: Tensor | None) -> None:
     """Assigning `Tensor.grad`: a gradient lives where its tensor does (python_variable.cpp)."""
-    if isinstance(value, Tensor) and not is_scratch(value) and gpu_of(self) is not gpu_of(value):
+    if isinstance(value, Tensor) and gpu_of(self) is not gpu_of(value) and not is_scratch(value):
         home, other = gpu_of(self), gpu_of(value)
         if home and other:
             theirs, mine = (f"located on device with index '{g.index}'" for g in (other, home))
@@ -136,5 +136,5 @@ def numpy(original: Callable, self: Tensor, *args, **kwargs) -> Any:
 
 @checks(Tensor, "apply_", "map_", "map2_")
 def elementwise(name: str, self: Tensor, *args) -> None:
-    if gpu_of(self):
+    if any(gpu_of(each) for each in (self, *args) if isinstance(each, Tensor)):
         raise TypeError(f"{name} is only implemented on CPU tensors")

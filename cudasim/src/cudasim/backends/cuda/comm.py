@@ -29,8 +29,6 @@ def patch_comm(patches: Patches) -> None:
     for function in (*copying, _scatter, _scatter_out, _gather, _gather_out, *collectives):
         patches.replace(torch._C, function.__name__, function)
     patches.replace(Broadcast, "backward", staticmethod(_broadcast_backward))
-    # NCCL would only add faster; without this torch warns that it is missing.
-    patches.replace(torch.cuda.nccl, "is_available", lambda tensors: False)
 
 
 def _moved(tensor: Tensor, gpu: GPU | None) -> Tensor:

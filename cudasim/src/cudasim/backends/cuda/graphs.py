@@ -80,7 +80,7 @@ class CUDAGraph:
         self._capture = capture = Capture(place)
         capture.graph = ref(self)
         for holder in self._holders.values():
-            capture.keep_state(holder.state)
+            capture.states.setdefault(id(holder.state), (holder.state, list(holder.state)))
         gpu.memory.begin_pool(
             self._pool,
             lambda: session.capturing.get((index, session.current_stream(index))) is capture,

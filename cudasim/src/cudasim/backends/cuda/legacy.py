@@ -22,6 +22,10 @@ class LegacyType(type):
         sizes = named.get("size", args)
         if sizes and all(isinstance(size, int) for size in sizes):  # made there, not copied
             return torch.empty(sizes, dtype=cls.dtype, device="cuda" if device is None else device)
+        if args and isinstance(args[0], torch.Tensor):
+            if not isinstance(args[0], cls):
+                raise TypeError(f"expected {cls} (got {args[0].type()})")
+            return torch.ops.aten.alias(args[0])
         return getattr(torch, cls.__name__)(*args, **named).cuda(device)
 
     def __instancecheck__(cls, instance: Any) -> bool:
