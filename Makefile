@@ -1,4 +1,4 @@
-# The nine commands of this book. `python -m tools --help`, in .venv, lists the smaller ones.
+# The ten commands of this book. `python -m tools --help`, in .venv, lists the smaller ones.
 PYTHON ?= python3
 export PYTHONUTF8 := 1
 
@@ -51,4 +51,8 @@ grade:      ## grade SUBMISSIONS=folder|zip CLASS=key [ASSIGNMENT=file] [MASTERS
 	$(SET_UP)
 	@$(VENV) -m tools grade
 
-.PHONY: help book test serve record languages lab release grade
+bench:      ## measure what the simulation costs beside an empty dispatch mode: a minute
+	$(SET_UP)
+	@$(VENV) cudasim/facts bench
+
+.PHONY: help book test serve record languages lab release grade bench
