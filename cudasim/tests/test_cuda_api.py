@@ -115,7 +115,7 @@ def test_settings_are_read_back():
     assert torch.backends.cudnn.is_available() and torch.backends.cudnn.version() > 0
     with torch.backends.cudnn.flags(enabled=False):
         assert not torch.backends.cudnn.enabled
-    if hasattr(torch.cuda.memory, "caching_allocator_disabled"):  # from 2.12
+    if torch.__version__ >= (2, 12):
         with torch.cuda.memory.caching_allocator_disabled():
             assert not torch._C._cuda_cudaCachingAllocator_is_enabled()
     assert torch._C._cuda_cudaCachingAllocator_is_enabled()

@@ -6,6 +6,7 @@ import re
 
 import pytest
 import torch
+from programs import PROJECT
 from torch.backends.cuda import SDPAParams
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -76,6 +77,8 @@ def test_products_of_8_bit_floats_want_ada_and_columns(card):
 @pytest.fixture(scope="module")
 def database():
     made = json.loads(dtypes.TABLE.read_text(encoding="utf-8"))["torch"]
+    pins = PROJECT.parent / "requirements.txt"  # of the book, in whose folder this one may be
+    assert not pins.is_file() or f"\ntorch=={made} " in pins.read_text(encoding="utf-8")
     if not torch.__version__.startswith(made):
         pytest.skip(f"the table of types is of torch {made}: python cudasim/facts types")
     with cudasim.simulate(force=True):
