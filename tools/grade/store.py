@@ -25,9 +25,10 @@ from tools.root import ROOT
 
 LOCK = ".grading.lock"
 CODE = (
-    "tools/grade/judge.py tools/grade/judge.toml tools/grade/source.py tools/grade/sandbox kernels"
+    "tools/grade/judge.py tools/grade/judge.toml tools/grade/measured.py tools/grade/deadline.py "
+    "tools/grade/source.py tools/grade/sandbox kernels"
 )
-RULES = 1  # raised when a result comes to mean another thing
+RULES = 2  # raised when a result comes to mean another thing
 
 Id = tuple[str, str | None]  # of a submission, and the assignment that it was graded for
 

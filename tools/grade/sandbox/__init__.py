@@ -26,7 +26,7 @@ from pathlib import Path
 
 from tools.errors import BookError
 from tools.grade.sandbox.helper import Helper
-from tools.grade.sandbox.session import Ended, NoData, Raised, Session  # noqa: F401
+from tools.grade.sandbox.session import Ended, Gap, NoData, Raised, Session  # noqa: F401
 
 TIERS = {  # what to write into a result
     "bubblewrap": "bubblewrap + seccomp",

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import psutil
 
 from tools.grade.sandbox.helper import Helper
-from tools.grade.sandbox.inside import DISK, THREADS
+from tools.grade.sandbox.inside import DISK, GAPS, NO_DATA, NOT_WHOLE, THREADS
 
 LINE = (1 << 20) + (1 << 16)  # bytes of an answer
 READY = 120  # s that a session may take to begin, on a machine that is busy
@@ -38,11 +38,23 @@ class Ended(Exception):
 
 
 class Raised(Exception):
-    """The student's code raised an error; nothing else is said of it."""
+    """The student's code raised an error, of which `name` is the name: nothing else is said."""
+
+    def __init__(self, name: str = "Exception") -> None:
+        super().__init__(name)
+        self.name = name
 
 
 class NoData(Raised):
-    """It gave a value of no form that JSON holds."""
+    """It gave a value of no form that JSON holds, or not of the form that the question goes by."""
+
+
+class Gap(Exception):
+    """The record of a measurement is not whole; `reasons` are among `GAPS`."""
+
+    def __init__(self, reasons: list[str]) -> None:
+        super().__init__(", ".join(reasons))
+        self.reasons = reasons
 
 
 class Session:
@@ -62,21 +74,34 @@ class Session:
             self.close()
             raise RuntimeError(said["failed"])
 
-    def run(self, source: str, seconds: float = SECONDS) -> str | None:
-        """Run a cell; the name of its error, and nothing that it shows. Raises Ended."""
-        reply = self._exchange({"do": "run", "code": source}, seconds)
+    def run(self, source: str, seconds: float = SECONDS, given: bool = False) -> str | None:
+        """Run a cell; the name of its error, and nothing that it shows. Raises Ended. `given` is
+        the cell that an assignment gives, whose names questions may use."""
+        reply = self._exchange({"do": "run", "code": source, "given": given}, seconds)
         if set(reply) != {"error"} or not isinstance(reply["error"], str | None):
             self._end("protocol")
         return reply["error"]
 
-    def ask(self, code: str, inputs: dict | None = None, seconds: float = SECONDS) -> Any:
-        """The value of `code`'s last expression, as JSON data. Raises Raised, Ended."""
-        reply = self._exchange({"do": "ask", "code": code, "inputs": inputs or {}}, seconds)
-        if set(reply) != {"ok", "value"} or type(reply["ok"]) is not bool:
+    def ask(
+        self,
+        code: str,
+        inputs: dict | None = None,
+        seconds: float = SECONDS,
+        answer: str = "",
+    ) -> Any:
+        """The value of `code`'s last expression, as JSON data. `answer` is the one name of the
+        student's that it is about. Raises Raised, Gap, Ended."""
+        request = {"do": "ask", "code": code, "inputs": inputs or {}, "answer": answer}
+        reply = self._exchange(request, seconds)
+        if set(reply) != {"value", "error", "gaps"} or type(reply["gaps"]) is not list:
             self._end("protocol")
-        if not reply["ok"]:
-            raise NoData if reply["value"] == "no data" else Raised
-        return reply["value"]
+        if reply["gaps"]:
+            raise Gap([gap for gap in GAPS if gap in reply["gaps"]] or [NOT_WHOLE])
+        if reply["error"] is None:
+            return reply["value"]
+        if type(reply["error"]) is not str:
+            self._end("protocol")
+        raise NoData if reply["error"] == NO_DATA else Raised(reply["error"])
 
     def close(self, kind: str = "closed") -> None:
         if self.over is None:

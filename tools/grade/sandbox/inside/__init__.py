@@ -6,3 +6,10 @@ Imported by a Python of its own, never by the judge, with PyTorch, IPython, cuda
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 DISK = 64  # MiB of files that a session may have
 THREADS = 64  # that it may have
+NO_DATA = "no data"  # said in place of the name of an error
+
+# Why the record of a measurement is not whole.
+ENDED = "the simulation was ended or begun again"
+NOT_WHOLE = "the record of times or of memory is not whole"
+HIDDEN = "operations were hidden from the simulation"
+GAPS = (ENDED, NOT_WHOLE, HIDDEN)

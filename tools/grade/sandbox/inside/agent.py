@@ -2,93 +2,97 @@
 
 It reads requests from a socket, one line of JSON each, and answers each with one line:
 
-    {"nonce", "do": "run", "code"}            -> {"nonce", "error"}
-    {"nonce", "do": "ask", "code", "inputs"}  -> {"nonce", "ok", "value"}
+    {"nonce", "do": "run", "code", "given"}             -> {"nonce", "error"}
+    {"nonce", "do": "ask", "code", "inputs", "answer"}  -> {"nonce", "value", "error", "gaps"}
+
+`given` is true of the cell that the assignment gives, before any of the student's; `answer` is the
+name of the exercise's answer. Where a question has no value, `error` is the name of the error that
+the student's code raised, or `NO_DATA`. `gaps` says why a measurement cannot be relied on.
 
 From the first cell on, all that runs here is the student's. So nothing that it says is trusted, and
 it holds nothing that a student may not see.
 """
 
-import ast
-import builtins
 import json
 import os
-import symtable
+import secrets
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
+from . import HIDDEN, NO_DATA, question
+from .meter import Meter, hide_addresses
+from .plain import NotData, Plain, data, is_small
+from .pristine import Pristine, stop_watching
+
 SOCKET = 3  # the number of the file on which it is asked and answers
-DEPTH, SIZE = 32, 1 << 20  # how deep data may be nested, and how many bytes of JSON it may be
-LISTED = (("torch", "Tensor"), ("numpy", "ndarray"), ("numpy", "generic"))
-WATCHED = ("cudasim", "torch.cuda")  # modules in which questions read time, copies and memory
-BUILTINS = dict(vars(builtins))
-NO_DATA = "no data"  # said in place of a value
-BLOCKS = ast.Module | ast.FunctionDef | ast.With  # a loop would take long
+ADDRESSES = 1 << 46  # between this and twice as much nothing is mapped: GPUs' memory seems there
 
 
-class NotData(Exception):
-    """A value has no form that JSON holds, or is too large."""
+class Answer:
+    """How code of a student's is called during a question, and what it raised."""
+
+    def __init__(self, pristine: Pristine) -> None:
+        self._pristine = pristine
+        self.raised: tuple[int, str] | None = None  # the last error: itself, and its name
+
+    def run(self, function: Callable, arguments: tuple, named: dict) -> Any:
+        shapes = shapes_of([*arguments, *named.values()])
+        kept = self._pristine.bring_back()
+        try:
+            return function(*arguments, **named)
+        except BaseException as error:  # SystemExit and KeyboardInterrupt, too, are the student's
+            sys.settrace(None)
+            self.raised = id(error), type(error).__name__
+            raise
+        finally:
+            stop_watching()
+            self._pristine.restore()
+            self._pristine.set_aside(kept)
+            for value, kind, attributes in shapes:
+                put_into_shape(value, kind, attributes)
 
 
-def data(value: object, depth: int = 0) -> Any:
-    """`value` as plain data of Python's own types, so that no `__eq__` comes with it."""
-    kind = type(value)
-    if kind is str:
-        value.encode()  # half a surrogate is no text
-    if kind in (type(None), bool, float, str) or (kind is int and value.bit_length() <= 1024):
-        return value
-    if kind in (list, tuple) and depth < DEPTH:
-        return [data(each, depth + 1) for each in value]
-    if kind is dict and depth < DEPTH and all(isinstance(key, str) for key in value):
-        return {data(key): data(each, depth + 1) for key, each in value.items()}
-    for module, name in LISTED:
-        if module in sys.modules and isinstance(value, getattr(sys.modules[module], name)):
-            return data(value.tolist(), depth + 1)
-    for base in (int, float, str, list, tuple, dict):
-        if kind is not base and isinstance(value, base):  # torch.Size, an Enum, a Counter
-            return data(base(value), depth)
-    raise NotData
+def shapes_of(values: list[Any]) -> list[tuple[Any, type, set[str]]]:
+    """The class, and the attributes of its own, of each object that a student's code is handed."""
+    import torch
+
+    shapes = []
+    for value in values:
+        parts = torch.nn.Module.modules(value) if isinstance(value, torch.nn.Module) else [value]
+        for part in parts:
+            if isinstance(part, list | tuple):
+                shapes += shapes_of(list(part))
+            elif hasattr(part, "__dict__") and not isinstance(part, type):
+                shapes.append((part, type(part), set(vars(part))))
+    return shapes
 
 
-class Frozen:
-    """What questions read time, copies and memory by, as it was before the first cell."""
-
-    def __init__(self) -> None:
-        watched = {name: sys.modules[name] for name in sys.modules if name.startswith(WATCHED)}
-        self.modules = watched | {"torch": sys.modules["torch"]}
-        values = [value for module in watched.values() for value in vars(module).values()]
-        classes = (value for value in values if isinstance(value, type))
-        ours = (kind for kind in classes if kind.__module__.startswith(WATCHED))
-        self.before = {owner: dict(vars(owner)) for owner in [*watched.values(), *ours]}
-
-    def put_back(self) -> None:
-        """Undo what was put in the place of these, or added: an alias tells no other time."""
-        vars(builtins).update(BUILTINS)
-        sys.modules.update(self.modules)
-        self.modules["torch"].cuda = self.modules["torch.cuda"]
-        for owner, before in self.before.items():
-            now = vars(owner)
-            for name in now.keys() - before.keys():  # a module may load more of itself
-                if isinstance(owner, type) or is_code(now[name]):
-                    delattr(owner, name)
-            for name, value in before.items():
-                if now.get(name) is not value and is_code(value):
-                    setattr(owner, name, value)
-
-
-def is_code(value: object) -> bool:
-    return callable(value) or hasattr(value, "__get__")
+def put_into_shape(value: Any, kind: type, attributes: set[str]) -> None:
+    """Take from an object what hides the methods of its class, and a class that is another."""
+    if type(value) is not kind:
+        object.__setattr__(value, "__class__", kind)
+    for name in set(vars(value)) - attributes:
+        if hasattr(kind, name):
+            del vars(value)[name]
 
 
 class Agent:
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: Any, simulated: bool) -> None:
         from IPython.core.interactiveshell import InteractiveShell  # the judge has no need of it
 
         self.requests, self.nonce = os.fdopen(SOCKET, "rb"), ""
         config.InteractiveShell.xmode = "Plain"
         self.shell = InteractiveShell.instance(config=config)
-        self.frozen = Frozen()
+        self.given: dict[str, Any] = {}
+        self.meter = None
+        if simulated:
+            hide_addresses(ADDRESSES + secrets.randbelow(ADDRESSES >> 12 << 12))
+            self.meter = Meter()
+        self.pristine = Pristine()
+        for name in [name for name in sys.modules if name.split(".")[0] == __package__]:
+            del sys.modules[name]  # cells import nothing from here
 
     def serve(self) -> NoReturn:
         try:
@@ -108,41 +112,55 @@ class Agent:
 
     def run(self, request: Mapping) -> dict:
         self.shell.execution_count += 1
+        self.pristine.bring_back()
         result = self.shell.run_cell(request["code"], store_history=False)
+        if request["given"]:
+            self.given = question.given_names(self.shell.user_ns, self.pristine.builtins)
         error = result.error_before_exec or result.error_in_exec
         return {"error": error and type(error).__name__}
 
     def ask(self, request: Mapping) -> dict:
         """The value of the last expression of `code`, as data; nothing else of it gets out."""
+        stop_watching()
+        self.pristine.restore()
+        self.pristine.set_aside()
+        answer, records = Answer(self.pristine), []
         try:
-            code, inputs = request["code"], request["inputs"]
-            value = data(question(code, inputs, self.shell.user_ns, self.frozen.put_back))
-            is_small = len(json.dumps(value)) <= SIZE
-            return {"ok": is_small, "value": value if is_small else NO_DATA}
-        except BaseException as error:  # SystemExit and KeyboardInterrupt, too, are the student's
-            return {"ok": False, "value": NO_DATA if isinstance(error, NotData) else None}
+            value = data(self.value(request, answer, records))
+            error = None if is_small(value) else NO_DATA
+        except NotData:
+            value, error = None, NO_DATA
+        except BaseException as fault:
+            own = answer.raised is not None and answer.raised[0] == id(fault)
+            value, error = None, answer.raised[1] if own else NO_DATA
+        gaps = [gap for record in records for gap in record["gaps"]]
+        if not self.pristine.is_seen() and records:
+            gaps.append(HIDDEN)
+        return {"value": None if error else value, "error": error, "gaps": gaps}
+
+    def value(self, request: Mapping, answer: Answer, records: list[dict]) -> object:
+        code, inputs, names = request["code"], request["inputs"], dict(self.given)
+        plain = Plain(answer.run)
+        notebook = question.Notebook(self.shell.user_ns, plain)
+        names |= {"notebook": notebook, "plain": plain, "__builtins__": self.pristine.builtins}
+        if self.meter is not None:
+            names["watch"] = kept(self.meter.watch, records)
+        own = self.shell.user_ns
+        for name in question.names_in(code) - inputs.keys():
+            is_answer = name == request["answer"]
+            is_unknown = name not in names and name not in self.pristine.builtins
+            if name in own and (is_answer or is_unknown):
+                names[name] = plain(own[name])
+        return plain(question.answer_to(code, inputs, names))
 
 
-def question(code: str, inputs: dict, names: dict, put_back: Callable = lambda: None) -> object:
-    """Run statements in the notebook's namespace; the value of the last, an expression. Only the
-    inputs are local, and Python's own names what they were: `sum` adds, whatever else is called so.
-    `put_back()` is called around each statement that is in no loop."""
-    tree = ast.parse(code)
-    if not isinstance(tree.body[-1], ast.Expr):
-        raise SyntaxError("the last statement is not an expression")
-    symbols = symtable.symtable(code, "<question>", "exec").get_symbols()
-    bound = {each.get_name() for each in symbols if each.is_assigned() or each.is_imported()}
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    own = {name: BUILTINS[name] for name in sorted((used & BUILTINS.keys()) - bound)}
-    own |= {"put_back": put_back} | inputs
-    shared = sorted(bound - own.keys())
-    tree.body[-1] = ast.Return(tree.body[-1].value)
-    call = ast.parse("put_back()").body[0]
-    for node in [node for node in ast.walk(tree) if isinstance(node, BLOCKS)]:
-        node.body = [*(step for statement in node.body for step in (call, statement)), call]
-    module = ast.parse(f"def question({', '.join(own)}): pass")
-    module.body[0].body = [*([ast.Global(shared)] if shared else []), *tree.body]
-    made: dict[str, Any] = {}
-    program = compile(ast.fix_missing_locations(module), "<question>", "exec")
-    exec(program, names, made)
-    return made["question"](**own)
+def kept(watch: Callable, records: list[dict]) -> Callable:
+    """`watch`, each of whose records is also put into a list."""
+
+    @contextmanager
+    def watched() -> Any:
+        with watch() as record:
+            records.append(record)
+            yield record
+
+    return watched

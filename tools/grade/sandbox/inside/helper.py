@@ -81,7 +81,7 @@ class Forker:
             tempfile.tempdir = None
             if self.about["simulate"]:
                 self.runner.simulate(**self.about["simulate"])
-            made = agent.Agent(self.runner.kernel_config())
+            made = agent.Agent(self.runner.kernel_config(), bool(self.about["simulate"]))
             random.seed(0)  # every session draws the same numbers
             sys.modules["numpy"].random.seed(0)
             sys.modules["torch"].manual_seed(0)

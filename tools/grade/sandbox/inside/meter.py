@@ -1,0 +1,120 @@
+"""What simulated GPUs did while some lines ran, from the events themselves.
+
+`with meter.watch() as record:` fills `record` with plain data: each span of the virtual clock, each
+change of each GPU's memory, and `gaps`: why something may be missing. Nothing that a program may do
+honestly, such as starting the peak of memory again, changes any of it. All that is read of
+`cudasim` beside its public functions is read here, and held by `tests/grade/test_meter.py`.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from . import ENDED, NOT_WHOLE
+
+OPERATOR = re.compile(r"(?:\w+\.)?(\w+)\.\w+")  # `aten.mul.Tensor`
+MOST = 20_000  # spans and changes of memory that are kept: more would be no answer
+
+
+class Meter:
+    """Watches the simulation that runs as it is made."""
+
+    def __init__(self) -> None:
+        import cudasim
+        from cudasim.device.history import History
+        from cudasim.session import session
+
+        self._timeline, self._session = cudasim.timeline, session
+        self._clock, self._gpus, self._mode = session.clock, list(session.gpus), session.mode
+        self._ledger = ledger_class(History)
+
+    @contextmanager
+    def watch(self) -> Iterator[dict[str, Any]]:
+        """Record what the block does. Blocks are not nested."""
+        record: dict[str, Any] = {"spans": [], "memory": {}, "gaps": []}
+        ledgers = {}
+        for gpu in self._gpus:
+            ledgers[gpu] = self._ledger(gpu.memory)
+            gpu.memory.record(ledgers[gpu])
+        begun = self._clock.mark()
+        try:
+            with self._timeline():  # within it, no other card's times can be taken
+                yield record
+        finally:
+            record["gaps"] = self._gaps(begun, ledgers)
+            record["spans"] = [plain_span(span) for span in self._clock.since(begun)[:MOST]]
+            for gpu, ledger in ledgers.items():
+                record["memory"][str(gpu.device)] = ledger.changes[:MOST]
+                gpu.memory.record(None)
+
+    def _gaps(self, begun: int, ledgers: dict[Any, Any]) -> list[str]:
+        gaps = []
+        session = self._session
+        if session.mode is not self._mode or session.clock is not self._clock:
+            gaps.append(ENDED)
+        elif session.gpus != self._gpus:
+            gaps.append(ENDED)
+        booked = self._clock.mark() - begun
+        if not 0 <= booked == len(self._clock.since(begun)) <= MOST:
+            gaps.append(NOT_WHOLE)
+        for gpu, ledger in ledgers.items():
+            if gpu.memory.history is not ledger or not ledger.is_whole():
+                gaps.append(NOT_WHOLE)
+        return gaps
+
+
+def ledger_class(history: type) -> type:
+    class Ledger(history):
+        """The changes of a GPU's memory, in bytes, in their order."""
+
+        def __init__(self, memory: Any) -> None:
+            super().__init__(0, 0)
+            self._memory, self._before = memory, held(memory)
+            self._blocks = {address: block.size for address, block in memory.used.items()}
+            self.changes: list[int] = []
+
+        def add(self, action: str, at: int, size: int, *_: Any, **__: Any) -> None:
+            if action == "alloc":
+                self._blocks[at] = self._memory.used[at].size
+                self.changes.append(self._blocks[at])
+            elif action == "free_completed":
+                self.changes.append(-self._blocks.pop(at))
+
+        def is_whole(self) -> bool:
+            now = held(self._memory)
+            return len(self.changes) <= MOST and self._before + sum(self.changes) == now
+
+    return Ledger
+
+
+def held(memory: Any) -> int:
+    memory.settle()
+    return sum(block.size for block in memory.used.values())
+
+
+def plain_span(span: Any) -> list[Any]:
+    """[kind, lane, name, start, end, bytes], times in nanoseconds."""
+    operator = OPERATOR.fullmatch(span.name)
+    name = operator[1] if operator else span.name
+    return [span.kind, span.lane, name, span.start, span.end, span.size]
+
+
+def hide_addresses(offset: int) -> None:
+    """Let addresses of GPU memory be none that the host can read, as on a machine with cards:
+    the simulation has the numbers of its GPUs in memory of the host."""
+    from cudasim.dispatch.tags import gpu_of_storage
+
+    def hidden(owner: type, storage_of: Any) -> None:
+        read = owner.data_ptr
+
+        def data_ptr(self: Any) -> int:
+            address = read(self)
+            return address + offset if address and gpu_of_storage(storage_of(self)) else address
+
+        owner.data_ptr = data_ptr
+
+    hidden(torch.Tensor, lambda tensor: tensor.untyped_storage())
+    hidden(torch.UntypedStorage, lambda storage: storage)
