@@ -127,6 +127,74 @@ def test_a_test_that_goes_astray_stops_nothing():
     assert reasons(ended, 1) == ["took more than 2 s"]  # though the test catches it
 
 
+def test_a_test_that_the_given_program_passes_earns_nothing_alone():
+    tests = (
+        "@points(1, alone=False)\ndef test_value(student, rng):\n    'Value.'\n"
+        "    assert student.ask('double(2)') == 4\n"
+        "@points(2)\ndef test_better(student, rng):\n    'Better.'\n"
+        "    assert student.ask('double(3)') == {right}\n"
+    )
+    assignment = small()
+    for right, points, said in (
+        (6, 3, [None, None]),
+        (7, 0, ["right, and no better than the program that was given"]),
+    ):
+        assignment["questions"][0]["tests"] = tests.format(right=right)
+        result = graded(HERE, assignment=assignment)
+        assert result["questions"]["1"]["points"] == points
+        assert reasons(result, 1)[: len(said)] == said
+
+
+def test_the_judge_itself_spends_no_time_outside_a_limit(monkeypatch):
+    """What a hidden test does with an answer may take long, whoever shaped it so."""
+    monkeypatch.setattr("tools.grade.judge.TEST_SECONDS", 0.3)
+    assignment = with_tests([("long", "while student.ask('double(1)'): pass")])
+    result = graded(HERE, assignment=assignment)
+    assert reasons(result, 1) == ["the result takes too long to look through"]
+    assert result["points"] == 6
+
+
+def test_an_error_of_an_answer_is_told_by_its_name_if_python_has_it():
+    answers = {1: "def double(x):\n    return 1 / 0", 2: NAMED}
+    result = graded(HERE | answers)
+    errors = [[test["error"] for test in result["questions"][n]["tests"]] for n in "12"]
+    assert errors == [["ZeroDivisionError"] * 2, ["an error of its own class"] * 2]
+
+
+ENDED_BY_ANOTHER = """
+def total(xs):
+    return end('crash') if 'ended' in globals() else sum(xs)
+"""
+
+
+def test_an_exercise_that_another_ended_is_asked_again_by_itself():
+    tier = StandIn()
+    answers = HERE | {1: f"{HERE[1]}\nended = []", 2: ENDED_BY_ANOTHER}
+    result = graded(answers, tier)
+    assert result["points"] == 9 and result["findings"] == []
+
+
+def test_figures_of_what_was_given_come_from_a_session_without_answers():
+    assignment = small()
+    question = assignment["questions"][0]
+    question["starter"] = "def given(n):\n    return n + 1\n\ndouble = ..."
+    question["tests"] = (
+        "def test_given(student, rng):\n    'Given.'\n"
+        "    assert student.ask('given(1)') == 0 and student.reference('given(1)') == 2\n"
+        "    assert student.replay('given(n)', n=student.ask('double(1)')) == 3\n"
+    )
+    answer = {1: f"given = lambda n: 0\n{HERE[1]}"}
+    assert graded(HERE | answer, assignment=assignment)["points"] == 9
+    question["tests"] = question["tests"].replace(
+        "student.replay('given(n)'", "student.replay('1 / 0'"
+    )
+    result = graded(HERE | answer, assignment=assignment)
+    assert reasons(result, 1) == ["your code raised an error"]
+    question["tests"] = question["tests"].replace("reference('given(1)')", "reference('1 / 0')")
+    with pytest.raises(BookError, match="reference of its hidden tests fails"):
+        graded(HERE | answer, assignment=assignment)
+
+
 def test_magics_behave():
     answer = f"%%time\n!pip install x\n%matplotlib inline\n{RIGHT[1]}\ndouble?\ny = %time double(1)"
     tier = StandIn()
@@ -138,4 +206,5 @@ def test_magics_behave():
 def test_close():
     assert close([1.0, [2, 3]], [1 + 1e-9, [2, 3.0000001]]) and close(math.nan, math.nan)
     assert not close([1.0], [1.0, 2.0]) and not close(1, 1.1) and not close(True, 1)
+    assert not close(math.nan, 3) and not close(3, math.nan) and not close([math.nan], [3.0])
     assert not close("a", "a") and not close(None, None) and not close(math.inf, -math.inf)

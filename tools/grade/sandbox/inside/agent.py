@@ -22,12 +22,12 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from . import HIDDEN, NO_DATA, question
-from .meter import Meter, hide_addresses
-from .plain import NotData, Plain, data, is_small
+from .meter import Meter, keep_from_host
+from .plain import NotData, Plain, data, every_class, is_small
 from .pristine import Pristine, stop_watching
 
 SOCKET = 3  # the number of the file on which it is asked and answers
-ADDRESSES = 1 << 46  # between this and twice as much nothing is mapped: GPUs' memory seems there
+ADDRESSES = 1 << 47  # from here to twice as much no process has memory: a GPU's seems to be there
 
 
 class Answer:
@@ -88,9 +88,10 @@ class Agent:
         self.given: dict[str, Any] = {}
         self.meter = None
         if simulated:
-            hide_addresses(ADDRESSES + secrets.randbelow(ADDRESSES >> 12 << 12))
+            keep_from_host(ADDRESSES + secrets.randbelow(ADDRESSES >> 12) * 4096)
             self.meter = Meter()
         self.pristine = Pristine()
+        self.libraries = every_class()
         for name in [name for name in sys.modules if name.split(".")[0] == __package__]:
             del sys.modules[name]  # cells import nothing from here
 
@@ -140,7 +141,7 @@ class Agent:
 
     def value(self, request: Mapping, answer: Answer, records: list[dict]) -> object:
         code, inputs, names = request["code"], request["inputs"], dict(self.given)
-        plain = Plain(answer.run)
+        plain = Plain(answer.run, self.libraries)
         notebook = question.Notebook(self.shell.user_ns, plain)
         names |= {"notebook": notebook, "plain": plain, "__builtins__": self.pristine.builtins}
         if self.meter is not None:

@@ -75,6 +75,7 @@ class Forker:
             os.dup2(socket, agent.SOCKET)
             os.closerange(agent.SOCKET + 1, 4096)
             os.chdir(self.folder)
+            sys.path.append(str(self.folder))  # for files that cells write; they shadow nothing
             confine.enter(self.about, memory)
             for name in ("HOME", "PWD", "TMPDIR", "MPLCONFIGDIR"):
                 os.environ[name] = str(self.folder)

@@ -7,7 +7,7 @@ honestly, such as starting the peak of memory again, changes any of it. All that
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -102,12 +102,13 @@ def plain_span(span: Any) -> list[Any]:
     return [span.kind, span.lane, name, span.start, span.end, span.size]
 
 
-def hide_addresses(offset: int) -> None:
-    """Let addresses of GPU memory be none that the host can read, as on a machine with cards:
-    the simulation has the numbers of its GPUs in memory of the host."""
+def keep_from_host(offset: int) -> None:
+    """Let no program read a GPU's memory without a copy, as none can on a machine with cards: the
+    simulation has the numbers of its GPUs in memory of the host. Addresses there are told with
+    `offset` added, where nothing is, and writing to a file, as `pickle` does, is a copy."""
     from cudasim.dispatch.tags import gpu_of_storage
 
-    def hidden(owner: type, storage_of: Any) -> None:
+    def hide(owner: type, storage_of: Callable[[Any], torch.UntypedStorage]) -> None:
         read = owner.data_ptr
 
         def data_ptr(self: Any) -> int:
@@ -116,5 +117,13 @@ def hide_addresses(offset: int) -> None:
 
         owner.data_ptr = data_ptr
 
-    hidden(torch.Tensor, lambda tensor: tensor.untyped_storage())
-    hidden(torch.UntypedStorage, lambda storage: storage)
+    hide(torch.Tensor, torch.Tensor.untyped_storage)
+    hide(torch.UntypedStorage, lambda storage: storage)
+    write = torch.UntypedStorage._write_file
+
+    def _write_file(self: torch.UntypedStorage, *arguments: Any) -> None:
+        if gpu_of_storage(self):
+            self.cpu()
+        write(self, *arguments)
+
+    torch.UntypedStorage._write_file = _write_file

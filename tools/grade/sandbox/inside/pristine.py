@@ -8,7 +8,8 @@ has returned, before a question goes on.
 import builtins
 import sys
 import threading
-from operator import is_not
+from itertools import chain
+from operator import is_not, methodcaller
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ NAMED = {
 }
 FAMILIES = ("cudasim", "torch.cuda", "torch.accelerator", "torch.nn", "torch.optim")
 FAMILIES += ("torch.autograd", "torch.testing")
+VALUES = methodcaller("values")
 TOOLS = range(6)  # numbers that `sys.monitoring` has, from Python 3.12 on
 
 
@@ -33,7 +35,8 @@ class Pristine:
         self._modules = {name: sys.modules[name] for name in list(sys.modules) if is_watched(name)}
         owners = [*self._modules.values(), *classes_of(self._modules.values())]
         self._owners = [(owner, dict(vars(owner))) for owner in owners]
-        self._attributes = [(owner, [*before.values()]) for owner, before in self._owners]
+        self._live = [vars(owner) for owner in owners]  # which change with them
+        self._values = self._now()
         self._functions, self._dispatches = function_modes(), dispatch_modes()
         self._left: list[Any] = []  # function modes that a cell entered and did not leave
 
@@ -43,11 +46,16 @@ class Pristine:
         vars(builtins).update(self.builtins)
         sys.modules.update(self._modules)
         torch.cuda = self._modules["torch.cuda"]
-        for (owner, before), (_, values) in zip(self._owners, self._attributes, strict=True):
-            now = vars(owner)
-            # Nearly always nothing has changed, which is quickly seen.
-            if len(now) != len(values) or any(map(is_not, now.values(), values)):
-                put_back(owner, dict(now), before)
+        # Nearly always nothing has changed, which is quickly seen.
+        if sum(map(len, self._live)) != len(self._values) or any(
+            map(is_not, chain.from_iterable(map(VALUES, self._live)), self._values)
+        ):
+            for owner, before in self._owners:
+                put_back(owner, dict(vars(owner)), before)
+            self._values = self._now()
+
+    def _now(self) -> list[Any]:
+        return [*chain.from_iterable(map(VALUES, self._live))]
 
     def set_aside(self, kept: int | None = None) -> None:
         """Take modes off that a cell entered, such as a default device, but for the first `kept`:
