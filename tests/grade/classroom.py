@@ -145,7 +145,7 @@ class Session:
 
         self.tier, self.names = tier, {"end": end}
 
-    def run(self, source, seconds=10, given=False):
+    def run(self, source, seconds=10, given=False, begins=False):
         self.tier.ran.append(source)
         try:
             exec(source, self.names)

@@ -186,8 +186,8 @@ class References:
         memory, seconds = max(LEAST_MEMORY, question["memory"]), question["seconds"]
         try:
             with tier.session(memory, assignment["runner"]) as session:
-                for source in (assignment["given"], question["starter"]):
-                    session.run(source, seconds=seconds, given=True)
+                session.run(assignment["given"], seconds=seconds, given=True)
+                session.run(question["starter"], seconds=seconds, given=True, begins=True)
                 return session.ask(code, inputs, seconds=seconds)
         except Raised as error:
             return StudentError(SAID["raised"], known_error(error.name))
@@ -264,7 +264,7 @@ class Judge:
             for number in numbers:
                 if number in self.lost:
                     continue
-                errors, ended = self._run(session, self.own[number], number)
+                errors, ended = self._run(session, self.own[number], number, begins_exercise=True)
                 if ended:
                     self.lost.add(number)
                 if number not in results:
@@ -285,15 +285,18 @@ class Judge:
         sources: Iterable[str],
         number: int | None = None,
         is_given: bool = False,
+        begins_exercise: bool = False,
     ) -> tuple[list[str], str | None]:
         """The errors that these cells raised, and how they ended the session, if they did."""
         errors: list[str] = []
         seconds = self.longest if number is None else self.questions[number]["seconds"]
         try:
-            for source in sources:
+            for place, source in enumerate(sources):
                 if number is not None and time.monotonic() > self.until:
                     raise Ended("time")
-                if name := session.run(source, seconds=seconds, given=is_given):
+                begins = begins_exercise and place == 0
+                name = session.run(source, seconds=seconds, given=is_given, begins=begins)
+                if name is not None:
                     errors.append(known_error(name))
         except Ended as end:
             return errors, end.kind

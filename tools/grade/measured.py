@@ -35,6 +35,7 @@ class Span:
 class Measured:
     def __init__(self, record: dict) -> None:
         self.spans = [Span(*span) for span in record["spans"]]
+        self._held: dict[str, int] = record["held"]
         self._changes: dict[str, list[int]] = record["memory"]
 
     def kernels(self, name: str = "", gpu: str = "cuda") -> list[Span]:
@@ -79,6 +80,10 @@ class Measured:
         first = min(span.start for span in self.spans)
         last = max(span.end for span in self.spans)
         return (last - first) / SECOND
+
+    def held(self, gpu: str = GPU) -> int:
+        """The bytes that tensors held at the beginning: what cells have made, and did not drop."""
+        return self._held[gpu]
 
     def peak(self, gpu: str = GPU) -> int:
         """The most bytes above those at the beginning that tensors held at one time."""

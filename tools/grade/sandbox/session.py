@@ -74,10 +74,18 @@ class Session:
             self.close()
             raise RuntimeError(said["failed"])
 
-    def run(self, source: str, seconds: float = SECONDS, given: bool = False) -> str | None:
+    def run(
+        self,
+        source: str,
+        seconds: float = SECONDS,
+        given: bool = False,
+        begins: bool = False,
+    ) -> str | None:
         """Run a cell; the name of its error, and nothing that it shows. Raises Ended. `given` is
-        the cell that an assignment gives, whose names questions may use."""
-        reply = self._exchange({"do": "run", "code": source, "given": given}, seconds)
+        what an assignment gives, whose names questions may use; an exercise `begins` with its first
+        cell."""
+        request = {"do": "run", "code": source, "given": given, "begins": begins}
+        reply = self._exchange(request, seconds)
         if set(reply) != {"error"} or not isinstance(reply["error"], str | None):
             self._end("protocol")
         return reply["error"]

@@ -12,4 +12,5 @@ NO_DATA = "no data"  # said in place of the name of an error
 ENDED = "the simulation was ended or begun again"
 NOT_WHOLE = "the record of times or of memory is not whole"
 HIDDEN = "operations were hidden from the simulation"
-GAPS = (ENDED, NOT_WHOLE, HIDDEN)
+RUNNING = "a thread of the answer's was still running"
+GAPS = (ENDED, NOT_WHOLE, HIDDEN, RUNNING)

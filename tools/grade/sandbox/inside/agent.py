@@ -2,11 +2,11 @@
 
 It reads requests from a socket, one line of JSON each, and answers each with one line:
 
-    {"nonce", "do": "run", "code", "given"}             -> {"nonce", "error"}
+    {"nonce", "do": "run", "code", "given", "begins"}   -> {"nonce", "error"}
     {"nonce", "do": "ask", "code", "inputs", "answer"}  -> {"nonce", "value", "error", "gaps"}
 
-`given` is true of the cell that the assignment gives, before any of the student's; `answer` is the
-name of the exercise's answer. Where a question has no value, `error` is the name of the error that
+`given` is true of what the assignment gives, before any cell of the student's; `begins` of the first
+cell of an exercise; `answer` is the name of the exercise's answer. Where a question has no value, `error` is the name of the error that
 the student's code raised, or `NO_DATA`. `gaps` says why a measurement cannot be relied on.
 
 From the first cell on, all that runs here is the student's. So nothing that it says is trusted, and
@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-from . import HIDDEN, NO_DATA, question
+from . import HIDDEN, NO_DATA, RUNNING, question
 from .meter import Meter, keep_from_host
 from .plain import NotData, Plain, data, every_class, is_small
 from .pristine import Pristine, stop_watching
@@ -113,6 +113,8 @@ class Agent:
 
     def run(self, request: Mapping) -> dict:
         self.shell.execution_count += 1
+        if request["begins"] and self.meter is not None:
+            self.meter.begin()
         self.pristine.bring_back()
         result = self.shell.run_cell(request["code"], store_history=False)
         if request["given"]:
@@ -137,11 +139,13 @@ class Agent:
         gaps = [gap for record in records for gap in record["gaps"]]
         if not self.pristine.is_seen() and records:
             gaps.append(HIDDEN)
+        if not self.pristine.is_quiet():
+            gaps.append(RUNNING)
         return {"value": None if error else value, "error": error, "gaps": gaps}
 
     def value(self, request: Mapping, answer: Answer, records: list[dict]) -> object:
         code, inputs, names = request["code"], request["inputs"], dict(self.given)
-        plain = Plain(answer.run, self.libraries)
+        plain = Plain(answer.run, self.pristine.restore, self.libraries)
         notebook = question.Notebook(self.shell.user_ns, plain)
         names |= {"notebook": notebook, "plain": plain, "__builtins__": self.pristine.builtins}
         if self.meter is not None:

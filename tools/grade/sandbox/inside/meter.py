@@ -30,15 +30,21 @@ class Meter:
         self._timeline, self._session = cudasim.timeline, session
         self._clock, self._gpus, self._mode = session.clock, list(session.gpus), session.mode
         self._ledger = ledger_class(History)
+        self.begin()
+
+    def begin(self) -> None:
+        """Count what tensors hold from here on: an exercise's own cells follow."""
+        self._others = {gpu: held(gpu.memory) for gpu in self._gpus}
 
     @contextmanager
     def watch(self) -> Iterator[dict[str, Any]]:
         """Record what the block does. Blocks are not nested."""
-        record: dict[str, Any] = {"spans": [], "memory": {}, "gaps": []}
+        record: dict[str, Any] = {"spans": [], "held": {}, "memory": {}, "gaps": []}
         ledgers = {}
         for gpu in self._gpus:
             ledgers[gpu] = self._ledger(gpu.memory)
             gpu.memory.record(ledgers[gpu])
+            record["held"][str(gpu.device)] = ledgers[gpu].before - self._others[gpu]
         begun = self._clock.mark()
         try:
             with self._timeline():  # within it, no other card's times can be taken
@@ -72,7 +78,7 @@ def ledger_class(history: type) -> type:
 
         def __init__(self, memory: Any) -> None:
             super().__init__(0, 0)
-            self._memory, self._before = memory, held(memory)
+            self._memory, self.before = memory, held(memory)
             self._blocks = {address: block.size for address, block in memory.used.items()}
             self.changes: list[int] = []
 
@@ -85,7 +91,7 @@ def ledger_class(history: type) -> type:
 
         def is_whole(self) -> bool:
             now = held(self._memory)
-            return len(self.changes) <= MOST and self._before + sum(self.changes) == now
+            return len(self.changes) <= MOST and self.before + sum(self.changes) == now
 
     return Ledger
 

@@ -53,14 +53,25 @@ class Call:
 
 
 class Plain:
-    """Makes values plain. `run(function, arguments, named)` calls code of the student's; classes
-    that are not among those of `libraries` are the student's own."""
+    """Makes values plain. `run(function, arguments, named)` calls code of the student's, and
+    `restore()` undoes what objects did as they went; classes that are not among those of
+    `libraries` are the student's own."""
 
-    def __init__(self, run: Callable[[Callable, tuple, dict], Any], libraries: set[type]) -> None:
-        self._run, self._libraries = run, libraries
+    def __init__(
+        self,
+        run: Callable[[Callable, tuple, dict], Any],
+        restore: Callable[[], None],
+        libraries: set[type],
+    ) -> None:
+        self._run, self._restore, self._libraries = run, restore, libraries
 
     def call(self, function: Callable, arguments: tuple, named: dict) -> Any:
-        return self(self._run(function, arguments, named))
+        """Call a function of the student's; what it returns is made plain, and let go."""
+        returned = self._run(function, arguments, named)
+        plain = self(returned)
+        del returned
+        self._restore()
+        return plain
 
     def __call__(self, value: Any, depth: int = 0) -> Any:
         """A plain copy of `value`; a tensor is the same one. Raises NotData."""

@@ -6,6 +6,7 @@ has returned, before a question goes on.
 """
 
 import builtins
+import signal
 import sys
 import threading
 from itertools import chain
@@ -38,6 +39,7 @@ class Pristine:
         self._live = [vars(owner) for owner in owners]  # which change with them
         self._values = self._now()
         self._functions, self._dispatches = function_modes(), dispatch_modes()
+        self._threads = set(sys._current_frames())
         self._left: list[Any] = []  # function modes that a cell entered and did not leave
 
     def restore(self) -> None:
@@ -70,6 +72,10 @@ class Pristine:
         while self._left:
             torch._C._push_on_torch_function_stack(self._left.pop())
         return kept
+
+    def is_quiet(self) -> bool:
+        """Whether no thread runs that a cell, or the answer, has started."""
+        return set(sys._current_frames()) <= self._threads
 
     def is_seen(self) -> bool:
         """Whether the modes that see each operation are those of the beginning."""
@@ -123,11 +129,14 @@ def is_code(value: object) -> bool:
 
 
 def stop_watching() -> None:
-    """End what is told of each line that runs: traces, profilers, monitoring tools."""
+    """End what calls code of its own while other code runs: traces, profilers, monitoring tools,
+    timers."""
     sys.settrace(None)
     sys.setprofile(None)
     threading.settrace(None)
     threading.setprofile(None)
+    for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
+        signal.setitimer(timer, 0)
     if hasattr(sys, "monitoring"):
         for tool in TOOLS:
             if sys.monitoring.get_tool(tool) is not None:
