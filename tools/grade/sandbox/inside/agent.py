@@ -5,9 +5,10 @@ It reads requests from a socket, one line of JSON each, and answers each with on
     {"nonce", "do": "run", "code", "given", "begins"}   -> {"nonce", "error"}
     {"nonce", "do": "ask", "code", "inputs", "answer"}  -> {"nonce", "value", "error", "gaps"}
 
-`given` is true of what the assignment gives, before any cell of the student's; `begins` of the first
-cell of an exercise; `answer` is the name of the exercise's answer. Where a question has no value, `error` is the name of the error that
-the student's code raised, or `NO_DATA`. `gaps` says why a measurement cannot be relied on.
+`given` is true of what the assignment gives, before any cell of the student's; `begins` of the
+first cell of an exercise; `answer` is the name of the exercise's answer. Where a question has no
+value, `error` is the name of the error that the student's code raised, or `NO_DATA`. `gaps` says
+why a measurement cannot be relied on.
 
 From the first cell on, all that runs here is the student's. So nothing that it says is trusted, and
 it holds nothing that a student may not see.
