@@ -50,15 +50,25 @@ GAPS = {
     "another simulation": "cudasim.disable()\n    cudasim.enable(gpus=2, force=True)",
     "no simulation": "cudasim.disable()",
     "another record of memory": "torch.cuda.memory._record_memory_history(None)",
+    "another record of times": "session.clock._keep = print",
     "more than is kept": "for _ in range(12_000): x = torch.ones(1, device='cuda:0')",
 }
 
 
 @pytest.mark.parametrize("line", GAPS.values(), ids=GAPS)
 def test_a_measurement_with_a_gap_is_none(session, line):
-    session.run(f"def f():\n    {line}\n    return 1")
+    session.run(f"from cudasim.session import session\ndef f():\n    {line}\n    return 1")
     with pytest.raises(Gap):
         session.ask("with watch() as record:\n    f()\nrecord", answer="f")
+
+
+def test_what_a_program_does_to_the_clocks_own_record_changes_no_figure(session):
+    session.run("from cudasim.session import session\ndef f():\n    torch.ones(1, device='cuda')")
+    code = "with watch() as record:\n    f()\nrecord"
+    figures = [[span.name for span in Measured(session.ask(code, answer="f")).kernels()]]
+    session.run("def f():\n    torch.ones(1, device='cuda')\n    session.clock._spans.clear()")
+    figures.append([span.name for span in Measured(session.ask(code, answer="f")).kernels()])
+    assert figures == [["ones"], ["ones"]]
 
 
 def test_times_of_another_card_are_refused_while_an_answer_is_timed(session):

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 SECOND = 10**9  # nanoseconds
-GPU = "cuda:0"
 
 
 @dataclass(frozen=True)
@@ -81,17 +80,22 @@ class Measured:
         last = max(span.end for span in self.spans)
         return (last - first) / SECOND
 
-    def held(self, gpu: str = GPU) -> int:
-        """The bytes that tensors held at the beginning: what cells have made, and did not drop."""
-        return self._held[gpu]
+    @property
+    def held(self) -> int:
+        """The bytes that tensors of the exercise held at the beginning on all GPUs: what its cells
+        have made, and did not drop."""
+        return sum(self._held.values())
 
-    def peak(self, gpu: str = GPU) -> int:
-        """The most bytes above those at the beginning that tensors held at one time."""
-        return max(accumulate(self._changes[gpu], initial=0))
+    def peak(self, gpu: str | None = None) -> int:
+        """The most bytes above those at the beginning that tensors held at one time, on one GPU;
+        without its name, the peaks of all GPUs together."""
+        changes = self._changes.values() if gpu is None else [self._changes[gpu]]
+        return sum(max(accumulate(each, initial=0)) for each in changes)
 
-    def kept(self, gpu: str = GPU) -> int:
+    def kept(self, gpu: str | None = None) -> int:
         """The bytes that tensors hold at the end and did not hold at the beginning."""
-        return sum(self._changes[gpu])
+        changes = self._changes.values() if gpu is None else [self._changes[gpu]]
+        return sum(map(sum, changes))
 
     def _of(self, kind: str) -> list[Span]:
         return [span for span in self.spans if span.kind == kind]

@@ -148,7 +148,8 @@ class Agent:
         code, inputs, names = request["code"], request["inputs"], dict(self.given)
         plain = Plain(answer.run, self.pristine.restore, self.libraries)
         notebook = question.Notebook(self.shell.user_ns, plain)
-        names |= {"notebook": notebook, "plain": plain, "__builtins__": self.pristine.builtins}
+        names |= {"notebook": notebook, "plain": plain, "steps": plain.steps}
+        names["__builtins__"] = self.pristine.builtins
         if self.meter is not None:
             names["watch"] = kept(self.meter.watch, records)
         own = self.shell.user_ns

@@ -30,7 +30,21 @@ class Meter:
         self._timeline, self._session = cudasim.timeline, session
         self._clock, self._gpus, self._mode = session.clock, list(session.gpus), session.mode
         self._ledger = ledger_class(History)
+        self._spans: list[tuple] = []  # since a block began, as they are booked
+        self._keep = self._kept_by(session.clock)
+        session.clock._keep = self._keep
         self.begin()
+
+    def _kept_by(self, clock: Any) -> Callable[..., None]:
+        """What the clock calls with each span, in place of its own: the record that programs see,
+        and may change, is not the one that counts."""
+        keep, spans = clock._keep, self._spans
+
+        def kept(*span: Any) -> None:
+            spans.append(span)
+            keep(*span)
+
+        return kept
 
     def begin(self) -> None:
         """Count what tensors hold from here on: an exercise's own cells follow."""
@@ -45,26 +59,25 @@ class Meter:
             ledgers[gpu] = self._ledger(gpu.memory)
             gpu.memory.record(ledgers[gpu])
             record["held"][str(gpu.device)] = ledgers[gpu].before - self._others[gpu]
-        begun = self._clock.mark()
+        self._spans.clear()
         try:
             with self._timeline():  # within it, no other card's times can be taken
                 yield record
         finally:
-            record["gaps"] = self._gaps(begun, ledgers)
-            record["spans"] = [plain_span(span) for span in self._clock.since(begun)[:MOST]]
+            record["gaps"] = self._gaps(ledgers)
+            record["spans"] = [plain_span(*span) for span in self._spans[:MOST]]
             for gpu, ledger in ledgers.items():
                 record["memory"][str(gpu.device)] = ledger.changes[:MOST]
                 gpu.memory.record(None)
 
-    def _gaps(self, begun: int, ledgers: dict[Any, Any]) -> list[str]:
+    def _gaps(self, ledgers: dict[Any, Any]) -> list[str]:
         gaps = []
         session = self._session
         if session.mode is not self._mode or session.clock is not self._clock:
             gaps.append(ENDED)
         elif session.gpus != self._gpus:
             gaps.append(ENDED)
-        booked = self._clock.mark() - begun
-        if not 0 <= booked == len(self._clock.since(begun)) <= MOST:
+        if self._clock._keep is not self._keep or len(self._spans) > MOST:
             gaps.append(NOT_WHOLE)
         for gpu, ledger in ledgers.items():
             if gpu.memory.history is not ledger or not ledger.is_whole():
@@ -101,11 +114,12 @@ def held(memory: Any) -> int:
     return sum(block.size for block in memory.used.values())
 
 
-def plain_span(span: Any) -> list[Any]:
+def plain_span(
+    lane: str, name: str, start: int, end: int, kind: str, size: int | None = None
+) -> list[Any]:
     """[kind, lane, name, start, end, bytes], times in nanoseconds."""
-    operator = OPERATOR.fullmatch(span.name)
-    name = operator[1] if operator else span.name
-    return [span.kind, span.lane, name, span.start, span.end, span.size]
+    operator = OPERATOR.fullmatch(name)
+    return [kind, lane, operator[1] if operator else name, start, end, size]
 
 
 def keep_from_host(offset: int) -> None:

@@ -7,7 +7,7 @@ subclass has in the place of theirs, tensors as PyTorch's own.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -73,6 +73,10 @@ class Plain:
         self._restore()
         return plain
 
+    def steps(self, function: "Call", *arguments: Any) -> "Steps":
+        """Begin a generator of the student's, to be sent values step by step."""
+        return Steps(self._run(function._function, arguments, {}), self)
+
     def __call__(self, value: Any, depth: int = 0) -> Any:
         """A plain copy of `value`; a tensor is the same one. Raises NotData."""
         kind = type(value)
@@ -125,23 +129,43 @@ class Plain:
         """Of Python's and PyTorch's own types: views and proxies of containers are copied."""
         if isinstance(value, Mapping):
             return {key: self(value[key], depth + 1) for key in value}
-        if isinstance(value, Set | Sequence) or type(value).__name__ in ("dict_values", "deque"):
+        if isinstance(value, Collection):
             return [self(element, depth + 1) for element in value]
-        if callable(value):
-            return Call(value, self)
-        return value
+        if isinstance(value, Iterator):  # which may compute as it is read
+            return self._list(value, depth)
+        return Call(value, self) if callable(value) else value
 
     def _own(self, value: Any, depth: int) -> Any:
-        """An object of the student's own class: read once, if it is a mapping or a sequence."""
+        """An object of the student's own class: a mapping, or what can be gone through."""
         if isinstance(value, Mapping):
             pairs = self._run(
                 lambda mapping: [(key, mapping[key]) for key in mapping], (value,), {}
             )
             return {self(key, depth + 1): self(item, depth + 1) for key, item in pairs}
-        if isinstance(value, Set | Sequence | Iterable) and hasattr(type(value), "__len__"):
-            elements = self._run(list, (value,), {})
-            return [self(element, depth + 1) for element in elements]
-        return value
+        if isinstance(value, Iterable) or hasattr(type(value), "__getitem__"):
+            return self._list(value, depth)
+        raise NotData(type(value).__name__)
+
+    def _list(self, value: Any, depth: int) -> list[Any]:
+        elements = self._run(list, (value,), {})
+        return [self(element, depth + 1) for element in elements]
+
+
+class Steps:
+    """A generator of the student's, which a question drives: what it yields is plain."""
+
+    def __init__(self, generator: Any, plain: Plain) -> None:
+        self._generator, self._plain = generator, plain
+
+    def send(self, value: Any) -> tuple[bool, Any]:
+        """Go on to the next `yield`: (True, what it yields), or (False, what it returns)."""
+        return self._plain.call(self._sent, (value,), {})
+
+    def _sent(self, value: Any) -> tuple[bool, Any]:
+        try:
+            return True, self._generator.send(value)
+        except StopIteration as end:
+            return False, end.value
 
 
 def every_class() -> set[type]:
