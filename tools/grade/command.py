@@ -24,6 +24,7 @@ from tools.grade.bounded import bounded
 from tools.grade.copies import copies_in
 from tools.grade.engine import Outcome, on_dask, on_this_machine
 from tools.grade.exchange.returned import returned
+from tools.grade.reach import reaches
 from tools.grade.sandbox import TRIED, strongest
 from tools.grade.similar import lines_of
 from tools.grade.splice import plain, splice
@@ -112,7 +113,7 @@ def read(submission: intake.Submission, assignments: Assignments) -> dict:
     late, due, time = submission.late, assignment.get("due"), submission.time
     late |= bool(due and time and time > datetime.fromisoformat(due))
     about = {"submission": submission.id, "student": submission.student, "path": submission.path}
-    about |= {"late": late, "class": assignment.get("class"), "findings": []}
+    about |= {"late": late, "class": assignment.get("class"), "findings": [], "reach": []}
     # `made_for` is the class that the notebook names, `reason` why it is not graded
     about |= dict.fromkeys(["assignment", "made_for", "reason", "sandbox"])
     about |= {name: {} for name in ("answers", "prose", "lines", "questions", "by_hand")}
@@ -130,6 +131,7 @@ def reading(submission: intake.Submission, assignments: Assignments) -> dict:
         assignment = assignment_of(said, notebook["cells"], assignments)
         found["assignment"] = assignment["name"]
         found |= splice(notebook, assignment)
+        found["reach"] = reaches(found.pop("sources"), assignment)
         found["lines"] = {number: lines_of(code) for number, code in found["answers"].items()}
     except intake.Refused as refusal:
         found["reason"] = " ".join(str(refusal).split())

@@ -197,6 +197,15 @@ def review_page(results: list[dict], assignments: dict, copies: Mapping[str, Cop
             kind = "cells" if found["kind"] == "cells" else "ended"
             exercises = (found["exercise"],) if found["exercise"] else ()
             items.append(Item(kind, exercises, [result], found["text"]))
+        for entry in result.get("reach", ()):  # which results of an earlier grading lack
+            exercises = (entry["exercise"],) if entry["exercise"] else ()
+            place = (
+                f"line {entry['line']}"
+                if exercises
+                else f"above the exercises, line {entry['line']}"
+            )
+            text = f"{place}: {entry['text']}"
+            items.append(Item("reach", exercises, [result], text, entry["code"]))
         for number, part in result["by_hand"].items():
             if part["points"] is not None and AGAIN in part["note"]:
                 text = f"{part['points']} of {part['of']} points were {AGAIN}"
