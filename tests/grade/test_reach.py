@@ -86,7 +86,7 @@ def test_they_stand_in_the_review_and_in_the_results_and_take_no_points(grade, t
     above = edition(HERE | {1: f"import sys\nsys._getframe()\n\n{HERE[1]}"})
     place = next(n for n, cell in enumerate(above["cells"]) if cell["id"] == "exercise-1")
     code = {"cell_type": "code", "id": "mine", "metadata": {}, "outputs": []}
-    above["cells"].insert(place, code | {"execution_count": None, "source": "import gc  # <b>"})
+    above["cells"].insert(place, code | {"execution_count": None, "source": "import gc # <b>"})
     grade({"Ann": above, "Bob": HERE})
     out = tmp_path / "out"
     review = (out / "review.html").read_text(encoding="utf-8")
@@ -100,6 +100,6 @@ def test_they_stand_in_the_review_and_in_the_results_and_take_no_points(grade, t
     results = [json.loads(path.read_text()) for path in (out / "results").iterdir()]
     by_student = {result["student"]: result for result in results}
     assert by_student["Bob"]["reach"] == [] and by_student["Ann"]["points"] == 9
-    assert {"exercise": None, "line": 1, "code": "import gc  # <b>"}.items() <= (
+    assert {"exercise": None, "line": 1, "code": "import gc # <b>"}.items() <= (
         by_student["Ann"]["reach"][0].items()
     )
