@@ -109,10 +109,9 @@ def test_four_pairs_are_four_groups_though_one_answer_of_each_copy_is_of_its_own
     students, pairs = honest(rng), []
     for n in range(4):
         source = notebook(ways(rng), rng)
-        copy = [f"# {n}", *source[1:]]
-        copy[0] = (
-            "def device_kind(d):\n    kinds = {'cpu': 'host'}\n    return kinds.get(d, 'card')"
-        )
+        # In each pair the second wrote the first answer in a way of their own.
+        first = f"def device_kind(d):\n    kinds = {{'cpu': 'host', {n}: n}}\n    return kinds[d]"
+        copy = [first, *source[1:]]
         students |= {f"copy-{n}-a": source, f"copy-{n}-b": copy}
         pairs.append((f"copy-{n}-a", f"copy-{n}-b"))
     found = copies(students)
@@ -120,6 +119,21 @@ def test_four_pairs_are_four_groups_though_one_answer_of_each_copy_is_of_its_own
     for group in found.groups:
         assert group.exercises == (2, 3, 4, 5, 6)
         assert group.text.startswith("5 of 6 answers are the same")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_good_students_who_write_alike_are_no_copies(seed):
+    rng = random.Random(seed)
+    best = [
+        exercise["answers"][1 if exercise["name"] == "newest" else 0][1] for exercise in EXERCISES
+    ]
+    students = honest(rng, 120)
+    for n in range(80):  # who lean far towards the same ways
+        own = [
+            good if rng.random() < 0.8 else way for good, way in zip(best, ways(rng), strict=True)
+        ]
+        students[f"good-{n}"] = notebook(own, rng)
+    assert groups_of(students) == []
 
 
 @pytest.mark.parametrize("seed", SEEDS)

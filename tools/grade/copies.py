@@ -318,10 +318,10 @@ def _is_crowded(
     """Do as many others differ from these notebooks in one exercise as if all were honest?
 
     Good students write alike, so they may lean far towards these answers. Even then some take
-    another way in one exercise or the next; half as many of them as expected are a crowd.
+    another way in one exercise or the next; a third of those expected are a crowd.
     """
     own = {*form}
     others = (other for other in forms.values() if len(other) == len(form) and other != form)
     nearly = sum(len(own & {*other}) == len(form) - 1 for other in others)
     expected = len(members) * sum(rate**-LEANING - 1 for rate in rates)
-    return 2 * nearly >= expected
+    return 3 * nearly >= expected
