@@ -222,14 +222,27 @@ class Comparison:
         pairs = set()
         for who, others in neighbours.items():
             others.sort()
-            evidence, enough = 0.0, math.log2(len(self.submissions)) - 1 + SURE
-            for size, (worth, _) in enumerate(others, start=1):
-                evidence -= worth
-                # So much likelier is it that some other than these agree by chance.
-                enough += math.log2((len(self.submissions) - size) / size)
-                if evidence >= enough:
-                    pairs.update(tuple(sorted((who, other))) for _, other in others[:size])
+            for other in self._convincing(others):
+                pairs.add((min(who, other), max(who, other)))
         return pairs
+
+    def _convincing(self, others: list[tuple[float, str]]) -> list[str]:
+        """Those whose evidence, the strongest first, is more than chance gives to so many."""
+        convincing: list[str] = []
+        waiting: list[str] = []
+        count = len(self.submissions)
+        evidence, enough = 0.0, SURE + math.log2(count) - 1  # for any notebook, not for this one
+        left = count - 1
+        for worth, other in others:
+            waiting.append(other)
+            evidence -= worth
+            # The more there are, the more choices of so many there are.
+            enough += math.log2((left - len(waiting) + 1) / len(waiting))
+            if evidence >= enough:
+                convincing += waiting
+                left -= len(waiting)
+                waiting, evidence, enough = [], 0.0, SURE
+        return convincing
 
     def _evidence(self) -> dict[tuple[str, str], float]:
         """The bits for each pair that agrees in several exercises, where there are any left."""
