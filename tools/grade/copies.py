@@ -41,13 +41,20 @@ class Notebooks:
     answers: int  # that both have
     verbatim: int  # of those that are the same, names and comments included
     alone: int  # of those that are the same, in no notebook outside the group
+    others: int  # notebooks outside the group that have the rarest of them
 
     @property
     def text(self) -> str:
-        least = "at least " * (len(self.submissions) > 2)
+        least = "at least " * (len(self.submissions) > 2 and self.same < self.answers)
         count = f"{least}{self.same} of {self.answers} answers are the same"
-        details = f"{self.verbatim} of them word for word, {self.alone} in no other notebook"
-        return f"{count} once names and comments are put aside, {details}"
+        details = ["once names and comments are put aside"]
+        if self.verbatim:
+            details.append(f"{self.verbatim} of them word for word")
+        if self.alone:
+            details.append(f"{self.alone} in no other notebook")
+        else:
+            details.append(f"the rarest of them in {self.others} other notebooks")
+        return f"{count} {', '.join(details)}"
 
 
 @dataclass(frozen=True)
@@ -312,17 +319,17 @@ class Comparison:
         members.sort(key=lambda who: who == PUBLISHED)  # it comes last
         own = [pair for pair in edges if {*pair} <= {*members}]
         figures = min(self._figures(*pair, {*members}) for pair in sorted(own))
-        _, same, answers, verbatim, alone = figures
         exercises = [one.number for one in self.exercises if one.agree(*members[:2])]
-        return Notebooks(tuple(members), tuple(exercises), same, answers, verbatim, alone)
+        return Notebooks(tuple(members), tuple(exercises), *figures[1:])
 
-    def _figures(self, a: str, b: str, group: set[str]) -> tuple[float, int, int, int, int]:
+    def _figures(self, a: str, b: str, group: set[str]) -> tuple[float, int, int, int, int, int]:
         """The share of two submissions' answers that is the same, and what it is made of."""
         both = [self.exercises[place] for place in self.answered[a] & self.answered[b]]
         same = [exercise for exercise in both if exercise.agree(a, b)]
         verbatim = sum(exercise.is_verbatim(a, b) for exercise in same)
-        alone = sum(group >= {*exercise.holders(a), *exercise.holders(b)} for exercise in same)
-        return len(same) / len(both), len(same), len(both), verbatim, alone
+        outside = [len({*one.holders(a), *one.holders(b)} - group) for one in same]
+        share = len(same) / len(both)
+        return share, len(same), len(both), verbatim, outside.count(0), min(outside)
 
 
 def _is_crowded(
