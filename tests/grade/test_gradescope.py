@@ -161,7 +161,7 @@ def test_what_cannot_be_graded_gets_its_reason(harness):
 
 
 HOSTILE = """
-from pathlib import Path
+from pathlib import Path  # \x1b[31m
 found = []
 for name in ("source/private/assignment.json", "results/results.json", "submission_metadata.json"):
     for use in (Path.read_text, lambda path: path.write_text('{"score": 4}')):
@@ -183,6 +183,9 @@ def test_a_hostile_notebook_reads_no_test_and_writes_no_result(container, harnes
     handed_in = {"work.ipynb": submitted(RIGHT | {1: code})}
     results, said = harness.grade(handed_in, container=container)
     assert results["score"] == 6  # as its other answers are right
+    [look] = [entry for entry in results["tests"] if entry["name"] == "To look at"]
+    words = "exercise 1, line 1: reads or writes files: from pathlib import Path # [31m"
+    assert look["visibility"] == "hidden" and look["output"].splitlines()[0] == words
     assert not container or "landlock" in results["extra_data"]["sandbox"]
     shown = json.dumps(results) + said
     assert CANARY not in shown and "Jane Doe" not in shown and "test_numbers(student" not in shown

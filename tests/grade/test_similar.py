@@ -5,7 +5,7 @@ import tomllib
 import pytest
 from classroom import DATA
 
-from tools.grade.similar import lines_of, similar
+from tools.grade.similar import lines_of, own_lines, similar
 
 ONE, DISGUISED, OTHER = tomllib.loads((DATA / "similar.toml").read_text(encoding="utf-8")).values()
 SHORT = "def f(x):\n    return x + 1"
@@ -25,7 +25,8 @@ FOUND = {  # answers, what was given, who are found
 
 @pytest.mark.parametrize(("answers", "given", "expected"), FOUND.values(), ids=FOUND)
 def test_who_is_found(answers, given, expected):
-    groups = similar(1, {id: lines_of(source) for id, source in answers.items()}, given)
+    lines = {id: lines_of(source) for id, source in answers.items()}
+    groups = similar(1, own_lines(lines, given))
     assert [group.submissions for group in groups] == expected
     if expected == [("ann", "bob")]:
         assert groups[0].text.startswith("10 of 11 lines are the same")

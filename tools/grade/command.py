@@ -21,10 +21,12 @@ from tools.exercises.variants import BOOK, draws_of
 from tools.files import write_bytes
 from tools.grade import intake, report
 from tools.grade.bounded import bounded
+from tools.grade.copies import copies_in
 from tools.grade.engine import Outcome, on_dask, on_this_machine
 from tools.grade.exchange.returned import returned
+from tools.grade.reach import reaches
 from tools.grade.sandbox import TRIED, strongest
-from tools.grade.similar import PUBLISHED, Group, lines_of, similar
+from tools.grade.similar import lines_of
 from tools.grade.splice import plain, splice
 from tools.grade.store import Store, id_of, key_of
 from tools.root import ROOT
@@ -111,7 +113,7 @@ def read(submission: intake.Submission, assignments: Assignments) -> dict:
     late, due, time = submission.late, assignment.get("due"), submission.time
     late |= bool(due and time and time > datetime.fromisoformat(due))
     about = {"submission": submission.id, "student": submission.student, "path": submission.path}
-    about |= {"late": late, "class": assignment.get("class"), "findings": []}
+    about |= {"late": late, "class": assignment.get("class"), "findings": [], "reach": []}
     # `made_for` is the class that the notebook names, `reason` why it is not graded
     about |= dict.fromkeys(["assignment", "made_for", "reason", "sandbox"])
     about |= {name: {} for name in ("answers", "prose", "lines", "questions", "by_hand")}
@@ -129,6 +131,7 @@ def reading(submission: intake.Submission, assignments: Assignments) -> dict:
         assignment = assignment_of(said, notebook["cells"], assignments)
         found["assignment"] = assignment["name"]
         found |= splice(notebook, assignment)
+        found["reach"] = reaches(found.pop("sources"), assignment)
         found["lines"] = {number: lines_of(code) for number, code in found["answers"].items()}
     except intake.Refused as refusal:
         found["reason"] = " ".join(str(refusal).split())
@@ -240,30 +243,17 @@ def write_reports(store: Store, typed: report.Typed, assignments: Assignments) -
         page = report.page("feedback.html", title, result=result, assignment=assignment)
         pages.append((result, page))
         store.write(store.files(result)[1], page)
-    groups = {
-        name: similar_in(assignment, [one for one in results if one["assignment"] == name])
+    copies = {
+        name: copies_in(assignment, [one for one in results if one["assignment"] == name])
         for name, assignment in sorted(assignments.items())
     }
     table, form = report.by_hand_forms(results, assignments, typed)
     store.write_table(report.BY_HAND, table)
     store.write(store.folder / "by-hand.html", form)
     store.write_table("grades.csv", report.grades_table(results, assignments))
-    store.write(store.folder / "review.html", report.review_page(results, assignments, groups))
+    store.write(store.folder / "review.html", report.review_page(results, assignments, copies))
     for name, data in returned(pages).items():
         write_bytes(store.folder / name, data, store.folder.parent)
-
-
-def similar_in(assignment: dict, results: list[dict]) -> list[Group]:
-    """Those whose answers are nearly the same, or nearly the published one, by exercise."""
-    groups = []
-    for asked in assignment["questions"]:
-        number = str(asked["number"])
-        lines = {one["submission"]: one.get("lines", {}).get(number) for one in results}
-        answers = {submission: Counter(own) for submission, own in lines.items() if own}
-        answers[PUBLISHED] = lines_of(asked["solution"])
-        given = [assignment["given"], asked["starter"], *asked["checks"]]
-        groups += similar(asked["number"], answers, given)
-    return groups
 
 
 def engine_for(workers: int | str | None, address: str | None) -> Engine:

@@ -7,6 +7,7 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from tools.errors import BookError
-from tools.grade.similar import PUBLISHED, Group
+from tools.grade.copies import PUBLISHED, Copies
 from tools.grade.tables import read_table, table_text
 
 BY_HAND = "by-hand.csv"
@@ -46,7 +47,15 @@ def part_of(result: dict, exercise: object, kind: str) -> str:
     return result[kind].get(str(exercise), "")[:CODE]
 
 
-PAGES.filters |= {"inputs": inputs, "coded": coded, "part_of": part_of}
+def answers_of(result: dict, exercises: Iterable[int]) -> str:
+    """The answers to some exercises, under their numbers where they are several."""
+    parts = {number: part_of(result, number, "answers") for number in exercises}
+    if len(parts) == 1:
+        return "".join(parts.values())
+    return "\n\n".join(f"# {number}.\n{code}" for number, code in parts.items() if code)
+
+
+PAGES.filters |= {"inputs": inputs, "coded": coded, "answers_of": answers_of}
 
 
 def page(template: str, title: str, **context: Any) -> str:
@@ -167,24 +176,51 @@ def grades_table(results: Iterable[dict], assignments: Mapping[str, dict]) -> st
 # --- pages
 
 
-def review_page(results: list[dict], assignments: dict, groups: dict[str, list[Group]]) -> str:
-    """All that a person should look at, with the code; `groups` of `similar` by assignment."""
-    items = []  # what kind it is of, which exercise, whose results, and what to say
+@dataclass(frozen=True)
+class Item:
+    """Something that a person should look at."""
+
+    kind: str  # a heading of `review.html`
+    exercises: tuple[int, ...]  # whose code is shown; none: of no exercise
+    results: list[dict]  # whose it is
+    text: str
+    code: str = ""  # a line of it, beside the text
+
+
+def review_page(results: list[dict], assignments: dict, copies: Mapping[str, Copies]) -> str:
+    """All that a person should look at, with the code; `copies` by the name of an assignment."""
+    items = []
     for result in results:
         if result["reason"]:
-            items.append(("refused", 0, [result], result["reason"]))
+            items.append(Item("refused", (), [result], result["reason"]))
         for found in result["findings"]:
             kind = "cells" if found["kind"] == "cells" else "ended"
-            items.append((kind, found["exercise"] or 0, [result], found["text"]))
+            exercises = (found["exercise"],) if found["exercise"] else ()
+            items.append(Item(kind, exercises, [result], found["text"]))
+        for entry in result.get("reach", ()):  # which results of an earlier grading lack
+            exercises = (entry["exercise"],) if entry["exercise"] else ()
+            place = (
+                f"line {entry['line']}"
+                if exercises
+                else f"above the exercises, line {entry['line']}"
+            )
+            text = f"{place}: {entry['text']}"
+            items.append(Item("reach", exercises, [result], text, entry["code"]))
         for number, part in result["by_hand"].items():
             if part["points"] is not None and AGAIN in part["note"]:
                 text = f"{part['points']} of {part['of']} points were {AGAIN}"
-                items.append(("by hand", int(number), [result], text))
-    for name, found in groups.items():
+                items.append(Item("by hand", (int(number),), [result], text))
+    for name, found in copies.items():
         by_id = {one["submission"]: one for one in results if one["assignment"] == name}
         solutions = {str(one["number"]): one["solution"] for one in assignments[name]["questions"]}
         by_id[PUBLISHED] = {"student": PUBLISHED, "assignment": name, "answers": solutions}
-        for group in found:
-            own = sorted(group.submissions, key=lambda id: id == PUBLISHED)  # it comes last
-            items.append(("similar", group.exercise, [by_id[id] for id in own], group.text))
+        for kind, groups in ("notebooks", found.notebooks), ("similar", found.answers):
+            for group in groups:
+                own = sorted(group.submissions, key=lambda id: id == PUBLISHED)  # it comes last
+                who = [by_id[id] for id in own]
+                items.append(Item(kind, group.exercises, who, group.text))
+        for short in found.short:
+            about = {"student": "", "assignment": name}
+            items.append(Item("short", (short.exercise,), [about], short.text))
+    items.sort(key=lambda item: item.exercises[:1])
     return page("review.html", "To look at", items=items)

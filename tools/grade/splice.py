@@ -40,7 +40,8 @@ def finding(kind: str, exercise: int | None, text: str) -> dict:
 def splice(notebook: dict, assignment: dict) -> dict[str, Any]:
     """What of a notebook is run in the pristine one, by exercise: `cells` without magics, under ""
     those above all; `answers` as they were written, "" where there is none; `prose` for a person to
-    read. And `findings`. Raises Refused: no exercise, or too much."""
+    read. And `findings`, and the `sources` of the student's own cells. Raises Refused: no exercise,
+    or too much."""
     code = [cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
     if len(code) > CELLS or sum(map(len, code)) > CHARACTERS:
         size = f"{len(code)} code cells, {sum(map(len, code))} characters"
@@ -50,6 +51,7 @@ def splice(notebook: dict, assignment: dict) -> dict[str, Any]:
     if not any(cell.number or cell.names for cell in cells):
         raise Refused("no exercise of this assignment is in it; hand in the student edition")
     own = reader.placed(cells)
+    sources_by_exercise = dict(own)  # those above all exercises under None
     runs, answers, prose = {"": [*map(without_magics, own.pop(None))]}, {}, {}
     for number, sources in own.items():
         starter = [reader.questions[number]["starter"]] if number in reader.left else []
@@ -58,7 +60,8 @@ def splice(notebook: dict, assignment: dict) -> dict[str, Any]:
     for cell in cells:
         if cell.part == "by hand":
             prose[str(cell.number)] = "" if cell.source == PLACE else cell.source
-    return {"cells": runs, "answers": answers, "prose": prose, "findings": reader.findings}
+    spliced = {"cells": runs, "answers": answers, "prose": prose, "findings": reader.findings}
+    return spliced | {"sources": sources_by_exercise}
 
 
 def plain(source: str) -> str:

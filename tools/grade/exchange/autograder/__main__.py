@@ -31,6 +31,12 @@ def main(root: Path) -> None:
     write_json(root / "results" / "results.json", results | FORMAT, root)
 
 
+def line_of(entry: dict) -> str:
+    """A line that reaches where answers have no business, in the words of `review.html`."""
+    exercise = f"exercise {entry['exercise']}" if entry["exercise"] else "above the exercises"
+    return f"{exercise}, line {entry['line']}: {entry['text']}: {entry['code']}"
+
+
 def graded(root: Path) -> dict:
     """Gradescope's results for the submission, an entry for each hidden test. Raises Refused."""
     tests = root / "source" / "private" / "assignment.json"
@@ -47,7 +53,9 @@ def graded(root: Path) -> dict:
             entry = {"number": f"{asked['number']}.{nth}", "name": name, "score": test["points"]}
             entry |= {"max_score": test["of"], "status": "passed" if test["passed"] else "failed"}
             entries.append(entry | {"output": test["reason"] or ""})
-    if lines := [f"{finding['kind']}: {finding['text']}" for finding in findings]:
+    lines = [f"{finding['kind']}: {finding['text']}" for finding in findings]
+    lines += [line_of(entry) for entry in found["reach"]]
+    if lines:
         entries += [{"name": "To look at", "output": "\n".join(lines), "visibility": "hidden"}]
     said = f"{result['points']} of {result['of']} points by tests."
     if by_hand := [str(asked["number"]) for asked in assignment["questions"] if asked["by_hand"]]:
