@@ -71,7 +71,7 @@ def read_all(submissions: Path, assignments: Assignments, source: str | None = N
     count = Counter((one.who, result["assignment"]) for one, result in handed_in)
     for one, result in handed_in:
         if count[one.who, result["assignment"]] == 1:
-            result["submission"] = intake.identity(one.student, one.who)
+            result["submission"] = one.make_id()
     return [result for _, result in handed_in]
 
 
