@@ -43,7 +43,7 @@ lab:        ## open the chapters in JupyterLab, with the runners at hand
 	$(SET_UP)
 	@$(VENV) -m tools lab
 
-release:    ## write the editions of the exercises: [CLASS=key] [CHAPTER=name | ASSIGNMENT=file] [MASTERS=folder] [OUT=folder]
+release:    ## write the editions of the exercises: [CLASS=key] [CHAPTER=name | ASSIGNMENT=file] [MASTERS=folder] [OUT=folder] [WORKERS=n]
 	$(SET_UP)
 	@$(VENV) -m tools release
 

@@ -2,15 +2,19 @@
 
 import errno
 import json
+import os
 import re
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from urllib.parse import parse_qs, urlparse
 
 import pytest
 from classroom import CHAPTER, DATA, KEY, Grader, StandIn, book_of_one, contents, write_master
-from helpers import assert_one_line, edit, read, refused
+from helpers import ROOT, assert_one_line, edit, read, refused
 
+from tools import cli
 from tools.book.book import Book
 from tools.book.repository import make_repository
 from tools.errors import BookError
@@ -20,6 +24,7 @@ from tools.exercises.release import handout, make_drafts, release
 from tools.exercises.variants import draws_of
 from tools.exercises.verify import task
 from tools.grade.judge import grade_one
+from tools.grade.sandbox import TRIED
 from tools.grade.store import key_of
 
 KINDS = {f"{kind}/small.ipynb" for kind in ("student", "solution", "instructor")}
@@ -241,6 +246,39 @@ def test_a_release_that_cannot_be_written_leaves_the_one_before(root, out, run, 
     with refused("_build/release/book/manifest.json: cannot be written (No space left"):
         run()
     assert contents(out.parent) == before
+
+
+# --- by how many processes
+
+
+@pytest.mark.parametrize("value", ["0", "two", "-1", "1.5"])
+def test_a_number_of_workers_that_is_none_is_refused_before_anything_is_graded(value):
+    run = subprocess.run(
+        [sys.executable, "-m", "tools", "release"],
+        cwd=ROOT,
+        env=os.environ | {"WORKERS": value, "MASTERS": "/nowhere"},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 1
+    assert_one_line(run.stderr, f"WORKERS={value}: name a number of processes, 1 or more")
+
+
+def test_a_release_is_graded_by_as_many_processes_as_are_named(root, monkeypatch):
+    counts = []
+
+    def here(tasks, workers):
+        counts.append(workers)
+        return Grader()(tasks)
+
+    monkeypatch.setattr("tools.grade.command.on_this_machine", here)
+    monkeypatch.setattr("tools.grade.command.strongest", StandIn)
+    monkeypatch.setenv(TRIED, "stand-in")  # undone, as it is written on the way
+    monkeypatch.setattr(cli, "the_book", lambda: Book(root))
+    monkeypatch.delenv("CLASS", raising=False)
+    options = vars(cli.PARSER.parse_args(["release", "--workers", "3"]))
+    options.pop("command")(**options)
+    assert counts == [3]
 
 
 # --- what an instructor sets
