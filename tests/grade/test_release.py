@@ -183,6 +183,42 @@ def test_what_does_not_hold_is_refused(root, out, run, old, new, words):
     assert not out.exists()
 
 
+MENDED = [  # in a master after its release, what leaves a right answer right
+    ("randrange(9)", "randrange(8)"),
+    ("A star multiplies.", "A star is enough."),
+    ("- points: 3", "- points: 4"),
+    ("- seconds: 5", "- seconds: 6"),
+    ("Functions are values, too.", "A function is a value, too."),
+    ("assert times(1) == {{factor}}", "assert times(1) == {{factor}}, times"),
+    ("It loses the sign on its way.", "It loses the sign."),
+    ("Write `larger(a, b)`, which", "Write `larger(a, b)`,\nwhich"),
+]
+CHANGED = [  # and what asks for something else
+    ("which multiplies `x` by", "which divides `x` by"),
+    ("import math\n", "import cmath\n"),
+    ("offset = 1", "offset = 2"),
+    ("factor: [2, 3", "factor: [4, 3"),
+]
+
+
+def test_an_edition_names_its_masters_until_they_ask_for_something_else(root, run, out):
+    def fingerprint():
+        [(_, assignment)] = make_drafts(Book(root), root / "masters", draws_of(None))
+        return assignment["masters"]
+
+    run()
+    edition = read(out / "student" / "small.ipynb").metadata.assignment
+    assert re.fullmatch("[0-9a-f]{12}", edition.masters) and edition.masters == fingerprint()
+    for old, new in MENDED:
+        change(root, old, new)
+        assert fingerprint() == edition.masters, new
+    fingerprints = [edition.masters]
+    for old, new in CHANGED:
+        change(root, old, new)
+        fingerprints.append(fingerprint())
+    assert len(set(fingerprints)) == len(fingerprints)
+
+
 AGAIN = [  # a change of a master, and what is graded again
     ("It never looks at the first.", "It looks at the second alone.", []),
     ("A star multiplies.", "`return {{ factor }} * (x + offset - 1)`", []),  # given, so no leak
