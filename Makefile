@@ -47,7 +47,7 @@ release:    ## write the editions of the exercises: [CLASS=key] [CHAPTER=name | 
 	$(SET_UP)
 	@$(VENV) -m tools release
 
-grade:      ## grade SUBMISSIONS=folder|zip CLASS=key [ASSIGNMENT=file] [MASTERS=folder] [OUT=folder] [WORKERS=n | DASK=address]
+grade:      ## grade SUBMISSIONS=folder|zip CLASS=key [ASSIGNMENT=file] [MASTERS=folder] [OUT=folder] [SOURCE=system] [WORKERS=n | DASK=address]
 	$(SET_UP)
 	@$(VENV) -m tools grade
 
