@@ -102,9 +102,9 @@ def check_masters(results: list[dict], assignments: Assignments, folder: Path) -
         graded = sum(result["assignment"] == name for result in results)
         if most != own and count[most] > graded:
             raise BookError(
-                f"MASTERS: the notebooks of '{name}' were released from masters {most}, and "
-                f"{folder} holds {own}; name the folder that they came from, make grade "
-                "MASTERS=..., or take back what was changed in it since"
+                f"MASTERS: the notebooks of '{name}' were released from masters {most}, but "
+                f"{folder} holds {own}; grade with the folder that they were released from, "
+                "make grade MASTERS=..., or undo what has changed in it since"
             )
 
 
