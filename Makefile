@@ -43,11 +43,11 @@ lab:        ## open the chapters in JupyterLab, with the runners at hand
 	$(SET_UP)
 	@$(VENV) -m tools lab
 
-release:    ## write the editions of the exercises: [CLASS=key] [CHAPTER=name | ASSIGNMENT=file] [MASTERS=folder] [OUT=folder]
+release:    ## write the editions of the exercises: [CLASS=key] [CHAPTER=name | ASSIGNMENT=file] [MASTERS=folder] [OUT=folder] [WORKERS=n]
 	$(SET_UP)
 	@$(VENV) -m tools release
 
-grade:      ## grade SUBMISSIONS=folder|zip CLASS=key [ASSIGNMENT=file] [MASTERS=folder] [OUT=folder] [WORKERS=n | DASK=address]
+grade:      ## grade SUBMISSIONS=folder|zip CLASS=key [ASSIGNMENT=file] [MASTERS=folder] [OUT=folder] [SOURCE=system] [WORKERS=n | DASK=address]
 	$(SET_UP)
 	@$(VENV) -m tools grade
 

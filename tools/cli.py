@@ -71,6 +71,7 @@ CHAPTER = argument("chapter", needed=True, help="the chapter: computing-devices"
 MASTERS = argument("--masters", "MASTERS", type=folder, help="a folder; else the book's own")
 SETS = {"type": folder, "help": "a file that sets exercises, points and due"}
 ASSIGNMENT = argument("--assignment", "ASSIGNMENT", **SETS)
+WORKERS = argument("--workers", "WORKERS", help="processes; else one for each core")
 OUT = argument("--out", "OUT", type=folder, help="the folder to write")
 
 
@@ -208,16 +209,26 @@ def languages(check: bool) -> None:
         print(line)
 
 
-@command(MASTERS, OUT, ASSIGNMENT, argument("--chapter", "CHAPTER", help="one only; else all"))
-def release(masters: Folder, out: Folder, assignment: Folder, chapter: str | None) -> None:
+@command(
+    *(MASTERS, OUT, ASSIGNMENT, WORKERS),
+    argument("--chapter", "CHAPTER", help="one only; else all"),
+)
+def release(
+    masters: Folder,
+    out: Folder,
+    assignment: Folder,
+    chapter: str | None,
+    workers: str | None,
+) -> None:
     """Verify the masters, and write their editions for a class, or those of the book."""
     from tools.exercises.assignment import choice_of
     from tools.exercises.release import release
     from tools.grade.command import engine_for
     from tools.grade.store import key_of
 
+    engine = engine_for(workers, None)
     given = key(), masters, out, choice_of(chapter, assignment)
-    for line in release(the_book(), engine_for(None, None), key_of, *given):
+    for line in release(the_book(), engine, key_of, *given):
         print(line)
 
 
@@ -259,7 +270,7 @@ def example(chapter: str, masters: Folder) -> None:
 
 @command(
     argument("submissions", "SUBMISSIONS", True, type=folder, help="the folder or zip downloaded"),
-    argument("--workers", "WORKERS", help="processes; else one a core"),
+    WORKERS,
     argument("--dask", "DASK", metavar="ADDRESS", help="of a scheduler"),
     argument("--source", "SOURCE", help="where they were downloaded, if it is not seen"),
     *(MASTERS, OUT, ASSIGNMENT),

@@ -66,6 +66,28 @@ def test_a_class_has_a_row_a_student_with_points_or_a_reason(grade, out, capsys)
     assert len(contents(out / "feedback")) == 11
 
 
+def released_from(masters, answers=HERE):
+    made = edition(answers, small(masters=masters))
+    if masters is None:
+        del made["metadata"]["assignment"]["masters"]
+    return made
+
+
+def test_notebooks_of_other_masters_are_refused_and_both_sets_are_named(grade, out):
+    own, other = SMALL["masters"], "0123456789ab"
+    with refused("MASTERS: ", other, own, "MASTERS=..."):
+        grade({"ann": released_from(other), "bob": released_from(other), "cy": HERE})
+    assert not out.exists()
+    grade({"ann": released_from(other), "bob": HERE, "cy": HERE, "dee": released_from(None)})
+    assert len(rows(out)) == 4
+    grade({"ann": released_from(other), "dee": released_from(None)})
+    found = rows(out)
+    assert found["ann"]["total"] == ""
+    for words in (other, own, "hand in the notebook that this class got"):
+        assert words in found["ann"]["not graded because"]
+    assert [found[name]["total"] for name in ("bob", "cy", "dee")] == ["9"] * 3
+
+
 EVIL = "<img src=x onerror=f>"  # a name, and code
 ALIKE = HERE[3] + "".join(f"\nx{n} = '{EVIL}', {n}" for n in range(9))
 WATCHED = {

@@ -49,6 +49,7 @@ def test_a_student_gets_a_blank_notebook_that_stands_alone(small):
     nbformat.validate(made)
     assert ids(made) == ["title", "switch", "setup", "given", *FIRST, "by-hand-1", *SECOND]
     told = {"name": "small", "class": "book", "edition": "student", "exercises": [1, 2]}
+    told["masters"] = assignment["masters"]
     gpu = {"accelerator": "GPU", "colab": {"gpuType": "T4"}}
     assert made.metadata == LANGUAGE | gpu | {"assignment": told}
     parts = [cell.metadata.get("assignment") for cell in made.cells]

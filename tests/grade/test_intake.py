@@ -32,8 +32,18 @@ DOWNLOADS = tomllib.loads((DATA / "downloads.toml").read_text(encoding="utf-8"))
 METADATA = "submission_metadata.yml"  # of Gradescope
 
 
+ABOUT = "Name: {}\nAssignment: HW 3\nSubmission Field:\nName: Max (asmith)\n"  # by Blackboard
+ATTEMPTS = {  # of which texts tell the name
+    "HW 3_jdoe_attempt_2026-02-02-15-58-23.txt": ABOUT.format("Jane Doe (jdoe)").encode(),
+    "HW_3_j_doe_attempt_2026-02-02-15-58-23.txt": ABOUT.format("John Doe (j_doe)").encode(),
+    "HW_3_doe_attempt_2026-02-02-15-58-23.txt": ABOUT.format("Ann Doe (doe)").encode(),
+}
+
+
 def files_of(name):
     texts = {METADATA: (DATA / METADATA).read_bytes()}
+    if name != "blackboard: the newest":  # where no text is as it should be
+        texts |= ATTEMPTS
     return {path: texts.get(path.rpartition("/")[2], ANSWER) for path in DOWNLOADS[name]}
 
 
@@ -106,10 +116,29 @@ def test_a_source_may_be_named_and_what_is_no_download_is_an_error_in_one_line(t
         ("nowhere", None, "no such file"),
         ("text", None, "neither a folder nor a zip"),
         ("empty.zip", None, "holds no submission; name the folder or zip of a"),
-        ("empty.zip", "blackboard", "SOURCE=blackboard: no such source; choose from: grade"),
+        ("empty.zip", "sakai", "SOURCE=sakai: no such source; choose from: grade"),
     ]:
         with refused(words):
             find_submissions(tmp_path / name, source)
+
+
+UNKNOWN = {  # what is in a download of no known form, and what is said of it
+    ("index.html", "Doe, Jane(jdoe)/a.ipynb", "Roe, Max(mroe)/a.ipynb"): "('index.html': neither",
+    ("exercises.ipynb", "exercises (1).ipynb", "Max.ipynb"): "'exercises (1).ipynb': copies under",
+    ("jdoe 2026-02-02.ipynb", "jdoe 2026-02-03.ipynb"): "'jdoe 2026-02-02.ipynb', 'jdoe 2026-02-03",
+    ("w1/a.ipynb", "w1/b.ipynb", "w2/a.ipynb", "w2/b.ipynb"): "('w1', 'w2': folders of several",
+    ("Jane Doe - hw.ipynb",): "which half of it is the student); add",
+}
+
+
+@pytest.mark.parametrize("names", UNKNOWN, ids=lambda names: names[0])
+def test_a_download_of_no_known_form_is_refused_and_a_source_that_is_named_takes_it(
+    names, tmp_path
+):
+    download = zip_of(dict.fromkeys(names, ANSWER), tmp_path / "d.zip")
+    with refused(str(download), "not a known form", UNKNOWN[names], "SOURCE=plain"):
+        find_submissions(download)
+    assert find_submissions(download, "plain")
 
 
 # --- who they are, and when they handed in
@@ -158,6 +187,23 @@ def test_a_source_that_says_when_tells_who_is_late(source, tmp_path):
     found = find_submissions(zip_of(files_of(source), tmp_path / "all.zip"))
     second = [datetime(2026, 2, 2, 15, 58, seconds, tzinfo=UTC) for seconds in (22, 24)]
     assert [any(one.time and one.time > due for one in found) for due in second] == [True, False]
+
+
+def test_a_time_of_no_zone_is_not_guessed_and_ilias_says_who_is_late(tmp_path):
+    for source in ("blackboard", "brightspace"):
+        found = find_submissions(zip_of(files_of(source), tmp_path / source))
+        assert [(one.time, one.late) for one in found] == [(None, False)] * len(found)
+    for word in ("Late Submission", "Verspaetete Abgabe"):
+        name = f"Doe_Jane_jdoe_1234/{word} - exercises.ipynb"
+        [found] = find_submissions(zip_of({name: ANSWER}, tmp_path / "ilias"))
+        assert (found.student, found.late) == ("Doe_Jane_jdoe (ILIAS 1234)", True)
+
+
+def test_a_student_of_blackboard_keeps_the_id_when_one_notebook_is_graded_again(tmp_path):
+    everything = find_submissions(zip_of(files_of("blackboard"), tmp_path / "d"))
+    [before] = [one for one in everything if one.student.startswith("Jane Doe")]
+    [again] = find_submissions(folder_of([before.path], tmp_path / "again") / before.path)
+    assert (again.student, again.make_id()) == ("jdoe (Blackboard jdoe)", before.make_id())
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="makes files of another account")

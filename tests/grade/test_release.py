@@ -2,15 +2,19 @@
 
 import errno
 import json
+import os
 import re
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from urllib.parse import parse_qs, urlparse
 
 import pytest
 from classroom import CHAPTER, DATA, KEY, Grader, StandIn, book_of_one, contents, write_master
-from helpers import assert_one_line, edit, read, refused
+from helpers import ROOT, assert_one_line, edit, read, refused
 
+from tools import cli
 from tools.book.book import Book
 from tools.book.repository import make_repository
 from tools.errors import BookError
@@ -20,6 +24,7 @@ from tools.exercises.release import handout, make_drafts, release
 from tools.exercises.variants import draws_of
 from tools.exercises.verify import task
 from tools.grade.judge import grade_one
+from tools.grade.sandbox import TRIED
 from tools.grade.store import key_of
 
 KINDS = {f"{kind}/small.ipynb" for kind in ("student", "solution", "instructor")}
@@ -178,6 +183,42 @@ def test_what_does_not_hold_is_refused(root, out, run, old, new, words):
     assert not out.exists()
 
 
+MENDED = [  # in a master after its release, what leaves a right answer right
+    ("randrange(9)", "randrange(8)"),
+    ("A star multiplies.", "A star is enough."),
+    ("- points: 3", "- points: 4"),
+    ("- seconds: 5", "- seconds: 6"),
+    ("Functions are values, too.", "A function is a value, too."),
+    ("assert times(1) == {{factor}}", "assert times(1) == {{factor}}, times"),
+    ("It loses the sign on its way.", "It loses the sign."),
+    ("Write `larger(a, b)`, which", "Write `larger(a, b)`,\nwhich"),
+]
+CHANGED = [  # and what asks for something else
+    ("which multiplies `x` by", "which divides `x` by"),
+    ("import math\n", "import cmath\n"),
+    ("offset = 1", "offset = 2"),
+    ("factor: [2, 3", "factor: [4, 3"),
+]
+
+
+def test_an_edition_names_its_masters_until_they_ask_for_something_else(root, run, out):
+    def fingerprint():
+        [(_, assignment)] = make_drafts(Book(root), root / "masters", draws_of(None))
+        return assignment["masters"]
+
+    run()
+    edition = read(out / "student" / "small.ipynb").metadata.assignment
+    assert re.fullmatch("[0-9a-f]{12}", edition.masters) and edition.masters == fingerprint()
+    for old, new in MENDED:
+        change(root, old, new)
+        assert fingerprint() == edition.masters, new
+    fingerprints = [edition.masters]
+    for old, new in CHANGED:
+        change(root, old, new)
+        fingerprints.append(fingerprint())
+    assert len(set(fingerprints)) == len(fingerprints)
+
+
 AGAIN = [  # a change of a master, and what is graded again
     ("It never looks at the first.", "It looks at the second alone.", []),
     ("A star multiplies.", "`return {{ factor }} * (x + offset - 1)`", []),  # given, so no leak
@@ -241,6 +282,39 @@ def test_a_release_that_cannot_be_written_leaves_the_one_before(root, out, run, 
     with refused("_build/release/book/manifest.json: cannot be written (No space left"):
         run()
     assert contents(out.parent) == before
+
+
+# --- by how many processes
+
+
+@pytest.mark.parametrize("value", ["0", "two", "-1", "1.5"])
+def test_a_number_of_workers_that_is_none_is_refused_before_anything_is_graded(value):
+    run = subprocess.run(
+        [sys.executable, "-m", "tools", "release"],
+        cwd=ROOT,
+        env=os.environ | {"WORKERS": value, "MASTERS": "/nowhere"},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 1
+    assert_one_line(run.stderr, f"WORKERS={value}: name a number of processes, 1 or more")
+
+
+def test_a_release_is_graded_by_as_many_processes_as_are_named(root, monkeypatch):
+    counts = []
+
+    def here(tasks, workers):
+        counts.append(workers)
+        return Grader()(tasks)
+
+    monkeypatch.setattr("tools.grade.command.on_this_machine", here)
+    monkeypatch.setattr("tools.grade.command.strongest", StandIn)
+    monkeypatch.setenv(TRIED, "stand-in")  # undone, as it is written on the way
+    monkeypatch.setattr(cli, "the_book", lambda: Book(root))
+    monkeypatch.delenv("CLASS", raising=False)
+    options = vars(cli.PARSER.parse_args(["release", "--workers", "3"]))
+    options.pop("command")(**options)
+    assert counts == [3]
 
 
 # --- what an instructor sets

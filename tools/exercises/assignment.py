@@ -3,10 +3,12 @@
 The second crosses processes, machines and zip files: it is a dictionary of what JSON holds.
 """
 
+import json
 import re
 import tomllib
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +96,28 @@ def make_assignment(master: Master, chapter: Chapter | None, draws: Draws) -> As
     made = {name: getattr(master, name) for name in ("name", "title", "runner")}
     made["class"], made["seed"] = draws.fingerprint, draws.seed(master.name)
     made["given"] = "\n\n".join([GIVEN, *sources]) if sources else ""  # above all exercises
+    made["masters"] = masters_fingerprint(master, made["given"])
     return made | {"questions": [_question(exercise) for exercise in master.exercises]}
+
+
+def masters_fingerprint(master: Master, given: str) -> str:
+    """12 hexadecimal digits that name what students are asked to answer, variants drawn.
+
+    It is written into editions, so that grading can tell that they came from other masters. Only
+    what students see is in it, and of that only what decides whether an answer can be right: a
+    hidden test, a hint or a check may be mended after the release, points and limits changed.
+    """
+    asked = [
+        {
+            "number": exercise.number,
+            "name": exercise.name,
+            "text": exercise.text.split(),  # however its lines are broken
+            "starter": exercise.code("Starter"),
+        }
+        for exercise in master.exercises
+    ]
+    content = json.dumps([master.name, given, asked], sort_keys=True)
+    return sha256(content.encode()).hexdigest()[:12]
 
 
 def _question(exercise: Exercise) -> dict[str, Any]:

@@ -67,6 +67,7 @@ def edition(kind: str, master: Master, assignment: Assignment, book: Book) -> No
             cell.source = absolute(cell.source, book.repository)
     told = {"name": assignment["name"], "class": group, "edition": kind}
     told["exercises"] = [question["number"] for question in assignment["questions"]]
+    told["masters"] = assignment["masters"]
     metadata = deepcopy(GPU | LANGUAGE) | {"assignment": told}
     chapter = Chapter(master.name, new_notebook(cells=cells, metadata=metadata))
     return write_setup(chapter, book.repository, book.root).notebook

@@ -52,6 +52,7 @@ def grade_class(
     by_name = assignments_of(key, masters, choice_of(None, assignment))
     results = read_all(submissions, by_name, source)
     check_class(results, next(iter(by_name.values()))["class"], key)
+    check_masters(results, by_name, masters or ROOT / MASTERS)
     check_graded(results)
     folder = out or folder_of(results)
     grade_all(results, by_name, folder, engine)
@@ -73,7 +74,7 @@ def read_all(submissions: Path, assignments: Assignments, source: str | None = N
     count = Counter((one.who, result["assignment"]) for one, result in handed_in)
     for one, result in handed_in:
         if count[one.who, result["assignment"]] == 1:
-            result["submission"] = intake.identity(one.student, one.who)
+            result["submission"] = one.make_id()
     return [result for _, result in handed_in]
 
 
@@ -90,6 +91,23 @@ def check_class(results: list[dict], own: str, key: str | None) -> None:
         return
     advice = f"make grade CLASS=...; for the book's own edition: CLASS={BOOK}"
     raise BookError(f"CLASS: {fault}; name the key of the class: {advice}")
+
+
+def check_masters(results: list[dict], assignments: Assignments, folder: Path) -> None:
+    """Raise BookError if most notebooks of an assignment were released from other masters."""
+    for name, assignment in assignments.items():
+        own = assignment["masters"]
+        released = [result["made_from"] for result in results if result["made_from"]]
+        count = Counter(masters for chapter, masters in released if chapter == name)
+        most = max(sorted(count), key=count.get, default=own)
+        # Those that name no masters are graded, whichever they came from.
+        graded = sum(result["assignment"] == name for result in results)
+        if most != own and count[most] > graded:
+            raise BookError(
+                f"MASTERS: the notebooks of '{name}' were released from masters {most}, but "
+                f"{folder} holds {own}; grade with the folder that they were released from, "
+                "make grade MASTERS=..., or undo what has changed in it since"
+            )
 
 
 def check_graded(results: list[dict]) -> None:
@@ -114,8 +132,9 @@ def read(submission: intake.Submission, assignments: Assignments) -> dict:
     late |= bool(due and time and time > datetime.fromisoformat(due))
     about = {"submission": submission.id, "student": submission.student, "path": submission.path}
     about |= {"late": late, "class": assignment.get("class"), "findings": [], "reach": []}
-    # `made_for` is the class that the notebook names, `reason` why it is not graded
-    about |= dict.fromkeys(["assignment", "made_for", "reason", "sandbox"])
+    # `made_for` is the class that the notebook names, `made_from` its assignment and the masters
+    # that it was released from, `reason` why it is not graded
+    about |= dict.fromkeys(["assignment", "made_for", "made_from", "reason", "sandbox"])
     about |= {name: {} for name in ("answers", "prose", "lines", "questions", "by_hand")}
     return about | said
 
@@ -129,6 +148,15 @@ def reading(submission: intake.Submission, assignments: Assignments) -> dict:
         if isinstance(said.get("class"), str):
             found["made_for"] = said["class"][:60]
         assignment = assignment_of(said, notebook["cells"], assignments)
+        masters = said.get("masters")  # not there if it is of before, or a service dropped it
+        if isinstance(masters, str):
+            masters = intake.clean(masters, 60)
+            found["made_from"] = [assignment["name"], masters]
+            if masters != assignment["masters"]:
+                raise intake.Refused(
+                    f"it was released from masters {masters}, and those of this class are "
+                    f"{assignment['masters']}; hand in the notebook that this class got"
+                )
         found["assignment"] = assignment["name"]
         found |= splice(notebook, assignment)
         found["reach"] = reaches(found.pop("sources"), assignment)

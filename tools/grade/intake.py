@@ -1,8 +1,8 @@
 """What an instructor downloads, as a list of submissions: nothing is written, nothing is run.
 
-A download is a folder or a zip of Canvas, Moodle, Gradescope or nbgrader's exchange, or plain files
-named by student. A zip is read in memory, a bounded member at a time. What cannot be graded is
-still a row, with its reason in one line.
+A download is a folder or a zip of one of the systems in `sources.toml`, or plain files named by
+student. A zip is read in memory, a bounded member at a time. What cannot be graded is still a row,
+with its reason in one line.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ import stat
 import tomllib
 import unicodedata
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -142,8 +142,18 @@ def read_entries(path: Path) -> list[Entry]:
 
 # --- who handed it in, by how each source names files
 
-SOURCES = Path(__file__).with_name("sources.toml").read_text(encoding="utf-8")
-FORMS = {name: re.compile(form, re.S | re.X) for name, form in tomllib.loads(SOURCES).items()}
+SOURCES = tomllib.loads(Path(__file__).with_name("sources.toml").read_text(encoding="utf-8"))
+BESIDE = {name: re.compile(form, re.S | re.X) for name, form in SOURCES.pop("beside").items()}
+FORMS = {name: re.compile(form, re.S | re.X) for name, form in SOURCES.items()}
+TITLES = {"ilias": "ILIAS"}  # of a source that is not written as any other name is
+MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+# Brightspace's `Feb 2, 2026 358 PM`.
+DATE = re.compile(r"([a-z]{3})[a-z.]* (\d+), (\d+) (\d+?)(\d\d) ([ap])m", re.I)
+# The first line of the text that Blackboard writes for each attempt.
+NAMED = re.compile(r"\s*Name: (?P<name>[^\n]*) \((?P<user>[^()\n]+)\)\s*?(?:\n|\Z)")
+NOTEBOOKS = (".ipynb", ".zip")
+STAMP = re.compile(r"\d{4}-\d\d-\d\d|\d{14}|\d{8}T\d{6}")  # a date or a time in a name
+COPY = re.compile(r" ?\(\d+\)\Z")  # added by a browser, or by Drive, to a name that was taken
 
 
 @dataclass(frozen=True)
@@ -162,10 +172,14 @@ class Submission:
     order: Sequence[int] = ()  # in a series; the newest is the greatest
     fault: str | None = None
     id: str = ""
+    id_name: str = ""  # which ids are made of where `student` comes from a file that may be missing
 
     @property
     def path(self) -> str:
         return clean(str(self.entry.path))
+
+    def make_id(self, path: str = "") -> str:
+        return identity(self.id_name or self.student, self.who, path)
 
     def read(self) -> bytes:
         """The bytes of the notebook, or of the one in a zip. Raises Refused."""
@@ -194,15 +208,48 @@ def hand_in(entry: Entry, source: str, people: People) -> Submission:
     if not match:
         fault = entry.fault or f"is not named as {source} names what is handed in"
         return Submission(replace(entry, fault=fault), whose(path), path, key=(path,))
+    if source == "blackboard":
+        return from_blackboard(entry, match, people)
     said = defaultdict(str, match.groupdict(""))
     name, user, newest = said["name"], said["user"], said["newest"]
-    student = whose(name or "anonymous", user and f"{source.title()} {user}")
+    student = whose(name or "anonymous", user and f"{TITLES.get(source, source.title())} {user}")
     told = student, f"\0{user}" if user else name, utc(newest)
     student, who, time = people.get(name, told)
     series = (said["series"], said["end"]) if newest else None
-    order = [int(digits) for digits in re.findall(r"\d+", newest)]
     key = name, user, said["assignment"]
-    return Submission(entry, student, who, bool(said["late"]), time, key, series, order)
+    return Submission(entry, student, who, bool(said["late"]), time, key, series, order_of(newest))
+
+
+def order_of(newest: str) -> list[int]:
+    """Numbers that are greater the later something was handed in, by a number or a time."""
+    if date := DATE.fullmatch(newest):
+        month, day, year, hour, minute, half = date.groups()
+        afternoon = 12 if half.lower() == "p" else 0
+        month = MONTHS.index(month.lower())
+        return [int(year), month, int(day), int(hour) % 12 + afternoon, int(minute)]
+    return [int(digits) for digits in re.findall(r"\d+", newest)]
+
+
+def from_blackboard(entry: Entry, match: re.Match, people: People) -> Submission:
+    """A file of Blackboard's, which puts `_` between the title of an assignment and a user name.
+    Both may hold one: then only the text that it writes for each attempt tells them apart."""
+    path, prefix, newest = str(entry.path), match["prefix"], match["newest"]
+    name, user, _ = people.get(f"{prefix}_attempt_{newest}", ("", "", None))
+    if not (user and prefix.endswith(f"_{user}")):
+        name, user = "", prefix.rpartition("_")[2]
+        if prefix.count("_") > 1:
+            fault = "has no text beside it that says whose it is; grade the download as it came"
+            return Submission(replace(entry, fault=fault), whose(path), path, key=(path,))
+    known_as, assignment = f"Blackboard {user}", prefix.removesuffix(f"_{user}")
+    return Submission(
+        entry,
+        student=whose(name or user, known_as),
+        who=f"\0{user}",
+        key=(user, assignment),
+        series=("", ""),  # an attempt is handed in as a whole
+        order=order_of(newest),
+        id_name=whose(user, known_as),
+    )
 
 
 def utc(text: str) -> datetime | None:
@@ -235,6 +282,21 @@ def submitters(record: dict) -> tuple[str, str, datetime | None]:
     return student, json.dumps(known), utc(str(record.get(":created_at")))
 
 
+def attempts_of(entries: list[Entry]) -> People:
+    """The students of Blackboard's attempts: names and user names, by its texts about them."""
+    people: People = {}
+    for entry in entries:
+        match = FORMS["blackboard"].fullmatch(str(entry.path))
+        if not match or match["file"]:  # else one that a student handed in
+            continue
+        with suppress(Refused):
+            text = entry.read().decode("utf-8-sig", "replace")
+            if named := NAMED.match(text):
+                attempt = f"{match['prefix']}_attempt_{match['newest']}"
+                people[attempt] = named["name"], named["user"], None
+    return people
+
+
 # --- the list
 
 
@@ -247,8 +309,13 @@ def find_submissions(path: Path, source: str | None = None) -> list[Submission]:
     handed_in = [entry for entry in entries if entry.path.name not in WRITTEN]
     if not handed_in:
         raise BookError(f"{path}: holds no submission; name the folder or zip of a download")
+    wanted = source
     source, handed_in = recognised(handed_in, [source] if source else list(FORMS))
+    if source == "plain" and not wanted:
+        check_plain(path, handed_in)
     people = people_of(entries) if source == "gradescope" else {}
+    if source == "blackboard":
+        people = attempts_of(handed_in)
     rows = defaultdict(list)
     for file in (hand_in(entry, source, people) for entry in handed_in):
         rows[file.key].append(file)
@@ -275,16 +342,92 @@ def recognised(entries: list[Entry], sources: list[str]) -> tuple[str, list[Entr
         for depth in range(len(folders.parts) + 1)
     ]
     for source, level in product(sources, levels):
-        found = [match for entry in level if (match := FORMS[source].fullmatch(str(entry.path)))]
-        # `week 1/jdoe/hw.ipynb` of a class is not what one student has in nbgrader's folders.
-        if source == "nbgrader" and found and len(sources) > 1:
-            names, assignments = ({match[group] for match in found} for group in (1, 2))
-            if len(names) == 1 < len(assignments):
-                continue
-        if source != "plain" and len(found) * 2 > len(level):
-            return source, level
+        own = [entry for entry in level if not is_beside(source, entry)]
+        matches = [FORMS[source].fullmatch(str(entry.path)) for entry in own]
+        matches = [match for match in matches if match]
+        if len(sources) > 1 and not is_likely(source, matches):
+            continue
+        if source != "plain" and len(matches) * 2 > len(own):
+            return source, own
     several = len({entry.path.parts[0] for entry in levels[-1]}) > 1
     return sources[-1], levels[-1] if several else entries  # one student's folder is their name
+
+
+def is_beside(source: str, entry: Entry) -> bool:
+    """True of a file that the source itself puts beside what students handed in."""
+    path = str(entry.path)
+    is_its_own = source in BESIDE and BESIDE[source].fullmatch(path)
+    return bool(is_its_own and not FORMS[source].fullmatch(path))
+
+
+def is_likely(source: str, matches: list[re.Match]) -> bool:
+    """False where names fit the form of a source and yet are more likely of another."""
+    if source == "nbgrader" and matches:
+        # `week 1/jdoe/hw.ipynb` of a class is not what one student has in nbgrader's folders.
+        names, assignments = ({match[group] for match in matches} for group in (1, 2))
+        return not len(names) == 1 < len(assignments)
+    if source == "ilias":  # `hw_1_part_2` is somebody's folder of an assignment
+        capital = [match for match in matches if re.search(r"(?:^|_)[A-Z]", match["name"])]
+        return len(capital) * 2 > len(matches)
+    if source == "classroom":
+        if any(match["assignment"] for match in matches):
+            return True
+        # Of `HW 3 - Jane Doe.ipynb` the first half is no student: there it is the same for all.
+        titles = Counter(match["title"] for match in matches)
+        [(title, count)] = titles.most_common(1) or [("", 0)]
+        names = {match["name"] for match in matches if match["title"] == title}
+        return len(names) > 1 and count * 2 > len(matches)
+    return True
+
+
+def check_plain(path: Path, entries: list[Entry]) -> None:
+    """Raise BookError where these are hardly a notebook or a folder of each student: better no
+    grades than those of somebody else."""
+    flat = [entry.path.name for entry in entries if len(entry.path.parts) == 1]
+    # A link or the like has a fault, and may stand for the folder of a student.
+    loose = [
+        entry.path.name
+        for entry in entries
+        if len(entry.path.parts) == 1
+        and not entry.fault
+        and entry.path.suffix.lower() not in NOTEBOOKS
+    ]
+    folders = Counter(
+        entry.path.parts[0]
+        for entry in entries
+        if len(entry.path.parts) > 1 and entry.path.suffix.lower() == ".ipynb"
+    )
+    everything = sorted({entry.path.parts[0] for entry in entries})
+    stamped = [name for name in everything if STAMP.search(name)]
+    full = [name for name, count in folders.items() if count > 1]
+    by_base = defaultdict(list)
+    for name in flat:
+        by_base[COPY.sub("", PurePosixPath(name).stem)].append(name)
+    copies = [name for names in by_base.values() if len(names) > 1 for name in names]
+
+    advice = "name each notebook or folder after its student"
+    if loose:
+        fault = f"{listed(loose)}: neither a notebook nor a student's folder"
+    elif copies:
+        fault = f"{listed(copies)}: copies under one name, and nothing says whose"
+    elif len(stamped) * 2 > len(everything):
+        fault = f"{listed(stamped)}: names with a date, of which one student may have several"
+    elif len(folders) > 1 and len(full) * 2 > len(folders):
+        fault = f"{listed(full)}: folders of several notebooks, of which each may be a student's"
+    elif len(entries) == len(flat) == 1 and FORMS["classroom"].fullmatch(flat[0]):
+        fault = f"{listed(flat)}: which half of it is the student"
+        advice = "add SOURCE=classroom if the first is"
+    else:
+        return
+    raise BookError(
+        f"{path}: not a known form of download ({fault}); {advice}, or add SOURCE=plain "
+        "to take every name as that of a student"
+    )
+
+
+def listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(quoted(name) for name in names[:3]) + more
 
 
 def one_submission(files: list[Submission]) -> Submission:
@@ -294,7 +437,7 @@ def one_submission(files: list[Submission]) -> Submission:
     owners = {file.entry.owner for file in files} - {None}
     newest = {file.series: file.order for file in sorted(files, key=lambda file: file.order)}
     files = [file for file in files if file.order == newest[file.series]]
-    notebooks = [file for file in files if file.entry.path.suffix.lower() in (".ipynb", ".zip")]
+    notebooks = [file for file in files if file.entry.path.suffix.lower() in NOTEBOOKS]
     first, fault = (notebooks or files)[0], None
     names = " and ".join(quoted(file.entry.path.name) for file in (notebooks or files)[:3])
     if len(notebooks) > 1:
@@ -305,8 +448,7 @@ def one_submission(files: list[Submission]) -> Submission:
         fault = f"{quoted(first.entry.path.name)} {first.entry.fault}"
     elif not notebooks:
         fault = f"{names}: no notebook, which ends in .ipynb"
-    id = identity(first.student, first.who, str(first.entry.path))
-    return replace(first, id=id, fault=fault)
+    return replace(first, id=first.make_id(str(first.entry.path)), fault=fault)
 
 
 def identity(student: str, who: str, path: str = "") -> str:

@@ -25,7 +25,7 @@ from tools.site import speech
 from tools.site.calculators import shares_table
 from tools.site.frameworks import whole_page
 from tools.site.speech import tr
-from tools.site.status import chapters_table
+from tools.site.status import chapters_table, exercises_table
 
 # The extensions that come with this one.
 BROUGHT = (
@@ -34,6 +34,7 @@ BROUGHT = (
 )
 TABLES = {
     "status-chapters": chapters_table,
+    "status-exercises": exercises_table,
     "status-scaling": shares_table,
 }
 

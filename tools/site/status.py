@@ -1,7 +1,9 @@
-"""Tables of facts in Markdown: what was executed where, by the provenance in outputs/."""
+"""Tables of facts in Markdown: what was executed where, by the provenance in outputs/, and how
+many exercises there are."""
 
 from tools.book.book import Book
 from tools.book.notebooks import code_cells, tags
+from tools.rules.exercises import exercises
 
 NOT_COMPARED = "nbval-ignore-output"  # tag of a cell whose output differs by machine
 
@@ -26,3 +28,16 @@ def chapters_table(book: Book) -> list[str]:
     if set(book.recordings) <= set(book.runners):
         lines += ["", "No real GPU is recorded yet: `make record RUNNER=gpu` does it on one."]
     return lines
+
+
+def exercises_table(book: Book) -> list[str]:
+    """How many exercises each chapter has: 'make release' writes them there from its master."""
+    rows, total = [], 0
+    for name, chapter in book.pages.items():
+        count = len(exercises(chapter))
+        if count:
+            rows.append([f"[](../notebooks/{name}.ipynb)", count])
+        if not chapter.holds_puzzles:
+            total += count
+    rows.append(["All chapters, without the puzzles", total])
+    return table(["Chapter", "Exercises"], rows, numbers=(1,))
