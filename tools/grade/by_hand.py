@@ -5,6 +5,7 @@ is written, and what was typed since counts. A copy beside it (`by-hand-anna.csv
 `by-hand (1).csv`, as browsers name it) is merged into it and then moved to `earlier/`.
 """
 
+import csv
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -64,7 +65,11 @@ def parse_table(data: bytes, name: str, students: Mapping[str, str]) -> Table:
         encoding = encoding_of(data)
     except ValueError:
         raise BookError(f"{name}: its encoding cannot be told; save it as CSV UTF-8") from None
-    separator, text = separator_of(data.decode(encoding), NEEDED)
+    try:
+        separator, text = separator_of(data.decode(encoding), NEEDED)
+        numbered = numbered_rows(text, separator) if separator else []
+    except csv.Error as error:
+        raise BookError(f"{name}: cannot be read ({error}); save it as CSV UTF-8") from None
     if separator is None:
         columns = ", ".join([*ABOUT, *TYPED])
         advice = "save it with commas, semicolons or tabs between them"
@@ -72,7 +77,7 @@ def parse_table(data: bytes, name: str, students: Mapping[str, str]) -> Table:
 
     rows: dict[Key, Row] = {}
     lines: dict[Key, int] = {}
-    for line, row in numbered_rows(text, separator):
+    for line, row in numbered:
         key = (row["submission"].strip(), row["assignment"].strip(), row["exercise"].strip())
         if key in rows:
             fault = f"lines {lines[key]} and {line} are both for {person_of(key, row)}"
@@ -80,7 +85,8 @@ def parse_table(data: bytes, name: str, students: Mapping[str, str]) -> Table:
         check_points(row, line, name)
         if encoding == "cp1252":
             check_guess(row, line, name, students)
-        rows[key] = {"note": ""} | row
+        row.setdefault("note", "")
+        rows[key] = row
         lines[key] = line
     return Table(rows, Layout(separator, decimal_of(separator, rows.values())))
 
@@ -209,18 +215,22 @@ class HandTable:
             return next(iter(self.copied.values())).layout
         return self.table.layout
 
-    def note_anew(self, keys: Iterable[Key]) -> None:
-        """Note beside these points that the exercise was answered anew."""
+    def note_anew(self, keys: Iterable[Key]) -> bool:
+        """Note beside the points of these exercises, and beside what a person types while grading
+        runs, that they were answered anew. Tells whether there is such a note by now."""
+        before = self.rows
         self.answered_anew |= set(keys)
         self._combine()
+        return self.rows != before
 
     def refresh(self) -> None:
         """Read the table again if a person has saved it since, so that what they typed counts."""
         if bytes_of(self.path) == self.data:
             return
+        layout = self.layout
         self.data = settled_bytes(self.path)
         try:
-            table = self._parse(self.data, BY_HAND)
+            table = self._parse(self.data, BY_HAND) if self.data else Table({}, layout)
         except BookError as error:
             copy = self.store.keep(self.path, self.data)
             reason = str(error).removeprefix(f"{BY_HAND}: ")
@@ -277,9 +287,9 @@ class HandTable:
         for name, copy in self.copied.items():
             self.merge.add(name, copy.rows)
         self.rows: dict[Key, Row] = self.merge.rows
-        for key in self.answered_anew:
+        for key in self.answered_anew & self.rows.keys():
             row = self.rows[key]
-            if AGAIN not in row["note"]:
+            if row["points"].strip() and AGAIN not in row["note"]:
                 row["note"] = "; ".join(filter(None, [row["note"], AGAIN]))
 
     def _tell_changes(self, before: Table, now: Table) -> None:
@@ -287,7 +297,7 @@ class HandTable:
         for key in sorted(self.answered_anew & now.rows.keys()):
             row = now.rows[key]
             at_start = self.at_start.rows.get(key, TYPED)
-            is_typed = any(row[column] != at_start[column] for column in TYPED)
+            is_typed = row["points"] and any(row[name] != at_start[name] for name in TYPED)
             if is_typed and row != before.rows.get(key):  # else it is the note of this run
                 words = "you changed its row while grading ran, and it was answered anew"
                 kept = f"what you typed stays, with '{AGAIN}' beside it"

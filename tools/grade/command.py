@@ -21,13 +21,13 @@ from tools.exercises.variants import BOOK, draws_of
 from tools.files import write_bytes
 from tools.grade import intake, report
 from tools.grade.bounded import bounded
-from tools.grade.by_hand import AGAIN, TYPED, HandTable
+from tools.grade.by_hand import HandTable
+from tools.grade.comments import own_comments
 from tools.grade.engine import Outcome, on_dask, on_this_machine
 from tools.grade.exchange.returned import returned
 from tools.grade.late import add_penalty, is_undated
 from tools.grade.sandbox import TRIED, strongest
 from tools.grade.similar import PUBLISHED, Group, lines_of, similar
-from tools.grade.source import own_comments
 from tools.grade.splice import plain, splice
 from tools.grade.store import Store, id_of, key_of
 from tools.root import ROOT
@@ -227,14 +227,12 @@ def note_anew(results: list[dict], store: Store, hand: HandTable, assignments: A
     for result in results:
         was = store.results.get(id_of(result))
         for number in was["by_hand"] if was and not result["reason"] else ():
-            row = hand.rows.get(key := (*id_of(result), number), TYPED)
             before, now = ([one[kind].get(number) for kind in WRITTEN] for one in (was, result))
             is_anew = number in result["answers"] and before != now  # else of an earlier edition
-            if row["points"] and is_anew and AGAIN not in row["note"]:
-                keys.append(key)
-    if not keys:
+            if is_anew:
+                keys.append((*id_of(result), number))
+    if not hand.note_anew(keys):
         return
-    hand.note_anew(keys)
     is_written = False
     while not is_written:
         hand.refresh()

@@ -4,10 +4,8 @@ A tree is None where the code cannot be read, however odd it is: nothing here ra
 """
 
 import ast
-import io
 import re
 import symtable
-import tokenize
 
 from IPython.core.inputtransformer2 import TransformerManager
 
@@ -60,29 +58,3 @@ def bound(source: str) -> set[str]:
     except UNREADABLE:
         return {name for match in BINDS.findall(plain) for name in match if name}
     return {name.get_name() for name in symbols if name.is_assigned() or name.is_imported()}
-
-
-def own_comments(source: str, starter: str = "") -> list[tuple[int, str]]:
-    """The lines of some code that hold a comment, with their numbers, but for comments that the
-    starter has already."""
-    known = {comment for _, comment in comments(starter)}
-    lines = source.split("\n")
-    own = [number for number, comment in comments(source) if comment not in known]
-    return [(number, lines[number - 1].strip()) for number in own]
-
-
-def comments(source: str) -> list[tuple[int, str]]:
-    """The comments of some code, by line. Below what cannot be read, lines that begin with `#`."""
-    lines = source.split("\n")
-    found = []
-    last = 0
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(source).readline):
-            last = token.start[0]
-            if token.type == tokenize.COMMENT:
-                found.append((last, token.string.strip()))
-    except (tokenize.TokenError, *UNREADABLE):
-        for number, line in enumerate(lines[last:], start=last + 1):
-            if line.lstrip().startswith("#"):
-                found.append((number, line.strip()))
-    return found
