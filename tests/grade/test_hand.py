@@ -146,11 +146,12 @@ def test_a_table_whose_encoding_is_in_doubt_is_not_read(grade, out):
     for encoding, note in [
         ("cp1251", "очень хорошо"),
         ("cp1250", "całkiem dobrze"),
+        ("gbk", "很好"),
         ("utf-16-le", "without its mark"),
     ]:
         typed(out, {"ann": ("1", note)}, ";", encoding)
         saved = (out / BY_HAND).read_bytes()
-        with refused(f"{BY_HAND}: its encoding cannot be told; save it as CSV UTF-8"):
+        with refused(BY_HAND, "cannot be told; save it as CSV UTF-8"):
             grade(CLASS)
         assert contents(out) == before | {BY_HAND: saved}
         (out / BY_HAND).write_bytes(before[BY_HAND])
@@ -205,6 +206,14 @@ def test_graders_who_differ_are_named_and_nothing_is_written(grade, out):
     typed(out, {"ann": ("", ""), "bob": ("1", "")}, name="by-hand-ben.csv")
     grade(CLASS)
     assert by_hand(out)["ann"] == ("2", "good")
+
+
+def test_a_copy_is_merged_beside_the_note_of_a_new_hand_in(grade, out, monkeypatch):
+    typed(out, {"ann": ("2", "good")}, name="by-hand-ada.csv")
+    while_grading(grade, monkeypatch, lambda: typed(out, {"bob": ("1", "")}))
+    grade({"ann": HERE | {3: f"{HERE[3]}\n# new"}})
+    assert by_hand(out)["ann"] == ("2", f"good; {AGAIN}") and by_hand(out)["bob"][0] == "1"
+    assert not (out / "by-hand-ada.csv").exists()
 
 
 def test_a_copy_that_differs_from_what_is_typed_meanwhile_stays(grade, out, monkeypatch, capsys):

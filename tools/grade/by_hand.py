@@ -18,6 +18,7 @@ from tools.grade.tables import (
     COMMAS,
     Layout,
     encoding_of,
+    is_western,
     numbered_rows,
     read_table,
     separator_of,
@@ -106,12 +107,17 @@ def check_points(row: Row, line: int, name: str) -> None:
 
 
 def check_guess(row: Row, line: int, name: str, students: Mapping[str, str]) -> None:
-    """Raise BookError if a student's name has letters here that it does not have in the results."""
-    known = students.get(row["submission"])
+    """Raise BookError if cp1252 was a wrong guess: a student's name has letters that it does not
+    have in the results, or what a person typed looks like another alphabet."""
+    known = students.get(row["submission"], "")
     letters = {sign for sign in row.get("student", "") if not sign.isascii()}
-    if known is not None and not letters <= set(known):
+    if known and not letters <= set(known):
         fault = f"line {line} has another name than '{known}', so its encoding cannot be told"
         raise BookError(f"{name}: {fault}; save it as CSV UTF-8")
+    for column in row.keys() - {*ABOUT}:
+        if not is_western(row[column]):
+            fault = f"the encoding of line {line} cannot be told"
+            raise BookError(f"{name}: {fault}; save it as CSV UTF-8")
 
 
 def decimal_of(separator: str, rows: Iterable[Row]) -> str:
@@ -164,7 +170,10 @@ class Merge:
         row = self.rows[key]
         if column in ABOUT:
             return False
-        current = row.setdefault(column, "")
+        current, again = row.setdefault(column, ""), ""
+        if column == "note":  # a run may have added to ours since the copy was taken
+            again = AGAIN if AGAIN in current else ""
+            current, value = without_again(current), without_again(value)
         if not value.strip() or is_same(column, current, value):
             return False
         if current.strip():
@@ -172,9 +181,13 @@ class Merge:
             student = row.get("student", "")
             self.conflicts.append(Conflict(key, student, column, (current, value), files))
             return False
-        row[column] = value
+        row[column] = "; ".join(filter(None, [value, again]))
         self._files[key, column] = name
         return True
+
+
+def without_again(note: str) -> str:
+    return "; ".join(part for part in note.split("; ") if part != AGAIN)
 
 
 def is_same(column: str, value: str, other: str) -> bool:

@@ -23,6 +23,7 @@ from tools.grade.tables import COMMAS, Layout, table_text
 __all__ = ["AGAIN", "BY_HAND"]  # of `by_hand`
 
 CODE = 6000  # characters of an answer on the list
+RAISED = "your code raised an error"  # as judge.toml has it, without the name
 INPUT = 120  # of an input that a test was asked with
 LOADER = FileSystemLoader(Path(__file__).with_name("templates"))
 PAGES = Environment(loader=LOADER, autoescape=True, undefined=StrictUndefined)
@@ -51,13 +52,13 @@ def comments_of(result: dict, exercise: str) -> str:
 
 def failure_text(test: dict) -> str:
     """Why a test failed, for the student: an error by its name, never with its text."""
-    error = test.get("error")
+    error, reason = test.get("error"), test["reason"] or ""
     if not error:
-        return test["reason"] or ""
+        return reason
     raised = f"your code raised {with_article(error)}"
-    if "your code raised an error" in test["reason"]:
-        return test["reason"].replace("your code raised an error", raised)
-    return f"{test['reason']}; {raised}"
+    if RAISED in reason:
+        return reason.replace(RAISED, raised)
+    return reason if raised in reason else "; ".join(filter(None, [reason, raised]))
 
 
 def with_article(error: str) -> str:

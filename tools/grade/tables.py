@@ -42,15 +42,21 @@ COMMAS = Layout()
 SEPARATORS = ",;\t"
 SEPARATOR_LINE = re.compile(r'"?sep=([,;\t])"?\r?\n', re.I)  # for Excel alone, no row
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-# Signs beside letters that a Western European text has. Others mean that the bytes are of another
-# code page: a Polish one has its `l` with a stroke where cp1252 has a raised 3.
-WESTERN_SIGNS = "‘’‚“”„–—…€«»°§´·¿¡"  # noqa: RUF001
+# What a note in cp1252 may hold besides ASCII: letters, but not many in a row, as in a text of
+# another alphabet, and signs. Other signs are letters of another code page: the Polish one has its
+# `l` with a stroke where cp1252 has a raised 3. `µ` and `º` are plain in "5 µs" and "1º" alone.
+WESTERN = re.compile(
+    r"""(?: [\x00-\x7f‘’‚“”„–—…€«»°§´·¿¡] | µ(?=[A-Za-z]) | (?<=\d)[ªº]
+    | (?<![À-ÿŠšŽžŒœŸ]) [À-ÖØ-öø-ÿŠšŽžŒœŸ]{1,2} (?![À-ÖØ-öø-ÿŠšŽžŒœŸ]) )*""",  # noqa: RUF001
+    re.X,
+)
 
 
 def encoding_of(data: bytes) -> str:
     """Return the encoding that a spreadsheet saved a table in: UTF-8, UTF-16 or cp1252.
 
-    Raises ValueError where it cannot be told. cp1252 is a guess: compare a name that you know.
+    Raises ValueError where it is none of them. cp1252 is a guess: compare a name that you know, and
+    look whether what was typed `is_western`.
     """
     if data.startswith(UTF_16):
         data.decode("utf-16")
@@ -61,13 +67,13 @@ def encoding_of(data: bytes) -> str:
         data.decode("utf-8-sig")
         return "utf-8-sig"
     except UnicodeDecodeError:
-        text = data.decode("cp1252")
-    if re.search(r"[À-ÖØ-öø-ÿŠšŽžŒœŸ]{3}", text):
-        raise ValueError("accents in a row, as in another alphabet")
-    for sign in text:
-        if not (sign.isascii() or sign.isalpha() or sign in WESTERN_SIGNS):
-            raise ValueError(f"a sign that no text in cp1252 has: {sign}")
+        data.decode("cp1252")
     return "cp1252"
+
+
+def is_western(text: str) -> bool:
+    """Does a text, decoded as cp1252, look as if it had been written in it?"""
+    return WESTERN.fullmatch(text) is not None
 
 
 def separator_of(text: str, columns: Iterable[str]) -> tuple[str | None, str]:
