@@ -218,6 +218,7 @@ class HandTable:
         self.copies = {path.name: bytes_of(path) for path in copies if path.is_file()}
         self.copied = {name: self._parse(data, name) for name, data in self.copies.items()}
         self._combine()
+        self.counts = self.merge.counts  # later the table itself holds what the copies added
         if self.merge.conflicts:
             raise BookError(conflicts_text(self.merge.conflicts))
 
@@ -286,7 +287,7 @@ class HandTable:
             else:
                 kept = self.store.keep(path, data)
                 path.unlink()
-                rows = counted(self.merge.counts[name], "row")
+                rows = counted(self.counts[name], "row")
                 print(f"{BY_HAND}: {rows} taken from {name}, which is now {kept}")
 
     def _parse(self, data: bytes | None, name: str) -> Table:
