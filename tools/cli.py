@@ -69,7 +69,7 @@ def key() -> str | None:
 
 CHAPTER = argument("chapter", needed=True, help="the chapter: computing-devices")
 MASTERS = argument("--masters", "MASTERS", type=folder, help="a folder; else the book's own")
-SETS = {"type": folder, "help": "a file that sets exercises, points and due"}
+SETS = {"type": folder, "help": "a file that sets exercises, points, due and late"}
 ASSIGNMENT = argument("--assignment", "ASSIGNMENT", **SETS)
 WORKERS = argument("--workers", "WORKERS", help="processes; else one for each core")
 OUT = argument("--out", "OUT", type=folder, help="the folder to write")

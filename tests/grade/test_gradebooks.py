@@ -121,6 +121,8 @@ BOTH = result("doejane (Canvas 340934)", 1, assignment="puzzles")
 ENDS_EARLY, LATE = CANVAS.replace(",5,,41.67,41.67", ""), CANVAS.replace('B",,5,,', 'B",,5,late,')
 WORDS, NINTHS = {"column": "computing Devices"}, [result("doejane (Canvas 340934)", 7, of=9)]
 ROW, LEFT = ",5,9.5,41.67", ",5,,41.67"
+PENALTY = {"penalty": {"days": 1, "percent": 20, "points": 2.4}, "points_after": 9.6}
+LATE_BY_A_DAY = [result("doejane (Canvas 340934)", 12, **PENALTY)]
 JANES = [  # an export, the results, options, and what Jane's row and what is said must hold
     (TWICE, CLASS, {"column": "4711"}, ROW, ""),
     (CANVAS, CLASS, WORDS, ROW, ""),
@@ -129,6 +131,7 @@ JANES = [  # an export, the results, options, and what Jane's row and what is sa
     (CANVAS, [CLASS[0] | WAITS, CLASS[2]], {}, LEFT, "exercise 2 waits for points in by-hand.csv"),
     (CANVAS, [CLASS[0] | GIVEN], {}, ROW, "filled in: 1"),  # a person gave nothing
     (LATE, CLASS, {}, ",5,9.5,", "(Canvas 340934): late by 9.5"),
+    (CANVAS, LATE_BY_A_DAY, {}, ",5,9.6,", "filled in after a penalty for being late: 1"),
     (CANVAS + JANE, CLASS, {}, LEFT, "340934): is in several rows of"),
     (ENDS_EARLY, CLASS, {}, 'B",,,9.5\r', ""),
     (CANVAS, [BOTH, *CLASS[:4], STRAY], {}, ROW, "poe (Canvas 340938): handed in puzzles"),

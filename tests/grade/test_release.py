@@ -341,6 +341,20 @@ def test_an_instructor_sets_exercises_points_and_a_due_date(root, out, run):
     assert grade_one(solved, StandIn())["points"] == 5
 
 
+LATE = 'late = {percent = 10, grace = "90min", most = 50}\n'
+
+
+def test_an_instructor_sets_what_being_late_costs(root):
+    rules = {
+        LATE: {"percent": 10, "grace": 5400, "most": 50},
+        "late = {percent = 2.5}\n": {"percent": 2.5, "grace": 0, "most": 100},
+    }
+    for text, rule in rules.items():
+        choice = chosen(root, SET + text)
+        [(_, assignment)] = make_drafts(Book(root), root / "masters", draws_of(None), choice)
+        assert assignment["late"] == rule
+
+
 def test_a_choice_that_cannot_be_is_one_line(root, run):
     for old, new, said in [
         ("[2]", "[7]", "small has no exercise 7; choose from 1 to 2"),
@@ -351,6 +365,14 @@ def test_a_choice_that_cannot_be_is_one_line(root, run):
         ("+01:00", "", "due has no time zone; write"),
         ("chapter", "[", "week.toml: "),
         ('"small"', '"other"', "week.toml: no such master; choose from: small"),
+        ("due", "# due", "late needs 'due', the time from which days are counted; write"),
+        ("percent = 10, ", "", "late needs 'percent', a number above 0 and up to 100; write"),
+        ("percent = 10", "percent = true", "late needs 'percent', a number above 0"),
+        ("percent = 10", "percent = 120", "late needs 'percent', a number above 0"),
+        ("most = 50", "most = 5", "'most' is not a number from 10 (its percent) to 100; write"),
+        ("90min", "90", '\'grace\' is not a time such as "30min", "1h" or "2d"; write'),
+        ("most", "limit", "late has an unknown entry 'limit'; it takes percent, grace, most; w"),
+        ('{percent = 10, grace = "90min", most = 50}', "10", "late is not a table, such as"),
     ]:
         with refused(said):
-            run(choice=chosen(root, SET.replace(old, new, 1)))
+            run(choice=chosen(root, (SET + LATE).replace(old, new, 1)))

@@ -7,7 +7,7 @@ import json
 import re
 import tomllib
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -26,17 +26,64 @@ PLACE = "*Write here what is asked for in words; a person reads it.*"
 GIVEN = "# @title Given: what the exercises build on, to be run and left as it is"
 # What an assignment has of an exercise as `tools.exercises.masters.Exercise` does.
 KEPT = ("number", "title", "points", "name", "checks", "seconds", "memory", "by_hand")
-LIKE = "exercises = [1, 3], points = {3 = 5}, due = 2026-12-01T12:00:00+01:00"
+LIKE = (
+    "exercises = [1, 3], points = {3 = 5}, due = 2026-12-01T12:00:00+01:00, "
+    'late = {percent = 10, grace = "1h", most = 50}'
+)
+PERIOD = re.compile(r"(?P<number>\d+) ?(?P<unit>min|h|d)")
+UNITS = {"min": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+
+
+@dataclass(frozen=True)
+class LateRule:
+    """What handing in late costs: so many percent of the points for each day that has begun since
+    the grace period after `due`, and never more than `most` percent."""
+
+    percent: float
+    grace: timedelta
+    most: float
+
+    def as_json(self) -> dict[str, float]:
+        return {"percent": self.percent, "grace": self.grace.total_seconds(), "most": self.most}
+
+
+def late_rule(table: object) -> LateRule:
+    """Read the rule of an instructor's file. Raises ValueError, which says what to write."""
+    if not isinstance(table, dict):
+        raise ValueError("late is not a table, such as {percent = 10}")
+    for name in table:
+        if name not in ("percent", "grace", "most"):
+            raise ValueError(f"late has an unknown entry '{name}'; it takes percent, grace, most")
+    percent = table.get("percent")
+    if not (_is_number(percent) and 0 < percent <= 100):
+        raise ValueError("late needs 'percent', a number above 0 and up to 100")
+    most = table.get("most", 100)
+    if not (_is_number(most) and percent <= most <= 100):
+        raise ValueError(f"late: 'most' is not a number from {percent:g} (its percent) to 100")
+    return LateRule(percent, _period(table.get("grace", "0h")), most)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _period(text: object) -> timedelta:
+    match = PERIOD.fullmatch(text) if isinstance(text, str) else None
+    if not match:
+        raise ValueError('late: \'grace\' is not a time such as "30min", "1h" or "2d"')
+    return int(match["number"]) * UNITS[match["unit"]]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What an instructor sets of a master: a chapter, or a file with exercises, points, a due date.
+    """What an instructor sets of a master: a chapter, or a file with exercises, points, a due date
+    and a rule for late work.
 
     chapter = "what-costs-time"
     exercises = [1, 3]               # else all of them
     points = {3 = 5}                 # else those of the master
     due = 2026-12-01T12:00:00+01:00  # else never late but where the download says so
+    late = {percent = 10, grace = "1h", most = 50}  # a started day; else being late costs nothing
     """
 
     where: str  # the file, or the CHAPTER= that was typed
@@ -44,6 +91,7 @@ class Choice:
     exercises: list[int] = field(default_factory=list)  # none named: all
     points: dict[int, int] = field(default_factory=dict)  # by the number of an exercise
     due: datetime | None = None
+    late: LateRule | None = None
 
     def of(self, master: Master) -> Master:
         """The master with the exercises that are set, under their own numbers. Raises BookError."""
@@ -70,7 +118,12 @@ def choice_of(chapter: str | None, file: Path | None) -> Choice | None:
             raise ValueError("a number is not a whole one above 0")
         if choice.due and choice.due.tzinfo is None:
             raise ValueError("due has no time zone")
-        return replace(choice, points=points)
+        late = None
+        if choice.late is not None:  # as it stands in the file
+            late = late_rule(choice.late)
+            if not choice.due:
+                raise ValueError("late needs 'due', the time from which days are counted")
+        return replace(choice, points=points, late=late)
     except (TypeError, ValueError, AttributeError) as error:
         is_told = isinstance(error, ValueError)
         reason = error if is_told else "an entry is missing, unknown or of another kind"

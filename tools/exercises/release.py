@@ -94,6 +94,8 @@ def make_drafts(book: Book, where: Path, draws: Draws, choice: Choice | None = N
         made = make_assignment(master, book.chapters.get(master.name), draws)
         if choice and choice.due:
             made["due"] = choice.due.isoformat()
+        if choice and choice.late:
+            made["late"] = choice.late.as_json()
         drafts.append((master, made))
     return drafts
 

@@ -21,9 +21,12 @@ from tools.exercises.variants import BOOK, draws_of
 from tools.files import write_bytes
 from tools.grade import intake, report
 from tools.grade.bounded import bounded
+from tools.grade.by_hand import HandTable
+from tools.grade.comments import own_comments
 from tools.grade.copies import copies_in
 from tools.grade.engine import Outcome, on_dask, on_this_machine
 from tools.grade.exchange.returned import returned
+from tools.grade.late import add_penalty, is_undated
 from tools.grade.reach import reaches
 from tools.grade.sandbox import TRIED, strongest
 from tools.grade.similar import lines_of
@@ -132,10 +135,12 @@ def read(submission: intake.Submission, assignments: Assignments) -> dict:
     late |= bool(due and time and time > datetime.fromisoformat(due))
     about = {"submission": submission.id, "student": submission.student, "path": submission.path}
     about |= {"late": late, "class": assignment.get("class"), "findings": [], "reach": []}
+    about["handed_in"] = time.isoformat() if time else None
     # `made_for` is the class that the notebook names, `made_from` its assignment and the masters
     # that it was released from, `reason` why it is not graded
     about |= dict.fromkeys(["assignment", "made_for", "made_from", "reason", "sandbox"])
-    about |= {name: {} for name in ("answers", "prose", "lines", "questions", "by_hand")}
+    by_exercise = ("answers", "comments", "prose", "lines", "questions", "by_hand")
+    about |= {name: {} for name in by_exercise}
     return about | said
 
 
@@ -161,9 +166,20 @@ def reading(submission: intake.Submission, assignments: Assignments) -> dict:
         found |= splice(notebook, assignment)
         found["reach"] = reaches(found.pop("sources"), assignment)
         found["lines"] = {number: lines_of(code) for number, code in found["answers"].items()}
+        found["comments"] = comments_for_a_person(found["answers"], assignment)
     except intake.Refused as refusal:
         found["reason"] = " ".join(str(refusal).split())
     return found
+
+
+def comments_for_a_person(answers: Mapping[str, str], assignment: dict) -> dict[str, list]:
+    """The comments in the answers of which a person reads a part: the task may ask for some."""
+    comments = {}
+    for question in assignment["questions"]:
+        number = str(question["number"])
+        if question["by_hand"]:
+            comments[number] = own_comments(answers[number], question["starter"])
+    return comments
 
 
 def assignment_of(said: Mapping, cells: list[dict], assignments: Assignments) -> dict:
@@ -203,8 +219,8 @@ def grade_all(results: list[dict], assignments: Assignments, out: Path, engine: 
             if name and assignments.get(name, {}).get("class") != group:
                 fault = f"{out} holds grades of '{name}' for class {group}"
                 raise BookError(f"OUT: {fault}; name another folder")
-        typed = report.read_by_hand(store.folder, store.results.values())
-        note_anew(results, store, typed, assignments)
+        hand = HandTable(store)
+        note_anew(results, store, hand, assignments)
         tasks, by_id = [], {id_of(result): result for result in results}
         for id, result in by_id.items():
             if result["reason"]:
@@ -214,7 +230,7 @@ def grade_all(results: list[dict], assignments: Assignments, out: Path, engine: 
             task["key"] = key_of(task["assignment"], task["cells"])
             before = store.results.get(id, {})
             if before.get("key") == task["key"]:
-                finish(result, before, task["assignment"], typed)
+                finish(result, before, task["assignment"], hand)
             else:
                 tasks.append(task)
         if tasks:
@@ -224,7 +240,7 @@ def grade_all(results: list[dict], assignments: Assignments, out: Path, engine: 
                     if isinstance(outcome, BookError):  # without a key: the next run tries again
                         result["reason"] = " ".join(str(outcome).split())
                     else:
-                        finish(result, outcome, task["assignment"], typed)
+                        finish(result, outcome, task["assignment"], hand)
                         store.save(result)
         check_graded(results)
         for result in results:
@@ -232,40 +248,58 @@ def grade_all(results: list[dict], assignments: Assignments, out: Path, engine: 
             if unread := store.results.get((result["submission"], None)):
                 store.remove(unread)
             store.save(result)
-        write_reports(store, typed, assignments)
+        write_reports(store, hand, assignments)
+        hand.set_copies_aside()
 
 
-def note_anew(results: list[dict], store: Store, typed: dict, assignments: Assignments) -> None:
+def note_anew(results: list[dict], store: Store, hand: HandTable, assignments: Assignments) -> None:
     """Note beside points by hand that the exercise was answered anew, before it is graded."""
-    noted = {}
+    keys = []
     for result in results:
         was = store.results.get(id_of(result))
         for number in was["by_hand"] if was and not result["reason"] else ():
-            row = typed.get(key := (*id_of(result), number), report.TYPED)
             before, now = ([one[kind].get(number) for kind in WRITTEN] for one in (was, result))
             is_anew = number in result["answers"] and before != now  # else of an earlier edition
-            if row["points"] and is_anew and report.AGAIN not in row["note"]:
-                note = "; ".join(filter(None, [row["note"], report.AGAIN]))
-                noted[key] = row | {"note": note}
-    typed |= noted
-    if noted:
-        table, _ = report.by_hand_forms(store.results.values(), assignments, typed)
-        store.write_table(report.BY_HAND, table)
+            if is_anew:
+                keys.append((*id_of(result), number))
+    if not hand.note_anew(keys):
+        return
+    is_written = False
+    while not is_written:
+        hand.refresh()
+        old = store.results.values()
+        table, _ = report.by_hand_forms(old, assignments, hand.rows, hand.layout)
+        is_written = hand.replace(table)
 
 
-def finish(result: dict, run: dict, assignment: dict, typed: report.Typed) -> None:
+def finish(result: dict, run: dict, assignment: dict, hand: HandTable) -> None:
     result |= {name: run[name] for name in ("key", "questions", "sandbox")}
     result["findings"] += [found for found in run["findings"] if found["kind"] != "cells"]
-    report.add_by_hand(result, assignment, typed)
+    add_points(result, assignment, hand)
 
 
-def write_reports(store: Store, typed: report.Typed, assignments: Assignments) -> None:
+def add_points(result: dict, assignment: dict, hand: HandTable) -> None:
+    """Add up the points by tests and by hand; what being late costs comes off both."""
+    report.add_by_hand(result, assignment, hand.rows)
+    add_penalty(result, assignment)
+
+
+def write_reports(store: Store, hand: HandTable, assignments: Assignments) -> None:
     results = sorted(store.results.values(), key=lambda one: (one["student"], str(id_of(one))))
+    is_written = False
+    while not is_written:  # until nobody has saved the table in between
+        hand.refresh()
+        for result in results:
+            if not result["reason"]:
+                add_points(result, assignments[result["assignment"]], hand)
+        table, form = report.by_hand_forms(results, assignments, hand.rows, hand.layout)
+        is_written = hand.replace(table)
+    store.write(store.folder / "by-hand.html", form)
+
     pages = []
     for result in results:
         assignment = assignments.get(result["assignment"])
         if not result["reason"]:
-            report.add_by_hand(result, assignment, typed)
             store.save(result)
         title = assignment["title"] if assignment else "Your submission"
         page = report.page("feedback.html", title, result=result, assignment=assignment)
@@ -275,10 +309,8 @@ def write_reports(store: Store, typed: report.Typed, assignments: Assignments) -
         name: copies_in(assignment, [one for one in results if one["assignment"] == name])
         for name, assignment in sorted(assignments.items())
     }
-    table, form = report.by_hand_forms(results, assignments, typed)
-    store.write_table(report.BY_HAND, table)
-    store.write(store.folder / "by-hand.html", form)
-    store.write_table("grades.csv", report.grades_table(results, assignments))
+    grades = report.grades_table(results, assignments, hand.layout)
+    store.write_table("grades.csv", grades, hand.layout.separator)
     store.write(store.folder / "review.html", report.review_page(results, assignments, copies))
     for name, data in returned(pages).items():
         write_bytes(store.folder / name, data, store.folder.parent)
@@ -305,5 +337,18 @@ def summary(results: list[dict], out: Path) -> str:
     refused = [f"{one['student']}: {one['reason']}" for one in results if one["reason"]]
     lines = [f"graded: {len(graded)} of {len(results)} submissions, {full} with full points"]
     lines += [f"sandbox: {name}" for name in sorted({result["sandbox"] for result in graded})]
+    lines += late_lines(graded)
     lines += [f"not graded: {words}" for words in refused[:20]]
     return "\n".join([*lines, f"written: {out}"])
+
+
+def late_lines(graded: list[dict]) -> list[str]:
+    """What a rule for late work did, and where it could do nothing; no rule, no line."""
+    lines = []
+    reduced = sum(bool(result["penalty"] and result["penalty"]["days"]) for result in graded)
+    if reduced:
+        lines.append(f"late, with fewer points by the rule: {reduced}")
+    if undated := sum(map(is_undated, graded)):
+        why = "the download does not say when, so nothing was taken"
+        lines.append(f"late, at a time that is not known: {undated}; {why}")
+    return lines

@@ -52,16 +52,30 @@ def splice(notebook: dict, assignment: dict) -> dict[str, Any]:
         raise Refused("no exercise of this assignment is in it; hand in the student edition")
     own = reader.placed(cells)
     sources_by_exercise = dict(own)  # those above all exercises under None
-    runs, answers, prose = {"": [*map(without_magics, own.pop(None))]}, {}, {}
+    runs, answers = {"": [*map(without_magics, own.pop(None))]}, {}
     for number, sources in own.items():
         starter = [reader.questions[number]["starter"]] if number in reader.left else []
         runs[str(number)] = [*map(without_magics, [*starter, *sources])]
         answers[str(number)] = "\n\n".join(sources)
-    for cell in cells:
-        if cell.part == "by hand":
-            prose[str(cell.number)] = "" if cell.source == PLACE else cell.source
+    prose = prose_of(cells, reader.questions)
     spliced = {"cells": runs, "answers": answers, "prose": prose, "findings": reader.findings}
     return spliced | {"sources": sources_by_exercise}
+
+
+def prose_of(cells: list[Cell], questions: dict[int, dict]) -> dict[str, str]:
+    """What students wrote in words, by exercise, in the order of the notebook: in the place for it
+    and, where a person reads the exercise, in cells of text that they put near it."""
+    texts: dict[int, list[str]] = {}
+    here = None  # the exercise that a cell stands below
+    for cell in cells:
+        here = cell.number or here
+        is_own_text = cell.kind != "code" and cell.part in (None, "answer")
+        is_read = here in questions and questions[here]["by_hand"]
+        if cell.part == "by hand" or (is_own_text and is_read):
+            texts.setdefault(here, [])
+            if cell.source not in ("", PLACE):
+                texts[here].append(cell.source)
+    return {str(number): "\n\n".join(parts) for number, parts in texts.items()}
 
 
 def plain(source: str) -> str:

@@ -5,6 +5,7 @@ person typed or was graded is copied into `earlier/` before another takes its pl
 """
 
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,7 +20,7 @@ from filelock import FileLock, Timeout
 from tools.book.runners import SIMULATOR
 from tools.environment import PINS
 from tools.errors import BookError
-from tools.files import check_writable, digest, write_bytes, write_text
+from tools.files import cannot_write, check_writable, digest, write_bytes, write_text
 from tools.grade.tables import read_table
 from tools.root import ROOT
 
@@ -110,22 +111,46 @@ class Store:
             path.unlink(missing_ok=True)
         del self.results[id_of(result)]
 
-    def keep(self, path: Path) -> None:
-        """Copy a file, as it is by now, to `earlier/` under a name that says when."""
-        if path.is_file():
-            name = f"earlier/{path.stem}.{date.today().isoformat()}"
-            copies = (self.folder / f"{name}-{n}{path.suffix}" for n in count(1))
-            copy = next(copy for copy in copies if not copy.exists())
-            write_bytes(copy, path.read_bytes(), self.folder.parent)
+    def keep(self, path: Path, data: bytes | None = None) -> str | None:
+        """Copy a file, or what was read of it, to `earlier/` under a name that says when; returns
+        that name, or None where there is nothing to copy."""
+        if data is None and path.is_file():
+            data = path.read_bytes()
+        if data is None:
+            return None
+        name = f"earlier/{path.stem}.{date.today().isoformat()}"
+        copies = (self.folder / f"{name}-{n}{path.suffix}" for n in count(1))
+        copy = next(copy for copy in copies if not copy.exists())
+        write_bytes(copy, data, self.folder.parent)
+        return copy.relative_to(self.folder).as_posix()
 
     def write(self, path: Path, text: str) -> None:
         if not path.is_file() or path.read_bytes() != text.encode():
             write_text(path, text, self.folder.parent)
 
-    def write_table(self, name: str, text: str) -> None:
+    def replace(self, path: Path, text: str, expected: bytes | None) -> bool:
+        """Write a file that a person may be saving just now: only if it still holds the `expected`
+        bytes, or is still missing for None. Tells whether it holds the text now."""
+        data = text.encode()
+        half = path.with_name(path.name + ".part")
+        try:
+            if data != expected:
+                half.write_bytes(data)
+            current = path.read_bytes() if path.is_file() else None
+            if current != expected:
+                return False
+            if data != expected:
+                os.replace(half, path)
+            return True
+        except OSError as error:
+            raise cannot_write(path, self.folder.parent, error) from None
+        finally:
+            half.unlink(missing_ok=True)
+
+    def write_table(self, name: str, text: str, separator: str = ",") -> None:
         """Write a table; if it loses a row, or what one says, what was there is kept."""
-        path, now = self.folder / name, read_table(text)
+        path, now = self.folder / name, read_table(text, separator)
         before = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-        if any(row not in now for row in read_table(before)):
+        if any(row not in now for row in read_table(before, separator)):
             self.keep(path)
         self.write(path, text)

@@ -23,8 +23,10 @@ from pathlib import Path
 
 from tools.errors import BookError
 from tools.files import write_bytes, written_by
+from tools.grade.by_hand import BY_HAND
 from tools.grade.intake import SEVERAL, clean
-from tools.grade.report import BY_HAND
+from tools.grade.late import is_undated
+from tools.grade.points import shown
 from tools.grade.tables import BOM
 
 POINTS = "Points Possible"
@@ -127,7 +129,7 @@ class Gradebook:
                 else:
                     where = f"is {'in several rows of' if places else 'not in'} {self.where}"
                     left[name] = result["reason"] or where
-        notes, filled = [], 0
+        notes, filled_in = [], []
         for place, given in handed_in.items():
             row, (name, result) = self.rows[place], given[0]
             row += [""] * (self.column + 1 - len(row))
@@ -135,15 +137,20 @@ class Gradebook:
             left[name] = _why_not([result for _, result in given], was)
             if left[name] is None:
                 share = self.maximum / (result["of"] or 1) if scale else 1
-                row[self.column] = shown(result["points"] * share)
-                filled += 1
+                points = result.get("points_after", result["points"])  # if late, less the penalty
+                row[self.column] = shown(points * share)
+                filled_in.append(result)
                 if was.strip() and shown(number(was)) != row[self.column]:
                     notes.append(f"replaced: {name}: {clean(was)} by {row[self.column]}")
         notes += [f"not filled in: {name}: {reason}" for name, reason in left.items() if reason]
-        if not filled:
+        if not filled_in:
             raise BookError("\n".join([f"{self.where}: nobody can be filled in", *notes]))
+        if reduced := sum(bool((one.get("penalty") or {}).get("days")) for one in filled_in):
+            notes.append(f"filled in after a penalty for being late: {reduced}")
+        if undated := sum(map(is_undated, filled_in)):
+            notes.append(f"late, at a time that is not known, and with nothing taken: {undated}")
         students = set().union(*self.students.values())
-        notes.append(f"filled in: {filled} of {len(students)} students")
+        notes.append(f"filled in: {len(filled_in)} of {len(students)} students")
         if absent := [clean(self.rows[place][0]) for place in sorted(students - handed_in.keys())]:
             more = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
             notes.append(f"nothing handed in: {'; '.join(absent[:10])}{more}")
@@ -169,7 +176,3 @@ def number(text: str) -> float | None:
     """The number that a cell says, with a point or a comma, or None."""
     said = re.fullmatch(r"\s*(-?\d+(?:[.,]\d*)?)\s*", text)
     return float(said[1].replace(",", ".")) if said else None
-
-
-def shown(points: float | None) -> str:
-    return "" if points is None else f"{points:.2f}".rstrip("0").rstrip(".")

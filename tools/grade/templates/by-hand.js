@@ -11,7 +11,7 @@ const quoted = (text) => '"' + (/^'*(\s*[=+\-@＝＋－＠]|[\t\r\n])/.test(text
 button.hidden = false;
 button.addEventListener("click", () => {
   for (const { field, row, place } of fields) row[place] = field.value.trim();
-  const lines = [table.header, ...table.rows].map((row) => row.map(String).map(quoted).join(","));
+  const lines = [table.header, ...table.rows].map((row) => row.map(String).map(quoted).join(table.separator));
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob(["\ufeff", lines.join("\r\n"), "\r\n"], { type: "text/csv" }));
   link.download = "by-hand.csv";

@@ -13,6 +13,8 @@ from tools.files import write_json
 from tools.grade.command import read
 from tools.grade.intake import Refused, single_submission
 from tools.grade.judge import grade_one
+from tools.grade.points import shown
+from tools.grade.report import failure_text
 
 FORMAT = dict.fromkeys(["output_format", "test_output_format", "test_name_format"], "text")
 FORMAT |= {"stdout_visibility": "hidden", "visibility": "visible"}
@@ -52,12 +54,12 @@ def graded(root: Path) -> dict:
             name = f"{asked['title']}: {test['about']}"
             entry = {"number": f"{asked['number']}.{nth}", "name": name, "score": test["points"]}
             entry |= {"max_score": test["of"], "status": "passed" if test["passed"] else "failed"}
-            entries.append(entry | {"output": test["reason"] or ""})
+            entries.append(entry | {"output": failure_text(test)})
     lines = [f"{finding['kind']}: {finding['text']}" for finding in findings]
     lines += [line_of(entry) for entry in found["reach"]]
     if lines:
         entries += [{"name": "To look at", "output": "\n".join(lines), "visibility": "hidden"}]
-    said = f"{result['points']} of {result['of']} points by tests."
+    said = f"{shown(result['points'])} of {shown(result['of'])} points by tests."
     if by_hand := [str(asked["number"]) for asked in assignment["questions"] if asked["by_hand"]]:
         said += f" A person reads exercise {', '.join(by_hand)} besides."
     extra = {name: assignment[name] for name in ("name", "class")} | {"sandbox": result["sandbox"]}
