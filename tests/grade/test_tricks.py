@@ -4,7 +4,8 @@ The tricks stand in `data/tricks`, a file for each master, in the manner of `hos
 `== 9 | the peak is reset | 0 gains alone` names an exercise and a kind of trick. Then come the
 points that the program deserves without the trick, and whether it gained more on the day that it
 was written, `gains` or `nothing`; the tests do not look at that word. `alone` marks a trick that
-breaks the session for other exercises. Below the header stands the answer, which replaces the last
+breaks the session for other exercises; `listed` one that still gains, and that `review.html` lists
+with its line, as it reaches into the insides of what measures it. Below the header stands the answer, which replaces the last
 statement of the starter. Tricks are written for the book's own edition.
 """
 
@@ -23,6 +24,7 @@ from tools.exercises.release import make_drafts
 from tools.exercises.variants import draws_of
 from tools.exercises.verify import task
 from tools.grade.judge import grade_one
+from tools.grade.reach import reaches
 from tools.grade.splice import splice
 
 pytestmark = [pytest.mark.full, pytest.mark.usefixtures("sandbox")]
@@ -35,6 +37,7 @@ class Trick:
     kind: str
     deserved: float
     alone: bool
+    listed: bool
     source: str
 
 
@@ -45,9 +48,10 @@ def read_tricks(path):
     for entry in entries:
         header, source = entry.split("\n", 1)
         number, kind, words = header.split(" | ")
-        deserved, outcome, *alone = words.split()
-        assert outcome in ("gains", "nothing") and alone in ([], ["alone"]), header
-        trick = Trick(path.stem, int(number), kind, float(deserved), bool(alone), source)
+        deserved, outcome, *marks = words.split()
+        assert outcome in ("gains", "nothing") and {*marks} <= {"alone", "listed"}, header
+        alone, listed = "alone" in marks, "listed" in marks
+        trick = Trick(path.stem, int(number), kind, float(deserved), alone, listed, source)
         tricks.append(trick)
     return tricks
 
@@ -126,8 +130,16 @@ def test_no_trick_gains_more_than_its_program_deserves(tricks, drafts):
     sources = sources_of(tricks, master)
     questions = [asked for asked in assignment["questions"] if asked["number"] in sources]
     notebook = task(assignment | {"questions": questions}, "tricks", sources)
-    lines = gains(tricks, grade_one(notebook))
+    lines = gains([trick for trick in tricks if not trick.listed], grade_one(notebook))
     assert lines == [], "\n".join(lines)
+
+
+@pytest.mark.parametrize("tricks", cases())
+def test_what_still_gains_is_listed_with_its_line(tricks, drafts):
+    _, assignment = drafts[tricks[0].master]
+    for trick in tricks:
+        if trick.listed:
+            assert reaches({trick.exercise: [trick.source]}, assignment), trick.kind
 
 
 def test_a_notebook_that_solves_no_puzzle_gets_no_points(drafts):
