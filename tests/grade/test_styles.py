@@ -1,0 +1,97 @@
+"""Right answers in the styles of honest students: each of them must score in full.
+
+The tables in data/styles hold them, a file for each master. They are written for the book's own
+edition, that is, for the first value of every variant.
+"""
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+
+import pytest
+from classroom import BOOK, DATA
+from helpers import ROOT
+
+from tools.exercises.editions import answered
+from tools.exercises.release import make_drafts
+from tools.exercises.variants import draws_of
+from tools.exercises.verify import task
+from tools.grade.judge import grade_one
+
+TABLES = sorted((DATA / "styles").glob("*.txt"))
+HEADER = re.compile(r"^== (?P<number>\d+) \| (?P<style>.+)$", re.M)
+CELL_BREAK = "\n-- a cell of its own\n"  # the student added a cell
+
+
+@dataclass(frozen=True)
+class Answer:
+    number: int  # of the exercise
+    style: str
+    source: str
+
+
+def answers_of(table):
+    """The answers of a table, in its order; the text above the first header is for readers."""
+    _, *fields = HEADER.split(table.read_text(encoding="utf-8"))
+    rows = zip(fields[::3], fields[1::3], fields[2::3], strict=True)
+    return [Answer(int(number), style, source.strip("\n")) for number, style, source in rows]
+
+
+def notebooks_of(answers):
+    """Notebooks that hold each answer once: the k-th has the k-th answer of every exercise."""
+    of_exercise = defaultdict(list)
+    for answer in answers:
+        of_exercise[answer.number].append(answer)
+    length = max(map(len, of_exercise.values()))
+    return [[row[k] for row in of_exercise.values() if k < len(row)] for k in range(length)]
+
+
+def losses(master, assignment, notebook):
+    """A line for each answer of a notebook that the check refuses or that loses points."""
+    starters = {exercise.number: exercise.code("Starter") for exercise in master.exercises}
+    questions = assignment["questions"]
+    numbers = {answer.number for answer in notebook}
+    assignment = assignment | {"questions": [q for q in questions if q["number"] in numbers]}
+    student = task(assignment, "a student", {}) | {"checks": True}
+    for answer in notebook:
+        first, *rest = answer.source.split(CELL_BREAK)
+        student["cells"][str(answer.number)] = [answered(starters[answer.number], first), *rest]
+    questions = grade_one(student)["questions"]
+    for answer in notebook:
+        result = questions[str(answer.number)]
+        where = f"{master.name}, exercise {answer.number}, {answer.style}"
+        if result["check"] != "holds":
+            yield f"{where}: the check in sight says '{result['check']}', error {result['error']}"
+        for test in result["tests"]:
+            if not test["passed"]:
+                yield f"{where}: {test['name']} says '{test['reason']}'"
+        if result["points"] < result["of"]:
+            yield f"{where}: scores {result['points']} of {result['of']}"
+
+
+@pytest.fixture(scope="module")
+def drafts():
+    """Master and assignment of each chapter of this book, by name."""
+    pairs = make_drafts(BOOK, ROOT / "masters", draws_of(None))
+    return {master.name: (master, assignment) for master, assignment in pairs}
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("sandbox")
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.stem)
+def test_a_right_answer_scores_in_full_whatever_its_style(table, drafts):
+    master, assignment = drafts[table.stem]
+    lines = []
+    for notebook in notebooks_of(answers_of(table)):
+        lines += losses(master, assignment, notebook)
+    assert lines == [], "\n".join(lines)
+
+
+def test_the_tables_have_answers_to_every_exercise_of_every_master(drafts):
+    assert {table.stem for table in TABLES} == set(drafts)
+    for table in TABLES:
+        master, _ = drafts[table.stem]
+        answers = answers_of(table)
+        assert {answer.number for answer in answers} == {x.number for x in master.exercises}
+        styles = [(answer.number, answer.style) for answer in answers]
+        assert len(styles) == len(set(styles)), f"{table.name}: a style comes twice"
