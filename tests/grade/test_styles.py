@@ -4,19 +4,21 @@ The tables in data/styles hold them, a file for each master. They are written fo
 edition, that is, for the first value of every variant.
 """
 
+import json
 import re
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from classroom import BOOK, DATA
 from helpers import ROOT
 
-from tools.exercises.editions import answered
+from tools.exercises.editions import answered, edition
 from tools.exercises.release import make_drafts
 from tools.exercises.variants import draws_of
 from tools.exercises.verify import task
 from tools.grade.judge import grade_one
+from tools.grade.splice import splice
 
 TABLES = sorted((DATA / "styles").glob("*.txt"))
 HEADER = re.compile(r"^== (?P<number>\d+) \| (?P<style>.+)$", re.M)
@@ -46,19 +48,34 @@ def notebooks_of(answers):
     return [[row[k] for row in of_exercise.values() if k < len(row)] for k in range(length)]
 
 
-def losses(master, assignment, notebook):
-    """A line for each answer of a notebook that the check refuses or that loses points."""
+def handed_in(master, assignment, answers):
+    """The student edition with these answers, as a file of a notebook holds it."""
+    blank = edition("student", master, assignment, BOOK)
     starters = {exercise.number: exercise.code("Starter") for exercise in master.exercises}
-    questions = assignment["questions"]
-    numbers = {answer.number for answer in notebook}
-    assignment = assignment | {"questions": [q for q in questions if q["number"] in numbers]}
-    student = task(assignment, "a student", {}) | {"checks": True}
-    for answer in notebook:
-        first, *rest = answer.source.split(CELL_BREAK)
-        student["cells"][str(answer.number)] = [answered(starters[answer.number], first), *rest]
-    questions = grade_one(student)["questions"]
-    for answer in notebook:
-        result = questions[str(answer.number)]
+    sources = {f"answer-{answer.number}": answer.source for answer in answers}
+    cells = []
+    for cell in json.loads(json.dumps(blank))["cells"]:
+        cells.append(cell)
+        if cell["id"] in sources:
+            first, *rest = sources[cell["id"]].split(CELL_BREAK)
+            cell["source"] = answered(starters[cell["metadata"]["assignment"]["exercise"]], first)
+            for place, source in enumerate(rest):
+                cells.append({"cell_type": "code", "id": f"own-{place}-{cell['id']}"})
+                cells[-1] |= {"source": source, "metadata": {}}
+    return {"cells": cells}
+
+
+def losses(master, assignment, answers):
+    """A line for each answer of a notebook that the check refuses or that loses points."""
+    numbers = [answer.number for answer in answers]
+    questions = [q for q in assignment["questions"] if q["number"] in numbers]
+    exercises = [exercise for exercise in master.exercises if exercise.number in numbers]
+    master, assignment = replace(master, exercises=exercises), assignment | {"questions": questions}
+    cells = splice(handed_in(master, assignment, answers), assignment)["cells"]
+    student = task(assignment, "a student", {}) | {"cells": cells, "checks": True}
+    results = grade_one(student)["questions"]
+    for answer in answers:
+        result = results[str(answer.number)]
         where = f"{master.name}, exercise {answer.number}, {answer.style}"
         if result["check"] != "holds":
             yield f"{where}: the check in sight says '{result['check']}', error {result['error']}"
