@@ -212,7 +212,9 @@ def data(value: object, depth: int = 0) -> Any:
         return data(value.numerator)
     if kind in (Fraction, Decimal):
         return float(value)
-    if isinstance(value, torch.Tensor | numpy.ndarray | numpy.generic):
+    if issubclass(kind, numpy.floating):
+        return float(value)
+    if issubclass(kind, torch.Tensor | numpy.ndarray | numpy.generic):
         return data(value.tolist(), depth + 1)
     raise NotData(kind.__name__)
 
