@@ -16,7 +16,9 @@ import torch
 from . import ENDED, NOT_WHOLE
 
 OPERATOR = re.compile(r"(?:\w+\.)?(\w+)\.\w+")  # `aten.mul.Tensor`
-MOST = 20_000  # spans and changes of memory that are kept: more would be no answer
+MOST = 200_000  # spans that are kept: more would be no answer
+MOST_CHANGES = 20_000  # of a GPU's memory
+TOLD = 2_000  # of more spans than that, what Python did is told as one span
 
 
 class Meter:
@@ -65,9 +67,9 @@ class Meter:
                 yield record
         finally:
             record["gaps"] = self._gaps(ledgers)
-            record["spans"] = [plain_span(*span) for span in self._spans[:MOST]]
+            record["spans"] = told(self._spans[:MOST])
             for gpu, ledger in ledgers.items():
-                record["memory"][str(gpu.device)] = ledger.changes[:MOST]
+                record["memory"][str(gpu.device)] = ledger.changes[:MOST_CHANGES]
                 gpu.memory.record(None)
 
     def _gaps(self, ledgers: dict[Any, Any]) -> list[str]:
@@ -98,13 +100,20 @@ def ledger_class(history: type) -> type:
         def add(self, action: str, at: int, size: int, *_: Any, **__: Any) -> None:
             if action == "alloc":
                 self._blocks[at] = self._memory.used[at].size
-                self.changes.append(self._blocks[at])
+                self._note(self._blocks[at])
             elif action == "free_completed":
-                self.changes.append(-self._blocks.pop(at))
+                self._note(-self._blocks.pop(at))
+
+        def _note(self, change: int) -> None:
+            """One change more; what rises in several steps has risen at the last of them."""
+            if self.changes and (self.changes[-1] > 0) == (change > 0):
+                self.changes[-1] += change
+            else:
+                self.changes.append(change)
 
         def is_whole(self) -> bool:
             now = held(self._memory)
-            return len(self.changes) <= MOST and self.before + sum(self.changes) == now
+            return len(self.changes) <= MOST_CHANGES and self.before + sum(self.changes) == now
 
     return Ledger
 
@@ -112,6 +121,20 @@ def ledger_class(history: type) -> type:
 def held(memory: Any) -> int:
     memory.settle()
     return sum(block.size for block in memory.used.values())
+
+
+def told(spans: list[tuple]) -> list[list[Any]]:
+    """Spans as plain data; of very many, the operations of Python as one, from first to last."""
+    plain = [plain_span(*span) for span in spans]
+    if len(plain) <= TOLD:
+        return plain
+    operations = [span for span in plain if span[0] == "operation"]
+    others = [span for span in plain if span[0] != "operation"]
+    if not operations:
+        return others
+    start = min(span[3] for span in operations)
+    end = max(span[4] for span in operations)
+    return [["operation", "Python", "operations", start, end, None], *others]
 
 
 def plain_span(

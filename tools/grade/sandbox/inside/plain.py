@@ -7,7 +7,9 @@ subclass has in the place of theirs, tensors as PyTorch's own.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+import operator
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -15,7 +17,7 @@ from typing import Any
 import numpy
 import torch
 
-DEPTH, SIZE = 32, 1 << 18  # how deep data may be nested, and how many bytes of JSON it may be
+DEPTH, SIZE = 32, 1 << 19  # how deep data may be nested, and how many bytes of JSON it may be
 BITS = 1024  # of the largest whole number
 NUMBERS = (type(None), bool, int, float, complex, str, bytes)
 # What cannot say two things: it is handed on as it is.
@@ -50,6 +52,16 @@ class Call:
 
     def __hash__(self) -> int:
         return id(self._function)
+
+
+class Lookup:
+    """An object of the student's own class of which only items can be had: each is plain."""
+
+    def __init__(self, items: Any, plain: "Plain") -> None:
+        self._items, self._plain = items, plain
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._plain.call(operator.getitem, (self._items, key), {})
 
 
 class Plain:
@@ -117,7 +129,10 @@ class Plain:
 
     def _container(self, value: Any, depth: int) -> Any:
         if isinstance(value, dict):
-            return {self(key, depth + 1): self(item, depth + 1) for key, item in dict.items(value)}
+            pairs = dict.items(value)
+            copy = {self(key, depth + 1): self(item, depth + 1) for key, item in pairs}
+            is_default = type(value) is defaultdict and value.default_factory is not None
+            return defaultdict(self(value.default_factory), copy) if is_default else copy
         for base in (list, tuple):
             if isinstance(value, base):
                 elements = base.__getitem__(value, slice(None))
@@ -129,6 +144,8 @@ class Plain:
         """Of Python's and PyTorch's own types: views and proxies of containers are copied."""
         if isinstance(value, Mapping):
             return {key: self(value[key], depth + 1) for key in value}
+        if isinstance(value, Set):
+            return {self(element, depth + 1) for element in value}
         if isinstance(value, Collection):
             return [self(element, depth + 1) for element in value]
         if isinstance(value, Iterator):  # which may compute as it is read
@@ -142,8 +159,10 @@ class Plain:
                 lambda mapping: [(key, mapping[key]) for key in mapping], (value,), {}
             )
             return {self(key, depth + 1): self(item, depth + 1) for key, item in pairs}
-        if isinstance(value, Iterable) or hasattr(type(value), "__getitem__"):
+        if isinstance(value, Iterable):
             return self._list(value, depth)
+        if hasattr(type(value), "__getitem__"):
+            return Lookup(value, self)
         raise NotData(type(value).__name__)
 
     def _list(self, value: Any, depth: int) -> list[Any]:
