@@ -6,7 +6,8 @@ points that the program deserves without the trick, and whether it gained more o
 was written, `gains` or `nothing`; the tests do not look at that word. `alone` marks a trick that
 breaks the session for other exercises; `listed` one that still gains, and that `review.html` lists
 with its line, as it reaches into the insides of what measures it. Below the header stands the
-answer, which replaces the last statement of the starter. Tricks are written for the book's own edition.
+answer, which replaces the last statement of the starter. Tricks are written for the book's own
+edition.
 """
 
 import json
