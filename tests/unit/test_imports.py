@@ -9,6 +9,8 @@ LAYERS = (
     *("errors", "root", "environment", "files", "book", "rules", "languages", "record", "site"),
     *("exercises", "grade", "others"),
 )
+# The one place that reads what simulated GPUs do, in the process where answers run.
+METER = ROOT / "tools/grade/sandbox/inside/meter.py"
 
 
 def imported(path):
@@ -29,7 +31,8 @@ def test_modules_import_only_what_comes_before_them():
         own = path.relative_to(ROOT / "tools").with_suffix("").parts[0]
         for name in imported(path):
             first, *rest = name.split(".")
-            assert first not in ("tests", "helpers", "cudasim", "kernels"), (path, name)
+            others = {"tests", "helpers", "cudasim", "kernels"}
+            assert first not in others - ({"cudasim"} if path == METER else set()), (path, name)
             assert not name.startswith(".."), (path, name)
             if first == "tools" and rest:
                 steps.add((own, rest[0]))
