@@ -109,7 +109,7 @@ def test_a_source_may_be_named_and_what_is_no_download_is_an_error_in_one_line(t
     found = by_student(folder_of(["a.ipynb", "b.ipynb"], tmp_path / "d"), "moodle")
     line = "source: moodle, 2 submissions, 2 of them without a notebook to read\n"
     assert capsys.readouterr().out == line
-    assert reason(found["a.ipynb"]).endswith("is not named as Moodle names submissions, so its student is not known")
+    assert reason(found["a.ipynb"]).endswith("names submissions, so its student is not known")
     zip_of({}, tmp_path / "empty.zip")
     (tmp_path / "text").write_text("hello")
     for name, source, words in [

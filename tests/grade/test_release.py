@@ -361,7 +361,7 @@ def test_a_choice_that_cannot_be_is_one_line(root, run):
         ("{2 =", "{x =", "'x'; write"),
         ("[2]", "'2'", "a number is not a whole one above 0; write"),
         ("= 5", "= -5", "a number is not a whole one above 0; write"),
-        ("due", "until", "'until' means nothing here; known are chapter, exercises, points, due, late"),
+        ("due", "until", "'until' means nothing here; known are chapter, exercises, points"),
         ("+01:00", "", "due has no time zone; write"),
         ("chapter", "[", "week.toml: "),
         ('"small"', '"other"', "week.toml: no exercises for 'other'; choose from: small"),

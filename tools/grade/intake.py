@@ -498,7 +498,8 @@ def read_submission(data: bytes) -> NotebookNode:
         reason = error if data.strip() else "it is empty"
     except (AttributeError, LookupError, TypeError):
         reason = "its cells cannot be read"
-    raise Refused(f"the file is not a notebook or is cut short ({reason}); save it and hand it in again")
+    fault = f"the file is not a notebook or is cut short ({reason})"
+    raise Refused(f"{fault}; save it and hand it in again")
 
 
 def read_notebook(content: dict) -> NotebookNode:
