@@ -41,7 +41,7 @@ def files():
 
 
 def test_the_command_makes_a_zip_of_what_grading_needs_with_the_tests_in_one_place(files):
-    with refused("no such master; choose from: small"):
+    with refused("no exercises for 'x'; choose from: small"):
         make_autograder(choice_of("x", None), None, DATA / "class")
     path = make_autograder(choice_of("small", None), KEY, DATA / "class")
     made = path.read_bytes()

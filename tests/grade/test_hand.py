@@ -103,7 +103,7 @@ def test_a_table_that_cannot_be_merged_is_kept_and_named(grade, out, monkeypatch
     grade({"cy": HERE})
     assert totals(out)["ann"] == "11"
     [line] = [line for line in capsys.readouterr().out.splitlines() if "many" in line]
-    assert "line 3 gives 'many' points" in line
+    assert "row 3 gives bob 'many' points" in line
     [kept] = [name for name, data in contents(out).items() if b"many" in data]
     assert kept.startswith("earlier/by-hand.") and kept in line
 
@@ -151,23 +151,23 @@ def test_a_table_whose_encoding_is_in_doubt_is_not_read(grade, out):
     ]:
         typed(out, {"ann": ("1", note)}, ";", encoding)
         saved = (out / BY_HAND).read_bytes()
-        with refused(BY_HAND, "cannot be told; save it as CSV UTF-8"):
+        with refused(BY_HAND, "is not clear; save it as CSV UTF-8"):
             grade(CLASS)
         assert contents(out) == before | {BY_HAND: saved}
         (out / BY_HAND).write_bytes(before[BY_HAND])
     grade({"Dvořák": HERE})
     typed(out, {}, ";", "cp1250")  # in which they are other letters than in cp1252
-    with refused("another name than 'Dvořák', so its encoding cannot be told"):
+    with refused("another name than 'Dvořák', so its encoding is not clear"):
         grade(CLASS)
 
 
-def test_two_rows_for_one_student_are_named_with_their_lines(grade, out):
+def test_two_rows_for_one_student_are_named_with_their_numbers(grade, out):
     with (out / BY_HAND).open(encoding="utf-8", newline="") as file:
         lines = list(file)
     for second in (lines[1], lines[1].replace(",2,,", ",2,1,")):
         (out / BY_HAND).write_text("".join([*lines, "\r\n", second]), encoding="utf-8", newline="")
         before = contents(out)
-        with refused(f"{BY_HAND}: lines 2 and 6 are both for ann, small exercise 3; keep one"):
+        with refused(f"{BY_HAND}: rows 2 and 6 are both for ann, small exercise 3; keep one"):
             grade(CLASS | {"cy": HERE})
         assert contents(out) == before
 
@@ -249,7 +249,7 @@ def test_late_work_costs_what_the_rule_says_and_nothing_is_run_again(grade, tmp_
     grade.assignments = [late]
     grade(HANDED_IN)
     out = tmp_path / "out"
-    assert "late, with fewer points by the rule: 3" in capsys.readouterr().out
+    assert "handed in late, and graded with the penalty: 3" in capsys.readouterr().out
     rows = {row["student"]: row for row in table(out)}
     assert {name: row["total after penalty"] for name, row in rows.items()} == {
         name: left for name, (_, left) in TIMES.items()
@@ -290,7 +290,7 @@ def test_a_download_that_says_late_and_not_when_takes_nothing(grade, tmp_path, c
     grade.assignments = [small(due=DUE, late=RULE)]
     grade({"roe_LATE_1_2_small": HERE, "doe_2_3_small": HERE})
     said = capsys.readouterr().out
-    assert "late, at a time that is not known: 1; the download does not say when, so" in said
+    assert "handed in late, at an unknown time: 1; the download does not say when, so" in said
     [doe, roe] = table(tmp_path / "out")
     assert (roe["late"], roe["days late"], roe["total after penalty"]) == ("late", "not known", "9")
     assert (doe["late"], doe["days late"]) == ("", "")

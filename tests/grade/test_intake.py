@@ -109,7 +109,7 @@ def test_a_source_may_be_named_and_what_is_no_download_is_an_error_in_one_line(t
     found = by_student(folder_of(["a.ipynb", "b.ipynb"], tmp_path / "d"), "moodle")
     line = "source: moodle, 2 submissions, 2 of them without a notebook to read\n"
     assert capsys.readouterr().out == line
-    assert reason(found["a.ipynb"]).endswith("is not named as moodle names what is handed in")
+    assert reason(found["a.ipynb"]).endswith("names submissions, so its student is not known")
     zip_of({}, tmp_path / "empty.zip")
     (tmp_path / "text").write_text("hello")
     for name, source, words in [
@@ -297,16 +297,16 @@ def test_names_in_a_zip_that_does_not_say_its_encoding(name, tmp_path):
 
 BAD = {
     b"": "(it is empty); save it and hand it in again",
-    ANSWER[:-20]: "the file is not a notebook (Expecting value: line 1 column 129",
+    ANSWER[:-20]: "the file is not a notebook or is cut short (Expecting value: line 1 column 129",
     b"\x80abc": "'utf-8' codec can't decode",
-    b"[]": "the file is not a notebook",
+    b"[]": "the file is not a notebook or is cut short",
     b"[" * 100_000: "maximum recursion depth exceeded",
     b'{"nbformat": ' + b"9" * 5000 + b"}": "Exceeds the limit",
     notebook(metadata={"a": json.loads("[" * 900 + "]" * 900)}): "maximum recursion depth",
     notebook(nbformat=3): "in none of the formats 4.0 to 4.5; save it in JupyterLab",
-    notebook(cells=None): "its cells are none",
-    notebook(cells=[{"cell_type": "code", "source": [None]}]): "its cells are none",
-    notebook(cells=[{"cell_type": "heading", "source": "x"}]): "its cells are none",
+    notebook(cells=None): "its cells cannot be read",
+    notebook(cells=[{"cell_type": "code", "source": [None]}]): "its cells cannot be read",
+    notebook(cells=[{"cell_type": "heading", "source": "x"}]): "its cells cannot be read",
     notebook(metadata={"kernelspec": {"language": "R"}}): "in 'r'; the answers are asked for in",
     notebook(metadata={"kernelspec": {"name": "julia-1.10"}}): "in 'julia'",
     notebook(metadata={"language_info": {"name": "\u202e\n" * 90}}): "asked for in Python",

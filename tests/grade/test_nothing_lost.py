@@ -180,7 +180,7 @@ def test_points_for_an_exercise_that_the_edition_has_no_more_stay_and_stop_nobod
 def test_points_by_hand_that_cannot_be(grade, out):
     for said in ("many", "3", "-1", "nan"):
         type_points(out, "ann", said)
-        with refused(f"{BY_HAND}: line 2 gives '{said}' points; write a number from 0 to 2"):
+        with refused(f"{BY_HAND}: row 2 gives ann '{said}' points; write a number from 0 to 2"):
             grade(CLASS)
     (out / BY_HAND).write_text("a;b\n1;2\n")
     with refused(BY_HAND, "save it with commas"):
@@ -208,7 +208,7 @@ def test_a_full_disk_loses_nothing(grade, out, monkeypatch):
         ("grade", {"SUBMISSIONS": ""}, "error: SUBMISSIONS: name the folder or zip"),
         ("grade", {"SUBMISSIONS": "~/it's $HOME", "CLASS": "it's a $key"}, "/it's $HOME: no such"),
         ("grade x", {"WORKERS": "many"}, "error: WORKERS=many: name a number of processes"),
-        ("release", {"CHAPTER": "nowhere"}, "error: CHAPTER=nowhere: no such master"),
+        ("release", {"CHAPTER": "nowhere"}, "error: CHAPTER=nowhere: no exercises for 'nowhere'"),
         ("fill", {}, "error: EXPORT: name"),
         ("fill a.csv", {}, "error: GRADES: name"),
         ("example", {}, "error: CHAPTER: name"),

@@ -124,7 +124,7 @@ def test_one_chapter_is_verified_and_written_alone(root, out, run):
     made = contents(out)
     changed = {name for name in made if whole[name] != made[name]}
     assert made.keys() == whole.keys() and changed == {*KINDS, "student.zip", "manifest.json"}
-    with refused("CHAPTER=smal: no such master; choose from: other, small"):
+    with refused("CHAPTER=smal: no exercises for 'smal'; choose from: other, small"):
         run(choice=choice_of("smal", None))
     with refused("holds the release of class book"):
         run(KEY, choice=choice_of("small", None), out=out)
@@ -361,10 +361,10 @@ def test_a_choice_that_cannot_be_is_one_line(root, run):
         ("{2 =", "{x =", "'x'; write"),
         ("[2]", "'2'", "a number is not a whole one above 0; write"),
         ("= 5", "= -5", "a number is not a whole one above 0; write"),
-        ("due", "until", "an entry is missing, unknown or of another kind; write the chapter"),
+        ("due", "until", "'until' means nothing here; known are chapter, exercises, points"),
         ("+01:00", "", "due has no time zone; write"),
         ("chapter", "[", "week.toml: "),
-        ('"small"', '"other"', "week.toml: no such master; choose from: small"),
+        ('"small"', '"other"', "week.toml: no exercises for 'other'; choose from: small"),
         ("due", "# due", "late needs 'due', the time from which days are counted; write"),
         ("percent = 10, ", "", "late needs 'percent', a number above 0 and up to 100; write"),
         ("percent = 10", "percent = true", "late needs 'percent', a number above 0"),

@@ -30,6 +30,7 @@ LIKE = (
     "exercises = [1, 3], points = {3 = 5}, due = 2026-12-01T12:00:00+01:00, "
     'late = {percent = 10, grace = "1h", most = 50}'
 )
+SETS = ("exercises", "points", "due", "late")
 PERIOD = re.compile(r"(?P<number>\d+) ?(?P<unit>min|h|d)")
 UNITS = {"min": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
@@ -110,9 +111,13 @@ def choice_of(chapter: str | None, file: Path | None) -> Choice | None:
         raise BookError(f"CHAPTER={chapter}: {file} names a chapter, too; leave out one of both")
     if not file:
         return Choice(f"CHAPTER={chapter}", chapter) if chapter else None
+    if not file.exists():
+        raise BookError(f"{file}: no such file; name the file of an assignment: week-7.toml")
     text = read_text(file, file.parent)
     try:
-        choice = Choice(str(file), **tomllib.loads(text))
+        entries = tomllib.loads(text)
+        check_entries(entries)
+        choice = Choice(str(file), **entries)
         points = {int(number): worth for number, worth in choice.points.items()}
         if not all(type(n) is int and n > 0 for n in [*choice.exercises, *points.values()]):
             raise ValueError("a number is not a whole one above 0")
@@ -126,8 +131,19 @@ def choice_of(chapter: str | None, file: Path | None) -> Choice | None:
         return replace(choice, points=points, late=late)
     except (TypeError, ValueError, AttributeError) as error:
         is_told = isinstance(error, ValueError)
-        reason = error if is_told else "an entry is missing, unknown or of another kind"
+        reason = error if is_told else "an entry is of another kind"
         raise BookError(f"{file}: {reason}; write the chapter, and if you like {LIKE}") from None
+
+
+def check_entries(entries: dict) -> None:
+    """Raise ValueError where an entry of an instructor's file is unknown, missing or no time."""
+    if unknown := entries.keys() - {"chapter", *SETS}:
+        names = ", ".join(f"'{name}'" for name in sorted(unknown))
+        raise ValueError(f"{names} means nothing here; known are chapter, {', '.join(SETS)}")
+    if not isinstance(entries.get("chapter"), str):
+        raise ValueError("it names no chapter")
+    if not isinstance(entries.get("due", datetime.min), datetime):
+        raise ValueError("due is not a date with a time, without quotation marks")
 
 
 def worth_of(assignment: Assignment) -> tuple[int, int]:
@@ -177,6 +193,6 @@ def _question(exercise: Exercise) -> dict[str, Any]:
     holds, question = HOLDS.search(exercise.text), {name: getattr(exercise, name) for name in KEPT}
     question |= {name.lower(): exercise.code(name) for name in ("Starter", "Shows", "Solution")}
     question["tests"] = exercise.code("Hidden tests")
-    question["holds"] = holds and f"{holds[1]}{holds[2]}"  # when an answer is right, in words
+    question["holds"] = holds and f"Your answer is right if{holds[2]}"
     wrong = exercise.parts["Wrong answer"]
     return question | {"remarks": [[answer.blocks[0], answer.text] for answer in wrong]}

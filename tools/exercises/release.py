@@ -83,7 +83,8 @@ def make_drafts(book: Book, where: Path, draws: Draws, choice: Choice | None = N
     if not paths:
         raise BookError(f"{where}: no master in it; name a folder that holds some: chapter.md")
     if choice and choice.chapter not in paths:
-        raise BookError(f"{choice.where}: no such master; choose from: {', '.join(paths)}")
+        fault = f"no exercises for '{choice.chapter}'"
+        raise BookError(f"{choice.where}: {fault}; choose from: {', '.join(paths)}")
     drafts = []
     for path in [paths[choice.chapter]] if choice else paths.values():
         master = read_master(path, book.root, draws.choose)

@@ -61,27 +61,27 @@ def points_in(cell: str) -> int | float | None:
 
 def parse_table(data: bytes, name: str, students: Mapping[str, str]) -> Table:
     """Read a table as a spreadsheet saved it. `students` are names by submission: they tell whether
-    an encoding was guessed right. Raises BookError, which says what is wrong in which line."""
+    an encoding was guessed right. Raises BookError, which says what is wrong in which row."""
     try:
         encoding = encoding_of(data)
     except ValueError:
-        raise BookError(f"{name}: its encoding cannot be told; save it as CSV UTF-8") from None
+        raise BookError(f"{name}: its encoding is not clear; save it as CSV UTF-8") from None
     try:
         separator, text = separator_of(data.decode(encoding), NEEDED)
         numbered = numbered_rows(text, separator) if separator else []
     except csv.Error as error:
         raise BookError(f"{name}: cannot be read ({error}); save it as CSV UTF-8") from None
     if separator is None:
-        columns = ", ".join([*ABOUT, *TYPED])
-        advice = "save it with commas, semicolons or tabs between them"
-        raise BookError(f"{name}: the columns are not {columns}; {advice}")
+        fault = f"its first row does not name the columns {', '.join(NEEDED)}"
+        advice = "keep that row, and save it with commas, semicolons or tabs between columns"
+        raise BookError(f"{name}: {fault}; {advice}")
 
     rows: dict[Key, Row] = {}
     lines: dict[Key, int] = {}
     for line, row in numbered:
         key = (row["submission"].strip(), row["assignment"].strip(), row["exercise"].strip())
         if key in rows:
-            fault = f"lines {lines[key]} and {line} are both for {person_of(key, row)}"
+            fault = f"rows {lines[key]} and {line} are both for {person_of(key, row)}"
             raise BookError(f"{name}: {fault}; keep one of them")
         check_points(row, line, name)
         if encoding == "cp1252":
@@ -102,7 +102,8 @@ def check_points(row: Row, line: int, name: str) -> None:
         if row["points"].strip() and not 0 <= number_in(row["points"]) <= number_in(row["of"]):
             raise ValueError
     except ValueError:
-        fault = f"line {line} gives '{row['points'][:20]}' points"
+        student = row.get("student") or row["submission"]
+        fault = f"row {line} gives {student} '{row['points'][:20]}' points"
         raise BookError(f"{name}: {fault}; write a number from 0 to {row['of']}") from None
 
 
@@ -112,11 +113,11 @@ def check_guess(row: Row, line: int, name: str, students: Mapping[str, str]) -> 
     known = students.get(row["submission"], "")
     letters = {sign for sign in row.get("student", "") if not sign.isascii()}
     if known and not letters <= set(known):
-        fault = f"line {line} has another name than '{known}', so its encoding cannot be told"
+        fault = f"row {line} has another name than '{known}', so its encoding is not clear"
         raise BookError(f"{name}: {fault}; save it as CSV UTF-8")
     for column in row.keys() - {*ABOUT}:
         if not is_western(row[column]):
-            fault = f"the encoding of line {line} cannot be told"
+            fault = f"the encoding of row {line} is not clear"
             raise BookError(f"{name}: {fault}; save it as CSV UTF-8")
 
 

@@ -347,8 +347,8 @@ def late_lines(graded: list[dict]) -> list[str]:
     lines = []
     reduced = sum(bool(result["penalty"] and result["penalty"]["days"]) for result in graded)
     if reduced:
-        lines.append(f"late, with fewer points by the rule: {reduced}")
+        lines.append(f"handed in late, and graded with the penalty: {reduced}")
     if undated := sum(map(is_undated, graded)):
-        why = "the download does not say when, so nothing was taken"
-        lines.append(f"late, at a time that is not known: {undated}; {why}")
+        why = "the download does not say when, so nothing was taken off"
+        lines.append(f"handed in late, at an unknown time: {undated}; {why}")
     return lines

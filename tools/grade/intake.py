@@ -145,7 +145,12 @@ def read_entries(path: Path) -> list[Entry]:
 SOURCES = tomllib.loads(Path(__file__).with_name("sources.toml").read_text(encoding="utf-8"))
 BESIDE = {name: re.compile(form, re.S | re.X) for name, form in SOURCES.pop("beside").items()}
 FORMS = {name: re.compile(form, re.S | re.X) for name, form in SOURCES.items()}
-TITLES = {"ilias": "ILIAS"}  # of a source that is not written as any other name is
+TITLES = {  # of sources that are not written as any other name is
+    "ilias": "ILIAS",
+    "exchange": "nbgrader's exchange",
+    "nbgrader": "nbgrader",
+    "classroom": "Google Classroom",
+}
 MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 # Brightspace's `Feb 2, 2026 358 PM`.
 DATE = re.compile(r"([a-z]{3})[a-z.]* (\d+), (\d+) (\d+?)(\d\d) ([ap])m", re.I)
@@ -206,7 +211,8 @@ def hand_in(entry: Entry, source: str, people: People) -> Submission:
     path = str(entry.path)
     match = FORMS[source].fullmatch(path)
     if not match:
-        fault = entry.fault or f"is not named as {source} names what is handed in"
+        named = f"is not named as {TITLES.get(source, source.title())} names submissions"
+        fault = entry.fault or f"{named}, so its student is not known"
         return Submission(replace(entry, fault=fault), whose(path), path, key=(path,))
     if source == "blackboard":
         return from_blackboard(entry, match, people)
@@ -491,8 +497,9 @@ def read_submission(data: bytes) -> NotebookNode:
     except (ValueError, RecursionError) as error:
         reason = error if data.strip() else "it is empty"
     except (AttributeError, LookupError, TypeError):
-        reason = "its cells are none"
-    raise Refused(f"the file is not a notebook ({reason}); save it and hand it in again")
+        reason = "its cells cannot be read"
+    fault = f"the file is not a notebook or is cut short ({reason})"
+    raise Refused(f"{fault}; save it and hand it in again")
 
 
 def read_notebook(content: dict) -> NotebookNode:

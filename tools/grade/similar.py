@@ -41,7 +41,8 @@ class Group:
 
     @property
     def text(self) -> str:
-        count = "at least " * (len(self.submissions) > 2) + f"{self.same} of {self.lines}"
+        least = "at least " * (len(self.submissions) > 2 and self.same < self.lines)
+        count = f"{least}{self.same} of {self.lines}"
         return f"{count} lines are the same once names and comments are put aside"
 
 

@@ -148,7 +148,7 @@ class Gradebook:
         if reduced := sum(bool((one.get("penalty") or {}).get("days")) for one in filled_in):
             notes.append(f"filled in after a penalty for being late: {reduced}")
         if undated := sum(map(is_undated, filled_in)):
-            notes.append(f"late, at a time that is not known, and with nothing taken: {undated}")
+            notes.append(f"handed in late, at an unknown time, so nothing was taken off: {undated}")
         students = set().union(*self.students.values())
         notes.append(f"filled in: {len(filled_in)} of {len(students)} students")
         if absent := [clean(self.rows[place][0]) for place in sorted(students - handed_in.keys())]:
