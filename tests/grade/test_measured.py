@@ -185,3 +185,16 @@ def test_numbers_of_all_kinds_are_numbers(session):
     session.run("class Kind(str, Enum):\n    HOST = 'host'\nclass N(IntEnum):\n    ONE = 1")
     session.run("f = lambda: [Kind.HOST, N.ONE, Fraction(3), Fraction(1, 4), decimal.Decimal('2')]")
     assert session.ask("f()", answer="f") == ["host", 1, 3, 0.25, 2.0]
+
+
+SPANS = [  # kind, lane, name, start and end in ns, bytes of a copy
+    ["kernel", "cuda:1", "mm", 1_000_000_000, 3_000_000_000, None],
+    ["kernel", "cuda:10", "add", 1_000_000_000, 2_000_000_000, None],
+    ["copy", "cuda:0 copies out", "to cuda:1", 3_000_000_000, 4_000_000_000, 512],
+    ["copy", "cuda:1 copies in", "to cuda:1", 3_000_000_000, 4_000_000_000, 512],
+    ["copy", "cuda:0 copies out", "to cpu", 4_000_000_000, 5_000_000_000, 4],
+    ["wait", "Python", "a copy", 2_000_000_000, 5_000_000_000, None],
+    ["copy", "cuda:0 copies out", "to cpu", 5_000_000_000, 6_000_000_000, 8],
+    ["copy", "cuda:0 copies out", "to cuda:1", 6_000_000_000, 7_000_000_000, 512],
+    ["copy", "cuda:1 copies in", "to cuda:1", 6_000_000_000, 7_000_000_000, 512],
+]
