@@ -157,9 +157,10 @@ def test_ids_are_safe_and_unique_whatever_students_are_called(tmp_path):
     assert readable.count("ada") == 6 and readable.count("student") == 2
 
 
-def test_joiners_are_part_of_a_name(tmp_path):
+def test_joiners_are_part_of_a_name(tmp_path, capsys):
     [name] = by_student(folder_of(["\u0928\u200d\u0930.ipynb"], tmp_path / "d"))
     assert name == "\u0928\u200d\u0930"
+    assert capsys.readouterr().out == "source: plain, 1 submissions\n"
 
 
 def test_a_text_that_a_student_of_blackboard_handed_in_names_nobody(tmp_path):
@@ -247,6 +248,8 @@ def test_a_newer_folder_that_another_account_made_replaces_nothing(tmp_path):
 def test_a_file_that_is_large_or_no_file_or_another_by_now_is_not_read(tmp_path):
     names = ["good", "grew", "now-a-link", "now-a-pipe", "large", "../secret", "deep/" * 21 + "a"]
     root = folder_of([f"{name}.ipynb" for name in names], tmp_path / "d")
+    (root / "longest.ipynb").touch()
+    os.truncate(root / "longest.ipynb", 20_000_000)
     os.truncate(root / "large.ipynb", 500_000_000)  # sparse: reading it would cost half a GB
     (root / "link.ipynb").symlink_to("/etc/passwd")
     (root / "loop").symlink_to(root, target_is_directory=True)
@@ -263,6 +266,7 @@ def test_a_file_that_is_large_or_no_file_or_another_by_now_is_not_read(tmp_path)
     for name, said in {
         "large": "'large.ipynb' has 500 MB; the limit is 20 MB",
         "grew": "'grew.ipynb' has 21 MB; the limit is 20 MB",  # no more of it was read
+        "longest": "the file is not a notebook",  # though it was read
         "now-a-link": "cannot be read",
         "now-a-pipe": "it is empty",  # and nobody waited for it
         **dict.fromkeys(["link", "loop"], " is a link; "),
