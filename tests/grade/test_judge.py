@@ -154,6 +154,23 @@ def test_the_judge_itself_spends_no_time_outside_a_limit(monkeypatch):
     assert result["points"] == 6
 
 
+LONG = """
+import time
+def double(x):
+    end = time.thread_time() + 0.6
+    while time.thread_time() < end:
+        pass
+    return 2 * x
+"""
+
+
+def test_time_in_which_the_judge_waits_is_not_counted(monkeypatch):
+    monkeypatch.setattr("tools.grade.judge.TEST_SECONDS", 0.3)
+    waits = "import time; assert student.ask('double(2)') == 4; time.sleep(0.5)"
+    assignment = with_tests([("waits", waits)])
+    assert reasons(graded(HERE | {1: LONG}, assignment=assignment), 1) == [None]
+
+
 def test_an_error_of_an_answer_is_told_by_its_name_if_python_has_it():
     answers = {1: "def double(x):\n    return 1 / 0", 2: NAMED}
     result = graded(HERE | answers)
