@@ -18,7 +18,7 @@ from tools.exercises.assignment import make_assignment
 from tools.exercises.masters import read_master
 from tools.exercises.variants import draws_of
 from tools.grade.judge import grade_one
-from tools.grade.sandbox import Ended, Raised
+from tools.grade.sandbox import Ended, Gap, Raised
 from tools.grade.sandbox.inside.question import Notebook, answer_to
 from tools.grade.tables import read_table
 
@@ -121,12 +121,13 @@ class Grader:
 
 
 class StandIn:
-    """A tier for tests of the judge alone: `end('time')` ends its session."""
+    """A tier for tests of the judge alone: `end('time')` ends its session, `gap('why')` makes a gap
+    in a measurement."""
 
     name = about = "stand-in"
 
     def __init__(self):
-        self.sessions, self.ran = 0, []
+        self.sessions, self.ran, self.given, self.begun = 0, [], [], []
 
     @contextmanager
     def session(self, memory, runner="simulated"):
@@ -143,10 +144,17 @@ class Session:
         def end(kind):
             raise End(kind)
 
-        self.tier, self.names = tier, {"end": end}
+        def gap(reason):
+            raise Gap([reason])
+
+        self.tier, self.names = tier, {"end": end, "gap": gap}
 
     def run(self, source, seconds=10, given=False, begins=False):
         self.tier.ran.append(source)
+        if given:
+            self.tier.given.append(source)
+        if begins:
+            self.tier.begun.append(source)
         try:
             exec(source, self.names)
         except End as ended:
@@ -164,5 +172,7 @@ class Session:
             return answer_to(code, inputs or {}, names)
         except End as ended:
             raise Ended(ended.args[0]) from None
+        except Gap:
+            raise
         except Exception as error:
             raise Raised(type(error).__name__) from error

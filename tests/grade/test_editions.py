@@ -100,4 +100,5 @@ def test_a_key_draws_the_same_ever_after_and_none_of_what_the_book_draws_and_is_
     for key, count in {"1234567": 7, " " * 8: 0, "": 0}.items():
         with refused(f"CLASS: a key of {count} characters; take 8 or more"):
             draws_of(key)
+    assert draws_of("12345678").fingerprint != "book" and "secret" not in repr(draws)
     assert len(draws_of("schl\udcfcssel eins").fingerprint) == 12  # as a shell in Latin 1 has it

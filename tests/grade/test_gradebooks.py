@@ -79,9 +79,22 @@ def test_canvas_gets_the_grades_and_keeps_every_other_cell(filled, tmp_path):
     ]
     again, said = filled(text, CLASS)
     assert again == text and "replaced" not in said
+    _, said = filled(CANVAS.replace('B",,5,,', 'B",,5, ,'), CLASS)
+    assert "replaced: doejane" not in said  # a space is no grade
     (tmp_path / "export.csv").unlink()
     with refused("cannot be read"):
         fill_export(tmp_path / "export.csv", tmp_path)
+
+
+def test_of_those_who_handed_nothing_in_ten_are_named(filled):
+    janes = []
+    for n in range(11):
+        ids = JANE.replace("340934", f"9{n:02}").replace("S1001", f"S{n}")
+        janes.append(ids.replace("jane@", f"jane{n}@"))
+    for count, more in ((9, ""), (10, " and 1 more"), (11, " and 2 more")):
+        _, said = filled(CANVAS + "".join(janes[:count]), CLASS)
+        named = "; ".join(["Student, Test", *["Doe, Jane"] * 9])
+        assert f"nothing handed in: {named}{more}\n" in said
 
 
 def test_moodle_gets_the_grades_and_keeps_every_other_cell(filled):
@@ -123,6 +136,8 @@ WORDS, NINTHS = {"column": "computing Devices"}, [result("doejane (Canvas 340934
 ROW, LEFT = ",5,9.5,41.67", ",5,,41.67"
 PENALTY = {"penalty": {"days": 1, "percent": 20, "points": 2.4}, "points_after": 9.6}
 LATE_BY_A_DAY = [result("doejane (Canvas 340934)", 12, **PENALTY)]
+STRANGER = result("gone (Canvas 999)", 0, reason=TOO_LARGE)
+UNDATED = {"penalty": {"days": None, "percent": 0, "points": 0}, "points_after": 9.5}
 JANES = [  # an export, the results, options, and what Jane's row and what is said must hold
     (TWICE, CLASS, {"column": "4711"}, ROW, ""),
     (CANVAS, CLASS, WORDS, ROW, ""),
@@ -132,6 +147,8 @@ JANES = [  # an export, the results, options, and what Jane's row and what is sa
     (CANVAS, [CLASS[0] | GIVEN], {}, ROW, "filled in: 1"),  # a person gave nothing
     (LATE, CLASS, {}, ",5,9.5,", "(Canvas 340934): late by 9.5"),
     (CANVAS, LATE_BY_A_DAY, {}, ",5,9.6,", "filled in after a penalty for being late: 1"),
+    (CANVAS, [CLASS[0] | UNDATED], {}, ROW, "and with nothing taken: 1"),
+    (CANVAS, [CLASS[0], STRANGER], {}, ROW, f"gone (Canvas 999): {TOO_LARGE}"),
     (CANVAS + JANE, CLASS, {}, LEFT, "340934): is in several rows of"),
     (ENDS_EARLY, CLASS, {}, 'B",,,9.5\r', ""),
     (CANVAS, [BOTH, *CLASS[:4], STRAY], {}, ROW, "poe (Canvas 340938): handed in puzzles"),
@@ -173,6 +190,8 @@ REFUSED = [  # an export, the results, options, and what the one line says
     *((CANVAS, CLASS, {"column": name}, NAMES) for name in ("Final Score", "4712", "Computing")),
     (CANVAS, [CLASS[0], STRAY], {}, "name one with --chapter: computing-devices, puzzles"),
     (CANVAS, [], {}, "no results; run 'make grade SUB"),
+    (CANVAS, [STRANGER | {"assignment": None}], {}, "name one with --chapter: none"),
+    (CANVAS, [7], {}, "make grade"),
 ]
 
 

@@ -54,13 +54,29 @@ def while_grading(grade, monkeypatch, save):
 # --- saved while grading runs
 
 
-def test_what_is_typed_while_grading_runs_counts(grade, out, monkeypatch):
+def test_what_is_typed_while_grading_runs_counts(grade, out, monkeypatch, capsys):
     typed(out, {"ann": ("2", "")})
     with monkeypatch.context() as patch:
         while_grading(grade, patch, lambda: typed(out, {"bob": ("1", "fine")}))
         grade({"cy": HERE})
     assert totals(out) == {"ann": "11", "bob": "10", "cy": "9"}
     assert by_hand(out)["bob"] == ("1", "fine")
+    assert "what you typed stays" not in capsys.readouterr().out  # as bob was not asked again
+
+
+def without(out, student):
+    """Take the row of a student out of the table."""
+    lines = (out / BY_HAND).read_text(encoding="utf-8").splitlines(keepends=True)
+    left = [line for line in lines if not line.startswith(student)]
+    assert len(left) == len(lines) - 1
+    (out / BY_HAND).write_text("".join(left), encoding="utf-8")
+
+
+def test_a_row_that_is_lost_while_grading_runs_comes_back(grade, out, monkeypatch):
+    typed(out, {"ann": ("2", "")})
+    while_grading(grade, monkeypatch, lambda: without(out, "ann"))
+    grade({"ann": HERE | {3: f"{HERE[3]}\n# new"}})
+    assert by_hand(out)["ann"] == ("2", AGAIN)
 
 
 def test_what_is_saved_in_the_moment_of_writing_counts(grade, out, monkeypatch):
@@ -148,9 +164,13 @@ def test_a_table_whose_encoding_is_in_doubt_is_not_read(grade, out):
         ("cp1250", "całkiem dobrze"),
         ("gbk", "很好"),
         ("utf-16-le", "without its mark"),
+        ("utf-16", "cut short"),
     ]:
         typed(out, {"ann": ("1", note)}, ";", encoding)
         saved = (out / BY_HAND).read_bytes()
+        if note == "cut short":
+            saved = saved[:-1]
+            (out / BY_HAND).write_bytes(saved)
         with refused(BY_HAND, "is not clear; save it as CSV UTF-8"):
             grade(CLASS)
         assert contents(out) == before | {BY_HAND: saved}
@@ -159,6 +179,21 @@ def test_a_table_whose_encoding_is_in_doubt_is_not_read(grade, out):
     typed(out, {}, ";", "cp1250")  # in which they are other letters than in cp1252
     with refused("another name than 'Dvořák', so its encoding is not clear"):
         grade(CLASS)
+
+
+def test_a_table_needs_no_column_for_notes_and_a_space_is_no_points(grade, out):
+    rows = [row | {"points": "2"} for row in table(out, BY_HAND) if row["student"] != "cy"]
+    rows[1]["points"] = " "
+    text = io.StringIO()
+    names = ("submission", "assignment", "exercise", "of", "points")
+    writer = csv.DictWriter(text, names, extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows(rows)
+    (out / BY_HAND).write_text(text.getvalue())
+    anew = HERE | {3: f"{HERE[3]}\n# new"}
+    grade({"ann": anew, "bob": anew})
+    assert by_hand(out)["ann"] == ("2", AGAIN)
+    assert by_hand(out)["bob"][1] == "" and totals(out)["bob"] == "9"
 
 
 def test_two_rows_for_one_student_are_named_with_their_numbers(grade, out):

@@ -146,13 +146,40 @@ def test_a_download_of_no_known_form_is_refused_and_a_source_that_is_named_takes
 
 def test_ids_are_safe_and_unique_whatever_students_are_called(tmp_path):
     names = ["Ada", "ada", "Ädä", "Ada\u200f", "Ad a", "=cmd()", "a,b\nc", "..", "\u202eadA"]
-    names += ["名", "x" * 240]
+    names += ["名", "x" * 240, "ADA"]
     found = find_submissions(folder_of([f"{name}.ipynb" for name in names], tmp_path / "d"))
     assert len({submission.id for submission in found}) == len(names) == len(found)
     for submission in found:
         assert set(submission.id) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
         assert len(submission.id) < 60 and read_submission(submission.read())
         assert submission.student.isprintable() and submission.path.isprintable()
+    readable = [submission.id.rpartition("-")[0] for submission in found]
+    assert readable.count("ada") == 6 and readable.count("student") == 2
+
+
+def test_joiners_are_part_of_a_name(tmp_path, capsys):
+    [name] = by_student(folder_of(["\u0928\u200d\u0930.ipynb"], tmp_path / "d"))
+    assert name == "\u0928\u200d\u0930"
+    assert capsys.readouterr().out == "source: plain, 1 submissions\n"
+
+
+def test_a_text_that_a_student_of_blackboard_handed_in_names_nobody(tmp_path):
+    attempt = "HW 3_jdoe_attempt_2026-02-02-15-58-23"
+    files = files_of("blackboard") | {f"{attempt}_a.txt": ABOUT.format("Max (jdoe)").encode()}
+    assert "Jane Doe (Blackboard jdoe)" in by_student(zip_of(files, tmp_path / "d"))
+
+
+def test_a_user_name_of_blackboard_that_may_hold_a_stroke_is_not_guessed(tmp_path):
+    name = "HW_3_doe_attempt_2026-02-02-15-58-23_a.ipynb"
+    found = by_student(zip_of({name: ANSWER}, tmp_path / "d"), "blackboard")
+    assert "has no text beside it that says whose it is" in reason(found[name])
+
+
+def test_two_notebooks_of_a_student_are_named_and_nothing_else(tmp_path):
+    files = ["jdoe/a.png", "jdoe/A.IPYNB", "jdoe/b.ipynb", "max/a.png", "max/b.IPYNB"]
+    found = by_student(folder_of(files, tmp_path / "d"), "plain")
+    assert reason(found["jdoe"]) == "'A.IPYNB' and 'b.ipynb' were handed in; keep one notebook"
+    assert read_submission(found["max"].read()).cells
 
 
 def test_two_who_look_alike_are_two_in_two_downloads(tmp_path):
@@ -221,6 +248,8 @@ def test_a_newer_folder_that_another_account_made_replaces_nothing(tmp_path):
 def test_a_file_that_is_large_or_no_file_or_another_by_now_is_not_read(tmp_path):
     names = ["good", "grew", "now-a-link", "now-a-pipe", "large", "../secret", "deep/" * 21 + "a"]
     root = folder_of([f"{name}.ipynb" for name in names], tmp_path / "d")
+    (root / "longest.ipynb").touch()
+    os.truncate(root / "longest.ipynb", 20_000_000)
     os.truncate(root / "large.ipynb", 500_000_000)  # sparse: reading it would cost half a GB
     (root / "link.ipynb").symlink_to("/etc/passwd")
     (root / "loop").symlink_to(root, target_is_directory=True)
@@ -237,6 +266,7 @@ def test_a_file_that_is_large_or_no_file_or_another_by_now_is_not_read(tmp_path)
     for name, said in {
         "large": "'large.ipynb' has 500 MB; the limit is 20 MB",
         "grew": "'grew.ipynb' has 21 MB; the limit is 20 MB",  # no more of it was read
+        "longest": "the file is not a notebook",  # though it was read
         "now-a-link": "cannot be read",
         "now-a-pipe": "it is empty",  # and nobody waited for it
         **dict.fromkeys(["link", "loop"], " is a link; "),
@@ -273,12 +303,16 @@ def test_a_zip_that_is_handed_in_is_opened_one_level_or_refused(tmp_path):
     """In a zip, whose own members are bounded, and lead nowhere."""
     files = {f"{name}.zip": data for name, (data, _) in ZIPS.items()}
     inner = {"work/hw.ipynb": ANSWER, "work/a.png": b"", "__MACOSX/work/._hw.ipynb": b""}
-    files |= {"good.zip": zip_of(inner), "bzip2.zip": zip_of(inner, method=zipfile.ZIP_BZIP2)}
+    files |= {
+        "CAPITALS.ZIP": zip_of({"HW.IPYNB": ANSWER}),
+        "good.zip": zip_of(inner),
+        "bzip2.zip": zip_of(inner, method=zipfile.ZIP_BZIP2),
+    }
     climbing = ["../x.ipynb", "/etc/y.ipynb", "C:\\z.ipynb", "..\\..\\w.ipynb"]
     files |= {member(name): ANSWER for name in climbing} | {"jdoe.ipynb": bytes(30_000_000)}
     found = by_student(zip_of(files, tmp_path / "d"))
     assert found.pop("jdoe").fault == "'jdoe.ipynb' has 30 MB; the limit is 20 MB"
-    for name in ("good", "bzip2", "x", "etc", "C:", "w"):
+    for name in ("CAPITALS", "good", "bzip2", "x", "etc", "C:", "w"):
         assert read_submission(found.pop(name).read()).cells[0].id == "answer-1"
     assert found.keys() == ZIPS.keys()
     for name, (_, words) in ZIPS.items():
@@ -327,7 +361,8 @@ def test_cells_come_as_they_were_handed_in_by_every_service():
     ):
         for minor in range(6):
             data = b"\xef\xbb\xbf" + notebook(metadata=told, nbformat_minor=minor)
-            assert read_submission(data).nbformat_minor == minor
+            read = read_submission(data)
+            assert (read.nbformat, read.nbformat_minor) == (4, minor)
     cells = [
         {"cell_type": "code", "id": "answer-1", "source": "a\ud800", "outputs": [{"x": 1}]},
         {"cell_type": "code", "id": "answer-1", "source": ["b\n", "c"], "metadata": {"tags": []}},

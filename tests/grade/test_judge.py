@@ -154,6 +154,23 @@ def test_the_judge_itself_spends_no_time_outside_a_limit(monkeypatch):
     assert result["points"] == 6
 
 
+LONG = """
+import time
+def double(x):
+    end = time.thread_time() + 0.6
+    while time.thread_time() < end:
+        pass
+    return 2 * x
+"""
+
+
+def test_time_in_which_the_judge_waits_is_not_counted(monkeypatch):
+    monkeypatch.setattr("tools.grade.judge.TEST_SECONDS", 0.3)
+    waits = "import time; assert student.ask('double(2)') == 4; time.sleep(0.5)"
+    assignment = with_tests([("waits", waits)])
+    assert reasons(graded(HERE | {1: LONG}, assignment=assignment), 1) == [None]
+
+
 def test_an_error_of_an_answer_is_told_by_its_name_if_python_has_it():
     answers = {1: "def double(x):\n    return 1 / 0", 2: NAMED}
     result = graded(HERE | answers)
@@ -203,7 +220,75 @@ def test_magics_behave():
     assert graded(HERE | {1: "%%bash\nrm -rf /"})["questions"]["1"]["points"] == 0
 
 
+def test_a_remark_is_of_that_very_answer():
+    for answer in (f"{WRONG[1]}\nx = 1", "def double(x):\n    return x * 3.5", "double = 1"):
+        assert graded({1: answer})["questions"]["1"]["remark"] is None
+    assert graded({2: WRONG[2]})["questions"]["2"]["remark"] == "It is one of them."
+
+
+def test_points_are_whole_or_to_the_half():
+    assignment = small()
+    for points, won in ((3, "1"), (2, "0.5"), (4, "1.5"), (1, "0.5")):  # of which a third is won
+        assignment["questions"][0]["points"] = points
+        answer = "def double(x):\n    return 'abab' if x == 'ab' else 0"
+        found = graded({1: answer}, assignment=assignment)["questions"]["1"]["points"]
+        assert json.dumps(found) == won
+
+
+def test_all_cells_of_a_submission_have_four_times_its_seconds_and_some_slack(monkeypatch):
+    assignment = small()
+    for question in assignment["questions"]:
+        question["seconds"] = 1000
+    for slack, points in ((-11_900, 9), (-12_001, 0)):
+        monkeypatch.setattr("tools.grade.judge.SLACK", slack)
+        result = graded(HERE, assignment=assignment)
+        assert result["points"] == points
+    assert reasons(result, 1) == ["took more than 1000 s"] * 2
+
+
+def test_what_is_given_is_told_apart_and_an_exercise_begins_with_its_first_cell():
+    task, tier = task_of(HERE), StandIn()
+    task["cells"]["1"] = ["x = 1", HERE[1]]
+    assert grade_one(task, tier)["points"] == 9
+    assert tier.given == [SMALL["given"]] and tier.begun == ["x = 1", HERE[2], HERE[3]]
+
+
+def test_a_blank_exercise_is_not_asked_a_second_time():
+    tier = StandIn()
+    assert graded({1: HERE[1]}, tier)["points"] == 3
+    assert tier.sessions == 1
+
+
+def test_a_public_check_of_a_master_may_build_on_what_is_shown():
+    task = task_of(HERE, small())
+    task["checks"] = True
+    question = task["assignment"]["questions"][1]
+    for checks, said in ((["assert shown == 5"], "holds"), (["assert shown == 6"], "fails")):
+        question |= {"shows": "shown = total([2, 3])", "checks": checks}
+        assert grade_one(task, StandIn())["questions"]["2"]["check"] == said
+
+
+def test_a_measurement_with_a_gap_counts_for_nothing_and_is_told_once():
+    answer = "def total(xs):\n    return gap('its record is not whole')"
+    result = graded(HERE | {2: answer})
+    said = "its measurement is not whole, so it counts for nothing; your instructor sees why"
+    assert reasons(result, 2) == [said] * 2 and result["points"] == 6
+    text = "its measurement is void: its record is not whole"
+    assert result["findings"] == [{"kind": "gap", "exercise": 2, "text": text}]
+
+
+def test_a_program_that_was_given_is_asked_once_for_all_submissions():
+    code = "student.reference('double(21)') or student.reference('double(21)')"
+    assignment = with_tests([("given", code)])
+    assignment["questions"][0]["starter"] = "double = abs  # asked once"
+    tier = StandIn()
+    for sessions in (2, 3):
+        assert graded(HERE, tier, assignment)["points"] == 9
+        assert tier.sessions == sessions
+
+
 def test_close():
+    assert close((1.0, [2]), [1, (2.0,)]) and not close([1.0], 1.0) and not close(1.0, [1.0])
     assert close([1.0, [2, 3]], [1 + 1e-9, [2, 3.0000001]]) and close(math.nan, math.nan)
     assert not close([1.0], [1.0, 2.0]) and not close(1, 1.1) and not close(True, 1)
     assert not close(math.nan, 3) and not close(3, math.nan) and not close([math.nan], [3.0])

@@ -26,6 +26,26 @@ def test_a_master_is_read_whole_and_variants_are_drawn_wherever_they_stand(tmp_p
     assert read_small(tmp_path, case).exercises[0].text.startswith("Write `times(x)`, which mul")
 
 
+def test_a_master_says_what_it_needs_and_where_it_is(tmp_path):
+    master = read_small(tmp_path)
+    assert (master.name, master.where, master.given) == ("small", "small.md", ["base"])
+    assert (master.title, master.runner) == ("Small numbers", "cpu")
+    assert (master.head, master.own_given) == ("Two exercises about numbers.", ["offset = 1"])
+    outside = read_master(tmp_path / "small.md", tmp_path / "book")
+    assert outside.where == str(tmp_path / "small.md")
+    assert read_small(tmp_path, CHAPTER.replace("[base]", "")).given == []
+
+
+def test_what_is_around_the_code_of_a_part_and_headings_within_it_are_text(tmp_path):
+    hint = "A star\n\n> ### Starter\n\nmultiplies."
+    text = CHAPTER.replace("A star multiplies.", hint)
+    text = text.replace("### Hidden tests\n\n```python\n", "### Hidden tests\n\n```python\nN = 9\n")
+    first = read_small(tmp_path, text.replace("`x * 1` is `x`.", "")).exercises[0]
+    assert [part.whole for part in first.parts["Hint"]] == [hint, ""]
+    assert first.parts["Solution"][0].text == "It is the plainest way to say it."
+    assert len(first.checks) == 2 and first.parts["Shows"][0].options == {"times": "shown"}
+
+
 VALUES, PYTHON = "factor: [2, 3, 5, 7, 11, 13, 17, 19]", "```python\nx = 1\n```\n"
 INSTRUCTORS, SOLUTION = "### For instructors\n\nA fun", "### Solution\n\n```python\nlarger"
 
@@ -36,7 +56,8 @@ BAD = [  # in a master, what takes its place, and what the one line says
     (FIRST + SECOND, "", "no exercise"),
     ("2. Which", "3. Which", "'3. Which"),
     ("### Shows", "### Draws", "has a part 'Draws'"),
-    ("### Hidden tests", "### Hint", "0 parts 'Hidden tests'"),
+    ("### Hidden tests", "### Hint", "0 parts 'Hidden tests'; write 1"),
+    ("### Hint", "### Shows", "1 parts 'Hint'; write 2 to 3"),
     ("def test_both", "def tests_both", "wants hidden tests"),
     ("def test_negative", "def test_any", "wants hidden tests"),
     ('    """Finds it wherever it stands."""\n', "", "wants hidden tests"),
@@ -51,7 +72,9 @@ BAD = [  # in a master, what takes its place, and what the one line says
     ("- points: 2\n", "", "says no '- points: 3' in figures"),
     ("factor: [2,", "factor: [[2,", "cannot be drawn"),
     (VALUES, "2", "cannot be drawn"),
-    (VALUES, "factor: []", "cannot be drawn"),
+    (VALUES, "factor: []", "cannot be drawn (a name without a list of values)"),
+    (VALUES, "factor: ab", "cannot be drawn (a name without a list of values)"),
+    (VALUES, f"{VALUES}\nother: 2", "cannot be drawn (a name without a list of values)"),
     ("by {{ factor }}", "by {{ facto }}", "'facto'"),
 ]
 

@@ -185,3 +185,31 @@ def test_numbers_of_all_kinds_are_numbers(session):
     session.run("class Kind(str, Enum):\n    HOST = 'host'\nclass N(IntEnum):\n    ONE = 1")
     session.run("f = lambda: [Kind.HOST, N.ONE, Fraction(3), Fraction(1, 4), decimal.Decimal('2')]")
     assert session.ask("f()", answer="f") == ["host", 1, 3, 0.25, 2.0]
+
+
+SPANS = [  # kind, lane, name, start and end in ns, bytes of a copy
+    ["kernel", "cuda:1", "mm", 1_000_000_000, 3_000_000_000, None],
+    ["kernel", "cuda:10", "add", 1_000_000_000, 2_000_000_000, None],
+    ["copy", "cuda:0 copies out", "to cuda:1", 3_000_000_000, 4_000_000_000, 512],
+    ["copy", "cuda:1 copies in", "to cuda:1", 3_000_000_000, 4_000_000_000, 512],
+    ["copy", "cuda:0 copies out", "to cpu", 4_000_000_000, 5_000_000_000, 4],
+    ["wait", "Python", "a copy", 2_000_000_000, 5_000_000_000, None],
+    ["copy", "cuda:0 copies out", "to cpu", 5_000_000_000, 6_000_000_000, 8],
+    ["copy", "cuda:0 copies out", "to cuda:1", 6_000_000_000, 7_000_000_000, 512],
+    ["copy", "cuda:1 copies in", "to cuda:1", 6_000_000_000, 7_000_000_000, 512],
+]
+MEMORY = {"cuda:0": [512, 512, -512], "cuda:1": [-512, 1024], "cuda:2": [-512]}
+
+
+def test_figures_of_a_record_are_those_counted_by_hand():
+    held = {"cuda:0": 1024, "cuda:1": 512}
+    seen = Measured({"spans": SPANS, "held": held, "memory": MEMORY})
+    assert [span.name for span in seen.kernels("m")] == ["mm"]
+    assert [span.name for span in seen.kernels(gpu="cuda:1")] == ["mm"]  # and not of cuda:10
+    assert (seen.busy(), seen.busy("cuda:1"), seen.busy("cuda:10"), seen.total) == (3, 2, 1, 6)
+    assert seen.copies == [512, 4, 8, 512]  # between two GPUs it is one
+    assert (seen.waits, seen.unfinished) == (1, 1)
+    assert (seen.held, seen.peak(), seen.kept()) == (1536, 1536, 512)
+    assert (seen.peak("cuda:1"), seen.kept("cuda:1"), seen.peak("cuda:2")) == (512, 512, 0)
+    copies = [span for span in SPANS if span[0] == "copy"]
+    assert Measured({"spans": copies, "held": {}, "memory": {}}).unfinished == 2

@@ -183,6 +183,15 @@ def test_what_does_not_hold_is_refused(root, out, run, old, new, words):
     assert not out.exists()
 
 
+def test_a_hidden_line_is_found_in_any_alphabet_and_a_short_one_is_chance(root, run):
+    change(root, "Two exercises", "Two exercises (`larger = max`)")
+    run()
+    hidden = "Eine Zahl, vervielfältigt."
+    change(root, "A number so many times.", hidden)
+    change(root, "Two exercises", hidden)
+    assert f"the student's notebook holds a hidden line, '{hidden}'" in refusal(run)
+
+
 MENDED = [  # in a master after its release, what leaves a right answer right
     ("randrange(9)", "randrange(8)"),
     ("A star multiplies.", "A star is enough."),
@@ -348,6 +357,8 @@ def test_an_instructor_sets_what_being_late_costs(root):
     rules = {
         LATE: {"percent": 10, "grace": 5400, "most": 50},
         "late = {percent = 2.5}\n": {"percent": 2.5, "grace": 0, "most": 100},
+        'late = {percent = 100, grace = "2d"}': {"percent": 100, "grace": 172800, "most": 100},
+        'late = {percent = 9, grace = "1h", most = 9}': {"percent": 9, "grace": 3600, "most": 9},
     }
     for text, rule in rules.items():
         choice = chosen(root, SET + text)
@@ -360,7 +371,7 @@ def test_a_choice_that_cannot_be_is_one_line(root, run):
         ("[2]", "[7]", "small has no exercise 7; choose from 1 to 2"),
         ("{2 =", "{x =", "'x'; write"),
         ("[2]", "'2'", "a number is not a whole one above 0; write"),
-        ("= 5", "= -5", "a number is not a whole one above 0; write"),
+        ("= 5", "= 0", "a number is not a whole one above 0; write"),
         ("due", "until", "'until' means nothing here; known are chapter, exercises, points"),
         ("+01:00", "", "due has no time zone; write"),
         ("chapter", "[", "week.toml: "),
@@ -368,7 +379,9 @@ def test_a_choice_that_cannot_be_is_one_line(root, run):
         ("due", "# due", "late needs 'due', the time from which days are counted; write"),
         ("percent = 10, ", "", "late needs 'percent', a number above 0 and up to 100; write"),
         ("percent = 10", "percent = true", "late needs 'percent', a number above 0"),
-        ("percent = 10", "percent = 120", "late needs 'percent', a number above 0"),
+        ("percent = 10", "percent = 100.5", "late needs 'percent', a number above 0"),
+        ("percent = 10", "percent = 0", "late needs 'percent', a number above 0"),
+        ("most = 50", "most = 101", "'most' is not a number from 10 (its percent) to 100; write"),
         ("most = 50", "most = 5", "'most' is not a number from 10 (its percent) to 100; write"),
         ("90min", "90", '\'grace\' is not a time such as "30min", "1h" or "2d"; write'),
         ("most", "limit", "late has an unknown entry 'limit'; it takes percent, grace, most; w"),
@@ -376,3 +389,5 @@ def test_a_choice_that_cannot_be_is_one_line(root, run):
     ]:
         with refused(said):
             run(choice=chosen(root, (SET + LATE).replace(old, new, 1)))
+    with refused("CHAPTER=small: ", "week.toml names a chapter, too; leave out one"):
+        choice_of("small", root / "week.toml")

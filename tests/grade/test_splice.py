@@ -52,6 +52,10 @@ def test_some_exercises_alone_and_words_for_a_person():
     found = splice(notebook, fewer)
     assert found["answers"] == {"1": RIGHT[1], "3": RIGHT[3]} and not found["findings"]
     assert found["prose"] == {"3": "Because zeros need no copy."}
+    notebook["cells"] += [{"cell_type": "markdown", "metadata": {}, "source": "Nor a wait."}]
+    found = splice(notebook, fewer)
+    assert found["prose"] == {"3": "Because zeros need no copy.\n\nNor a wait."}
+    assert splice(edition({}, fewer), fewer)["prose"] == {"3": ""}
 
 
 def test_no_exercise_and_far_too_much_code_are_refused():
@@ -59,6 +63,8 @@ def test_no_exercise_and_far_too_much_code_are_refused():
     for cells, words in ((made["cells"][:9], "no exercise"), (made["cells"], "411 code cells")):
         with pytest.raises(Refused, match=words):
             splice(made | {"cells": cells}, SMALL)
+    fewer = changed({"given": [{"id": f"x{n}", "code": f"y{n} = 1"} for n in range(391)]})
+    assert len(splice(fewer, SMALL)["cells"][""]) == 391  # of 400 code cells
 
 
 @pytest.mark.parametrize(
