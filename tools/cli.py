@@ -230,6 +230,8 @@ def release(
     given = key(), masters, out, choice_of(chapter, assignment)
     for line in release(the_book(), engine, key_of, *given):
         print(line)
+    if key() is None:
+        print("no CLASS: this is the book's own edition, whose solutions are public")
 
 
 @command(argument("folder", needed=True, type=folder, help="a new folder, not in the book"))

@@ -221,3 +221,12 @@ def test_what_is_missing_is_asked_for_in_one_line(arguments, variables, words, m
     run = run_tool(ROOT, *arguments.split(), **variables)
     assert run.returncode == 1 and "~" not in run.stderr
     assert_one_line(run.stderr, words)
+
+
+def test_grades_go_into_no_folder_that_holds_files_of_others(grade, tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "grades.csv").write_text("mine")
+    with refused(f"OUT: {folder} holds files that no grading wrote (grades.csv)"):
+        grade({"ann": HERE}, out="mine")
+    assert contents(folder) == {"grades.csv": b"mine"}

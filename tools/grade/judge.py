@@ -15,8 +15,8 @@ import random
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
@@ -48,11 +48,19 @@ class Student:
     """What a hidden test asks: data from the student's notebook, never a verdict. What one test has
     asked is not asked anew for the next: it would say the same, and timed programs take long."""
 
-    def __init__(self, session: Any, question: dict, answers: dict, reference: Callable) -> None:
+    def __init__(
+        self,
+        session: Any,
+        question: dict,
+        answers: dict,
+        reference: Callable,
+        anew: Callable,
+    ) -> None:
         """`answers` are those that an exercise has given, by question and which of a test it is.
-        `reference(code, inputs)` asks where no cell of a student's has run."""
+        `reference(code, inputs)` asks where no cell of a student's has run; `anew()` is a session
+        in which the cells of the exercise have run again."""
         self._session, self._question, self._answers = session, question, answers
-        self._reference = reference
+        self._reference, self._anew = reference, anew
         self._times: Counter[str] = Counter()
         self.ended: str | None = None
         self.gaps: list[str] = []
@@ -68,16 +76,25 @@ class Student:
         key = asked, self._times[asked]
         if key not in self._answers:
             with self.waiting():
-                self._answers[key] = self._ask(code, inputs)
+                self._answers[key] = self._ask(self._session, code, inputs)
         answer = self._answers[key]
         if isinstance(answer, StudentError):
             raise answer
         return deepcopy(answer)  # a test may change what it got
 
-    def _ask(self, code: str, inputs: dict) -> Any:
+    def ask_anew(self, code: str, **inputs: object) -> Any:
+        """The same in a process of its own, in which the cells have run again: it knows nothing of
+        what was asked before. Raises StudentError."""
+        with self.waiting(), self._anew() as session:
+            answer = self._ask(session, code, inputs)
+        if isinstance(answer, StudentError):
+            raise answer
+        return answer
+
+    def _ask(self, session: Any, code: str, inputs: dict) -> Any:
         seconds, name = self._question["seconds"], self._question["name"]
         try:
-            return self._session.ask(code, inputs, seconds=seconds, answer=name)
+            return session.ask(code, inputs, seconds=seconds, answer=name)
         except NoData:
             return StudentError(SAID["no-form"])
         except Raised as error:
@@ -336,7 +353,7 @@ class Judge:
         reference = self._reference_of(question)
         by_cells, answers, tries, gaps = ended, {}, [], []
         for test in hidden_tests(question["tests"]):
-            student = Student(session, question, answers, reference)
+            student = Student(session, question, answers, reference, self._anew_of(number))
             error = None
             if blank and not self.checks:
                 reason = SAID["no-answer"]
@@ -379,6 +396,19 @@ class Judge:
             return REFERENCES_OF_THIS_WORKER.ask(assignment, question, tier, code, inputs)
 
         return reference
+
+    def _anew_of(self, number: int) -> Callable:
+        @contextmanager
+        def anew() -> Iterator[Any]:
+            memory = max(LEAST_MEMORY, self.questions[number]["memory"])
+            with self.tier.session(memory, self.assignment["runner"]) as session:
+                given = [self.assignment["given"]] if self.assignment["given"] else []
+                self._run(session, given, is_given=True)
+                self._run(session, self.preamble)
+                self._run(session, self.own[number], number, begins_exercise=True)
+                yield session
+
+        return anew
 
     def _try(self, test: Callable, student: Student, number: int) -> tuple[str | None, str | None]:
         """Why a test failed, or None, and the name of the error, if the answer raised one; never

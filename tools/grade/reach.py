@@ -411,10 +411,14 @@ class Look:
                 else:
                     yield from _at_item(node, scope)
             case ast.Constant(value=str(text)):
-                if text in ATTRIBUTES:
-                    yield ATTRIBUTES[text]
+                for name in text.split("."):  # a path, as `attrgetter` takes
+                    if name in ATTRIBUTES:
+                        yield ATTRIBUTES[name]
                 if text in self.hidden:
                     yield f"names `{text}`, which stands in hidden questions alone"
+            case ast.MatchClass(kwd_attrs=names):
+                for name in ATTRIBUTES.keys() & set(names):
+                    yield ATTRIBUTES[name]
             case ast.Global(names=names):
                 for name in self.hidden.intersection(names):
                     yield f"names `{name}`, which stands in hidden questions alone"
@@ -471,7 +475,10 @@ def _is_private(name: str) -> bool:
 def _at_attribute(node: ast.Attribute, scope: Scope) -> Iterator[str]:
     """An attribute that is assigned to or deleted."""
     base, name = scope.origin_of(node.value), node.attr
-    yield from _changed(base, name, _root(node))
+    odd = [*_changed(base, name, _root(node))]
+    if not odd and base != OWN and name in TOLD:
+        odd.append(f"gives an object a `{name}` of its own")
+    yield from odd
 
 
 def _changed(base: str, name: str, root: str) -> Iterator[str]:
@@ -529,7 +536,7 @@ def _at_call(node: ast.Call, scope: Scope) -> Iterator[str]:
             else:
                 yield "imports a module by a name that is computed"
         case "operator.attrgetter" | "operator.methodcaller", [*names]:
-            if not all(isinstance(name, ast.Constant) for name in names[:1]):
+            if not all(isinstance(name, ast.Constant) for name in names):
                 yield "looks up a name that is computed"
         case "type", [_, _, _]:
             yield "makes a class by calling `type`"

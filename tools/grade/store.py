@@ -64,11 +64,22 @@ def id_of(result: dict) -> Id:
     return result["submission"], result["assignment"]
 
 
+def check_own(folder: Path) -> None:
+    """Raise BookError if files are in a folder in which no grades were written: they could be
+    overwritten, or published with grades among them."""
+    if not folder.is_dir() or (folder / LOCK).exists() or (folder / "results").is_dir():
+        return
+    if names := sorted(path.name for path in folder.iterdir()):
+        holds = f"holds files that no grading wrote ({', '.join(names[:3])})"
+        raise BookError(f"OUT: {folder} {holds}; name another folder")
+
+
 class Store:
     def __init__(self, folder: Path) -> None:
-        """Raises BookError if nothing can be written there."""
+        """Raises BookError if nothing can be written there, or if it holds files of others."""
         self.folder = folder.resolve()
         self.results: dict[Id, dict] = {}
+        check_own(self.folder)
         check_writable(self.folder, self.folder.parent)
 
     @contextmanager

@@ -61,7 +61,9 @@ def shapes_of(values: list[Any]) -> list[tuple[Any, type, set[str]]]:
 
     shapes = []
     for value in values:
-        parts = torch.nn.Module.modules(value) if isinstance(value, torch.nn.Module) else [value]
+        parts = [value]
+        if isinstance(value, torch.nn.Module):
+            parts = [*torch.nn.Module.modules(value), *torch.nn.Module.parameters(value)]
         for part in parts:
             if isinstance(part, list | tuple):
                 shapes += shapes_of(list(part))
@@ -91,7 +93,7 @@ class Agent:
         if simulated:
             keep_from_host(ADDRESSES + secrets.randbelow(ADDRESSES >> 12) * 4096)
             self.meter = Meter()
-        self.pristine = Pristine()
+        self.pristine = Pristine(simulated)
         self.libraries = every_class()
         for name in [name for name in sys.modules if name.split(".")[0] == __package__]:
             del sys.modules[name]  # cells import nothing from here
@@ -119,6 +121,8 @@ class Agent:
         self.pristine.bring_back()
         result = self.shell.run_cell(request["code"], store_history=False)
         if request["given"]:
+            if self.meter is not None and not request["begins"]:
+                self.meter.note_given()
             self.given = question.given_names(self.shell.user_ns, self.pristine.builtins)
         error = result.error_before_exec or result.error_in_exec
         return {"error": error and type(error).__name__}

@@ -6,6 +6,7 @@ honestly, such as starting the peak of memory again, changes any of it. All that
 `cudasim` beside its public functions is read here, and held by `tests/grade/test_meter.py`.
 """
 
+import functools
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,7 +36,9 @@ class Meter:
         self._spans: list[tuple] = []  # since a block began, as they are booked
         self._keep = self._kept_by(session.clock)
         session.clock._keep = self._keep
+        self.note_given()
         self.begin()
+        self._above = None
 
     def _kept_by(self, clock: Any) -> Callable[..., None]:
         """What the clock calls with each span, in place of its own: the record that programs see,
@@ -49,8 +52,17 @@ class Meter:
         return kept
 
     def begin(self) -> None:
-        """Count what tensors hold from here on: an exercise's own cells follow."""
-        self._others = {gpu: held(gpu.memory) for gpu in self._gpus}
+        """Count what tensors hold from here on, as an exercise's own cells follow, and what those
+        above the exercises have made."""
+        now = {gpu: held(gpu.memory) for gpu in self._gpus}
+        if self._above is None:  # of all exercises
+            self._above = {gpu: now[gpu] - self._given[gpu] for gpu in self._gpus}
+        self._others = {gpu: now[gpu] - self._above[gpu] for gpu in self._gpus}
+
+    def note_given(self) -> None:
+        """What tensors hold by now is of the assignment's: cells above the exercises follow."""
+        self._given = {gpu: held(gpu.memory) for gpu in self._gpus}
+        self._above = None
 
     @contextmanager
     def watch(self) -> Iterator[dict[str, Any]]:
@@ -170,3 +182,21 @@ def keep_from_host(offset: int) -> None:
         write(self, *arguments)
 
     torch.UntypedStorage._write_file = _write_file
+
+    def read(values: Any) -> Any:
+        """A list with the numbers that it has on GPUs, each of which the host waits for."""
+        if isinstance(values, list | tuple):
+            return [read(value) for value in values]
+        is_number = isinstance(values, torch.Tensor) and values.dim() == 0 and values.is_cuda
+        return values.item() if is_number else values
+
+    def reading(make: Callable) -> Callable:
+        @functools.wraps(make)
+        def made(values: Any, *arguments: Any, **named: Any) -> torch.Tensor:
+            is_list = isinstance(values, list | tuple)
+            return make(read(values) if is_list else values, *arguments, **named)
+
+        return made
+
+    for name in ("tensor", "as_tensor"):
+        setattr(torch, name, reading(getattr(torch, name)))

@@ -21,8 +21,9 @@ DEPTH, SIZE = 32, 1 << 19  # how deep data may be nested, and how many bytes of 
 BITS = 1024  # of the largest whole number
 NUMBERS = (type(None), bool, int, float, complex, str, bytes)
 # What cannot say two things: it is handed on as it is.
+TENSORS = (torch.Tensor, torch.nn.Parameter)
 SOLID = (*NUMBERS, range, type(...), Fraction, Decimal, torch.dtype, torch.layout, torch.Size)
-SOLID += (torch.device, torch.Tensor, torch.nn.Parameter, numpy.ndarray)
+SOLID += (torch.device, numpy.ndarray, *TENSORS)
 # What of `torch.nn.Module` a class of a student's own may say anew: how it is made and called.
 OWN_OF_A_MODULE = {"__init__", "forward", "extra_repr", "__module__", "__doc__", "__annotations__"}
 
@@ -92,6 +93,8 @@ class Plain:
     def __call__(self, value: Any, depth: int = 0) -> Any:
         """A plain copy of `value`; a tensor is the same one. Raises NotData."""
         kind = type(value)
+        if kind in TENSORS:
+            uncover(value)
         if kind in SOLID or isinstance(value, numpy.generic):
             return value
         if depth >= DEPTH:
@@ -114,11 +117,16 @@ class Plain:
 
     def _tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         with torch._C.DisableTorchFunctionSubclass():
-            return tensor.as_subclass(torch.Tensor)
+            alias = tensor.as_subclass(torch.Tensor)
+        uncover(alias)
+        return alias
 
     def _module(self, module: torch.nn.Module) -> torch.nn.Module:
         """A module, if it and those within it have parameters and devices as PyTorch keeps them."""
         for part in torch.nn.Module.modules(module):
+            uncover(part)
+            for weight in part._parameters.values():
+                uncover(weight)
             for kind in type(part).__mro__:
                 if kind in self._libraries:
                     break
@@ -185,6 +193,13 @@ class Steps:
             return True, self._generator.send(value)
         except StopIteration as end:
             return False, end.value
+
+
+def uncover(value: Any) -> None:
+    """Take from an object the attributes of its own that hide those of its class."""
+    attributes = getattr(value, "__dict__", None)
+    for name in [name for name in attributes or () if hasattr(type(value), name)]:
+        del attributes[name]
 
 
 def every_class() -> set[type]:

@@ -6,6 +6,7 @@ has returned, before a question goes on.
 """
 
 import builtins
+import os
 import signal
 import sys
 import threading
@@ -21,6 +22,7 @@ NAMED = {
     *("torch", "torch.functional", "torch.storage", "torch.overrides", "torch.serialization"),
     *("torch._tensor", "torch._C", "numpy", "time", "math", "io", "json", "copy", "random"),
     *("itertools", "functools", "operator", "collections", "contextlib", "statistics"),
+    *("warnings", "logging", "numbers", "fractions"),
 }
 FAMILIES = ("cudasim", "torch.cuda", "torch.accelerator", "torch.nn", "torch.optim")
 FAMILIES += ("torch.autograd", "torch.testing")
@@ -31,7 +33,7 @@ TOOLS = range(6)  # numbers that `sys.monitoring` has, from Python 3.12 on
 class Pristine:
     """Python, PyTorch and `cudasim` as they are now. Made before the first cell runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, simulated: bool = True) -> None:
         self.builtins = dict(vars(builtins))
         self._modules = {name: sys.modules[name] for name in list(sys.modules) if is_watched(name)}
         owners = [*self._modules.values(), *classes_of(self._modules.values())]
@@ -40,11 +42,16 @@ class Pristine:
         self._values = self._now()
         self._functions, self._dispatches = function_modes(), dispatch_modes()
         self._threads = set(sys._current_frames())
+        self._silence = open(os.devnull, "w", encoding="utf-8", errors="replace")
+        self._simulated = simulated
         self._left: list[Any] = []  # function modes that a cell entered and did not leave
 
     def restore(self) -> None:
         """Undo what was put in the place of these, or added to them."""
         stop_watching()
+        sys.stdout = sys.stderr = self._silence  # a cell may have put something else there
+        if self._simulated and torch.cuda.get_sync_debug_mode():
+            torch.cuda.set_sync_debug_mode(0)
         vars(builtins).update(self.builtins)
         sys.modules.update(self._modules)
         torch.cuda = self._modules["torch.cuda"]
