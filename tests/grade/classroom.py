@@ -148,8 +148,16 @@ class Session:
             raise Gap([reason])
 
         self.tier, self.names = tier, {"end": end, "gap": gap}
+        self.over = None
+
+    def end(self, kind):
+        """Be over, now and whenever more is asked."""
+        self.over = kind
+        raise Ended(kind) from None
 
     def run(self, source, seconds=10, given=False, begins=False):
+        if self.over:
+            raise Ended(self.over)
         self.tier.ran.append(source)
         if given:
             self.tier.given.append(source)
@@ -158,12 +166,14 @@ class Session:
         try:
             exec(source, self.names)
         except End as ended:
-            raise Ended(ended.args[0]) from None
+            self.end(ended.args[0])
         except Exception as raised:
             return type(raised).__name__
         return None
 
     def ask(self, code, inputs=None, seconds=10, answer=""):
+        if self.over:
+            raise Ended(self.over)
         names = self.names | {
             "__builtins__": builtins,
             "notebook": Notebook(self.names, lambda x: x),
@@ -171,7 +181,7 @@ class Session:
         try:
             return answer_to(code, inputs or {}, names)
         except End as ended:
-            raise Ended(ended.args[0]) from None
+            self.end(ended.args[0])
         except Gap:
             raise
         except Exception as error:

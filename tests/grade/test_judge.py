@@ -62,6 +62,7 @@ def test_session_that_ends_costs_one_exercise():
         result = graded(HERE | {2: asked})
         assert result["questions"]["2"]["points"] == 0 and result["points"] == 6
         assert result["findings"] == [said]
+    assert graded({1: "end('memory')"})["findings"] == [said | {"exercise": 1}]  # not a blank one
 
 
 def test_an_end_leaves_the_points_before_it_and_asks_no_more():

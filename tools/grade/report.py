@@ -240,7 +240,7 @@ def review_page(results: list[dict], assignments: dict, copies: Mapping[str, Cop
         if result["reason"]:
             items.append(Item("refused", (), [result], result["reason"]))
         for found in result["findings"]:
-            kind = found["kind"] if found["kind"] in ("cells", "gap") else "ended"
+            kind = found["kind"] if found["kind"] in ("cells", "gap", "note") else "ended"
             exercises = (found["exercise"],) if found["exercise"] else ()
             items.append(Item(kind, exercises, [result], found["text"]))
         for entry in result.get("reach", ()):  # which results of an earlier grading lack
