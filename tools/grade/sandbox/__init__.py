@@ -51,8 +51,10 @@ class Tier:
 
     @contextlib.contextmanager
     def session(self, memory: int = 1024, runner: str = "simulated") -> Iterator[Session]:
-        """A new session of `memory` MiB beyond PyTorch's, one at a time. Raises RuntimeError."""
-        helper = helpers.pop((self.name, runner), None)
+        """A new session of `memory` MiB beyond PyTorch's, in a helper of its own as long as it
+        lasts. Raises RuntimeError."""
+        idle = helpers.setdefault((self.name, runner), [])
+        helper = idle.pop() if idle else None
         if helper is None or not helper.alive():
             helper = Helper(self.name == "bubblewrap", runner)
         try:
@@ -63,10 +65,11 @@ class Tier:
             raise
         finally:
             if helper.alive():
-                helpers[self.name, runner] = helper
+                idle.append(helper)
 
 
-helpers: dict[tuple[str, str], Helper] = {}  # by sandbox and runner, kept for the next session
+# By sandbox and runner, those that wait for the next session: two, where one asks beside another.
+helpers: dict[tuple[str, str], list[Helper]] = {}
 
 
 @functools.cache
