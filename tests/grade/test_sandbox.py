@@ -24,7 +24,7 @@ import pytest
 from classroom import DATA
 from helpers import ROOT, wait_until
 
-from tools.grade.sandbox import Ended, NoData, Raised, Tier, try_out
+from tools.grade.sandbox import Ended, Gap, NoData, Raised, Tier, try_out
 
 resource = pytest.importorskip("resource", reason="only where Linux is")
 
@@ -172,7 +172,7 @@ def test_attacks_get_nothing(tier, world):
 def test_attacks_end_only_their_session(tier, attack, world):
     with hostile_session(tier, world) as session:
         if try_it(session, attack):
-            with contextlib.suppress(Raised, Ended):
+            with contextlib.suppress(Raised, Ended, Gap):
                 value = session.ask("[n, n + 1, torch.ones(1).tolist()]", {"n": 5}, seconds=1)
                 assert "later" not in attack.words or value == [5, 6, [1.0]]
 

@@ -50,8 +50,6 @@ class Pristine:
         """Undo what was put in the place of these, or added to them."""
         stop_watching()
         sys.stdout = sys.stderr = self._silence  # a cell may have put something else there
-        if self._simulated and torch.cuda.get_sync_debug_mode():
-            torch.cuda.set_sync_debug_mode(0)
         vars(builtins).update(self.builtins)
         sys.modules.update(self._modules)
         torch.cuda = self._modules["torch.cuda"]
@@ -62,6 +60,8 @@ class Pristine:
             for owner, before in self._owners:
                 put_back(owner, dict(vars(owner)), before)
             self._values = self._now()
+        if self._simulated and torch.cuda.get_sync_debug_mode():
+            torch.cuda.set_sync_debug_mode(0)
 
     def _now(self) -> list[Any]:
         return [*chain.from_iterable(map(VALUES, self._live))]
