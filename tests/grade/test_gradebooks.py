@@ -147,7 +147,7 @@ JANES = [  # an export, the results, options, and what Jane's row and what is sa
     (CANVAS, [CLASS[0] | GIVEN], {}, ROW, "filled in: 1"),  # a person gave nothing
     (LATE, CLASS, {}, ",5,9.5,", "(Canvas 340934): late by 9.5"),
     (CANVAS, LATE_BY_A_DAY, {}, ",5,9.6,", "filled in after a penalty for being late: 1"),
-    (CANVAS, [CLASS[0] | UNDATED], {}, ROW, "at an unknown time, so not"),
+    (CANVAS, [CLASS[0] | UNDATED], {}, ROW, "at an unknown time, so nothing was taken off: 1"),
     (CANVAS, [CLASS[0], STRANGER], {}, ROW, f"gone (Canvas 999): {TOO_LARGE}"),
     (CANVAS + JANE, CLASS, {}, LEFT, "340934): is in several rows of"),
     (ENDS_EARLY, CLASS, {}, 'B",,,9.5\r', ""),
