@@ -15,7 +15,9 @@ HERE = Path(__file__).resolve().parent
 def enter(framework: str) -> None:
     """Go on with the Python of a framework's environment, unless it is this one."""
     folder = HERE.parent / "_build" / f".{framework}"
-    python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    python = folder / (
+        "Scripts/python.exe" if sys.platform == "win32" else "bin/python"
+    )
     if not python.exists():
         sys.exit(
             f"error: no environment for {framework}; 'make record RUNNER={framework}' makes it"
@@ -31,7 +33,10 @@ def main() -> None:
     parser.add_argument("--simulate", type=int, metavar="GPUS")
     ours, theirs = parser.parse_known_args()
     enter(ours.framework)
-    from start import find_cudasim, kernel_config  # here: it imports what only kernels have
+    from start import (  # here: it imports what only kernels have
+        find_cudasim,
+        kernel_config,
+    )
 
     del sys.path[0]  # this folder: a chapter imports nothing from here
     find_cudasim()

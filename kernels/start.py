@@ -38,7 +38,9 @@ def simulate(gpus: int, device_type: str, card: str | None, clock: str | None) -
     """Let torch see `gpus` simulated GPUs instead of those of this machine."""
     import cudasim
 
-    cudasim.enable(gpus=gpus, card=card, force=True, device_type=device_type, clock=clock)
+    cudasim.enable(
+        gpus=gpus, card=card, force=True, device_type=device_type, clock=clock
+    )
 
 
 def complete_torchvision() -> None:
@@ -53,7 +55,9 @@ def complete_torchvision() -> None:
     spec = importlib.util.find_spec("torchvision")
     if spec is None or torch.version.cuda is not None:
         return
-    if "+cu" not in Path(spec.origin).with_name("version.py").read_text(encoding="utf-8"):
+    if "+cu" not in Path(spec.origin).with_name("version.py").read_text(
+        encoding="utf-8"
+    ):
         return
     library = torch.library.Library("torchvision", "DEF")
     library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
@@ -64,7 +68,9 @@ def complete_torchvision() -> None:
 def kernel_config() -> Config:
     """Settings that make a kernel's outputs the same on every run and every machine."""
     config = Config()
-    config.IPKernelApp.log_level = "ERROR"  # else it warns that loopback is not encrypted
+    config.IPKernelApp.log_level = (
+        "ERROR"  # else it warns that loopback is not encrypted
+    )
     config.InteractiveShell.colors = "nocolor"  # tracebacks are for logs and pages
     config.HistoryManager.enabled = False  # leaves nothing in the reader's home
     config.InlineBackend.figure_formats = {"svg"}  # nbval does not compare PNG
@@ -77,9 +83,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hide-accelerators", action="store_true")
     parser.add_argument("--simulate", type=int, metavar="GPUS")
-    parser.add_argument("--device-type", default="cuda", help="what simulated GPUs are called")
-    parser.add_argument("--card", help="which card they are; the type's usual one if not said")
-    parser.add_argument("--clock", choices=["modelled"], help="whose time it is; else the CPU's")
+    parser.add_argument(
+        "--device-type", default="cuda", help="what simulated GPUs are called"
+    )
+    parser.add_argument(
+        "--card", help="which card they are; the type's usual one if not said"
+    )
+    parser.add_argument(
+        "--clock", choices=["modelled"], help="whose time it is; else the CPU's"
+    )
     ours, theirs = parser.parse_known_args()
     del sys.path[0]  # this folder: a chapter imports nothing from here
     if ours.hide_accelerators:

@@ -38,7 +38,9 @@ def chromium_program():
 def chromium(**options):
     with sync_playwright() as playwright:
         program = chromium_program()
-        browser = playwright.chromium.launch(executable_path=program, args=QUIET, **options)
+        browser = playwright.chromium.launch(
+            executable_path=program, args=QUIET, **options
+        )
         yield browser
         browser.close()
 
@@ -83,13 +85,24 @@ def missing():
     for name, command in {"Playwright's driver": driver, "Chromium": [program]}.items():
         run = subprocess.run([*command, "--version"], capture_output=True, text=True)
         if run.returncode:
-            last = (run.stderr.strip().splitlines() or [f"exit code {run.returncode}"])[-1]
+            last = (run.stderr.strip().splitlines() or [f"exit code {run.returncode}"])[
+                -1
+            ]
             return f"browser: {name} does not start ({last}); {INSTALL}"
     return None
 
 
 @contextmanager
-def opened(browser, folder, name, asked=None, width=WIDE, height=740, uncovered=False, **options):
+def opened(
+    browser,
+    folder,
+    name,
+    asked=None,
+    width=WIDE,
+    height=740,
+    uncovered=False,
+    **options,
+):
     """A page of the site in `folder` with all that it asks for, and the list of its faults.
 
     The address of every request is appended to `asked`. Where the page is `uncovered`, the
@@ -97,7 +110,9 @@ def opened(browser, folder, name, asked=None, width=WIDE, height=740, uncovered=
     """
     asked = [] if asked is None else asked
     with served(folder) as host:
-        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, **options
+        )
         page, faults, waiting = context.new_page(), [], set()
 
         def note(request):
@@ -112,15 +127,23 @@ def opened(browser, folder, name, asked=None, width=WIDE, height=740, uncovered=
         page.on("requestfailed", lambda request: faults.append(f"fails: {request.url}"))
         for end in ("requestfinished", "requestfailed"):
             page.on(end, lambda request: waiting.discard(request))
-        page.on("response", lambda got: got.ok or faults.append(f"answers {got.status}: {got.url}"))
-        page.on("console", lambda m: m.type == "error" and faults.append(f"console: {m.text}"))
+        page.on(
+            "response",
+            lambda got: got.ok or faults.append(f"answers {got.status}: {got.url}"),
+        )
+        page.on(
+            "console",
+            lambda m: m.type == "error" and faults.append(f"console: {m.text}"),
+        )
         page.on("pageerror", lambda error: faults.append(f"script: {error}"))
         if uncovered:
             context.add_init_script(SHOW_EVERYTHING)
         try:
             page.goto(host + name)
             page.evaluate("document.fonts.ready.then(() => null)")
-            deadline = time.monotonic() + 30  # seconds, as Playwright waits for anything else
+            deadline = (
+                time.monotonic() + 30
+            )  # seconds, as Playwright waits for anything else
             while waiting:
                 assert time.monotonic() < deadline, [request.url for request in waiting]
                 page.wait_for_timeout(10)

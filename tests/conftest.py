@@ -44,7 +44,9 @@ repository:
 def linked_book(small_book):
     """That book with links to where it is published, and outputs that no kernel printed."""
     (small_book / "_config.yml").write_text(CONFIG)
-    (small_book / "README.md").write_text("# Tiny\n\n<!-- links -->\n<!-- end -->\n\nThe end.\n")
+    (small_book / "README.md").write_text(
+        "# Tiny\n\n<!-- links -->\n<!-- end -->\n\nThe end.\n"
+    )
     (small_book / "cudasim").mkdir()
     shutil.copy(ROOT / "cudasim" / "pyproject.toml", small_book / "cudasim")
     setup = code("setup", "", tags=["setup"])

@@ -11,7 +11,9 @@ def look(page, width=WIDE, scheme="light"):
     page.add_style_tag(content=STILL)
     if page.viewport_size["width"] != width:
         page.set_viewport_size({"width": width, "height": 740})
-        page.wait_for_timeout(400)  # the theme's script waits 300 ms before it looks again
+        page.wait_for_timeout(
+            400
+        )  # the theme's script waits 300 ms before it looks again
     page.emulate_media(color_scheme=scheme)
 
 
@@ -54,7 +56,13 @@ def violations(page, colours=True):
     page.evaluate(f"window.axe || (() => {{ {AXE_SCRIPT} }})()")
     page.evaluate(script("alike"))
     more = {"label-content-name-mismatch": {"enabled": True}}
-    more |= {name: {"enabled": colours} for name in ("color-contrast", "link-in-text-block")}
+    more |= {
+        name: {"enabled": colours} for name in ("color-contrast", "link-in-text-block")
+    }
     options = {"resultTypes": ["violations"], "rules": more, "preload": False}
     found = page.evaluate("options => axe.run(options)", options)["violations"]
-    return [f"{rule['id']}: {node['html'][:120]}" for rule in found for node in rule["nodes"]]
+    return [
+        f"{rule['id']}: {node['html'][:120]}"
+        for rule in found
+        for node in rule["nodes"]
+    ]

@@ -23,11 +23,15 @@ from tools.errors import BookError
 
 ROOT = Path(__file__).resolve().parents[1]
 STEMS = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
-CHAPTERS = sorted(name for name in STEMS if Chapter(name, None).page == name)  # those with a page
+CHAPTERS = sorted(
+    name for name in STEMS if Chapter(name, None).page == name
+)  # those with a page
 
 
 def code(id, source, tags=(), **fields):
-    return new_code_cell(source, id=id, metadata={"tags": list(tags)} if tags else {}, **fields)
+    return new_code_cell(
+        source, id=id, metadata={"tags": list(tags)} if tags else {}, **fields
+    )
 
 
 def prose(id, source):
@@ -35,14 +39,20 @@ def prose(id, source):
 
 
 def notebook(*cells, **metadata):
-    made = new_notebook(metadata={"hardware": {"gpus": [0, 1, 2]}} | deepcopy(LANGUAGE) | metadata)
-    made.cells = list(cells)  # not through new_notebook: it would rename an id that is there twice
+    made = new_notebook(
+        metadata={"hardware": {"gpus": [0, 1, 2]}} | deepcopy(LANGUAGE) | metadata
+    )
+    made.cells = list(
+        cells
+    )  # not through new_notebook: it would rename an id that is there twice
     return made
 
 
 def write(root, name, *cells, **metadata):
     path = root / "notebooks" / f"{name}.ipynb"
-    path.write_text(nbformat.writes(notebook(*cells, **metadata)) + "\n", encoding="utf-8")
+    path.write_text(
+        nbformat.writes(notebook(*cells, **metadata)) + "\n", encoding="utf-8"
+    )
     return path
 
 
@@ -55,7 +65,11 @@ def cell(notebook, id):
     return next(cell for cell in notebook.cells if cell.id == id)
 
 
-LESSONS = [n for n in CHAPTERS if Chapter(n, read(ROOT / f"notebooks/{n}.ipynb")).kind == "lesson"]
+LESSONS = [
+    n
+    for n in CHAPTERS
+    if Chapter(n, read(ROOT / f"notebooks/{n}.ipynb")).kind == "lesson"
+]
 
 
 def edit(root, name, id, source):
@@ -78,7 +92,9 @@ def copy_kernel(root, runner, name=None, **changes):
 
 
 def copy_code(root, folder):
-    shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__")
+    )
 
 
 def command(*arguments):
@@ -87,12 +103,17 @@ def command(*arguments):
 
 def bare_environment():
     """This process's variables, less those that let another book or its kernels be found."""
-    return {name: os.environ[name] for name in os.environ.keys() - {"PYTHONPATH", "JUPYTER_PATH"}}
+    return {
+        name: os.environ[name]
+        for name in os.environ.keys() - {"PYTHONPATH", "JUPYTER_PATH"}
+    }
 
 
 def run_tool(root, *arguments, **variables):
     options = {"cwd": root, "env": bare_environment() | variables}
-    return subprocess.run(command(*arguments), **options, capture_output=True, text=True)
+    return subprocess.run(
+        command(*arguments), **options, capture_output=True, text=True
+    )
 
 
 def start_tool(root, *arguments, variables=None, **streams):

@@ -7,7 +7,17 @@ from copy import deepcopy
 
 import nbformat
 import psutil
-from helpers import ROOT, cell, code, copy_code, copy_kernel, outputs_path, prose, read, write
+from helpers import (
+    ROOT,
+    cell,
+    code,
+    copy_code,
+    copy_kernel,
+    outputs_path,
+    prose,
+    read,
+    write,
+)
 from nbformat.v4 import new_output
 
 from tools.book.book import Book
@@ -23,7 +33,11 @@ WHERE = """\
 import torch
 print('x is', x)
 torch.empty(0, device='cuda' if torch.cuda.is_available() else 'cpu').device"""
-TERMS = ("Runner", "Modelled time", "Measured time")  # of the glossary, that a legend links to
+TERMS = (
+    "Runner",
+    "Modelled time",
+    "Measured time",
+)  # of the glossary, that a legend links to
 PROVENANCE = {"date": "2026-01-31", "seconds": 1.25, "hardware": "a processor"}
 PROVENANCE |= {"python": "3.11.0", "versions": {"torch": "2.0"}}
 H100 = {"runner": "gpu", "card": "NVIDIA H100", "cuda": "12.4", "driver": "550.1"}
@@ -54,7 +68,11 @@ def keep(root, name, folder, printed, **facts):
     executed = deepcopy(chapter.notebook)
     for number, made in enumerate(code_cells(executed), start=1):
         made.outputs, made.execution_count = printed.get(made.id, []), number
-    provenance = PROVENANCE | {"chapter": name, "runner": folder, "kernel": runner.digest(chapter)}
+    provenance = PROVENANCE | {
+        "chapter": name,
+        "runner": folder,
+        "kernel": runner.digest(chapter),
+    }
     provenance |= facts
     make_recording(chapter, runner, folder, executed, provenance).write(root)
     return outputs_path(name, folder, root)
@@ -76,12 +94,14 @@ def stand_in(root):
     copy_code(root, "cudasim/src")
     words = specification("simulated")["argv"]
     argv = [word for word in words if word not in ("--clock", "modelled")]
-    copy_kernel(root, "simulated", "gpu", argv=argv, metadata=specification("gpu")["metadata"])
+    copy_kernel(
+        root, "simulated", "gpu", argv=argv, metadata=specification("gpu")["metadata"]
+    )
 
 
 def dress(root):
     """Give the book in `root` all that this book's pages are drawn with, and links to services."""
-    for folder in ("tools", "book/static", "book/templates", "img"):
+    for folder in ("coursework", "tools", "book/static", "book/templates", "img"):
         shutil.rmtree(root / folder, ignore_errors=True)
         shutil.copytree(ROOT / folder, root / folder)
     shutil.copy(ROOT / "_config.yml", root)
@@ -126,6 +146,7 @@ chapters:
 def make_book(root):
     """Write a book of two chapters to `root`, with a copy of the tools and the runner `cpu`."""
     copy_code(root, "tools")
+    copy_code(root, "coursework")
     draw_by(root)
     (root / "book").mkdir()
     (root / "book" / "preface.md").write_text("# A tiny book\n")

@@ -23,8 +23,12 @@ def write_wheel(folder, name, version="1.0", tag="py3-none-any", requires=""):
     info, path = f"{name}-{version}.dist-info", folder / f"{name}-{version}-{tag}.whl"
     with zipfile.ZipFile(path, "w") as wheel:
         wheel.writestr(f"{name}.py", "import sys\ndef main(): print(sys.prefix)\n")
-        wheel.writestr(f"{info}/METADATA", f"Name: {name}\nVersion: {version}\n{requires}")
+        wheel.writestr(
+            f"{info}/METADATA", f"Name: {name}\nVersion: {version}\n{requires}"
+        )
         wheel.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nTag: {tag}\n")
-        wheel.writestr(f"{info}/entry_points.txt", f"[console_scripts]\n{name}={name}:main\n")
+        wheel.writestr(
+            f"{info}/entry_points.txt", f"[console_scripts]\n{name}={name}:main\n"
+        )
         wheel.writestr(f"{info}/RECORD", "")
     return path

@@ -2,7 +2,8 @@
 
 import sys
 
-from tools.cli import main
+import tools.cli  # noqa: F401  importing a module of commands registers them
+from tools.commands import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -4,7 +4,9 @@ Its stamp is written last: what was stopped on the way, has other pins or was mo
 Each framework beside PyTorch has such an environment, too, which is made when it is needed.
 """
 
-from __future__ import annotations  # so that an older Python reads this far, and is refused
+from __future__ import (
+    annotations,  # so that an older Python reads this far, and is refused
+)
 
 import hashlib
 import os
@@ -71,9 +73,13 @@ def find_python(environment: Environment) -> str:
         wrong = f"PYTHON is Python {version(here)}, the book needs one of {names}"
         raise NoPython(f"Makefile: {wrong}; name one: 'make PYTHON=python3.11 ...'")
     for python in [shutil.which(f"python{version(each)}") for each in good]:
-        if python and not run(python, "-c", "import venv").returncode:  # a shim may lead nowhere
+        if (
+            python and not run(python, "-c", "import venv").returncode
+        ):  # a shim may lead nowhere
             return python
-    raise NoPython(f"{environment.pins[0]}: needs Python {names}, and none is here; install one")
+    raise NoPython(
+        f"{environment.pins[0]}: needs Python {names}, and none is here; install one"
+    )
 
 
 def version(info: tuple[int, ...]) -> str:
@@ -86,7 +92,9 @@ def stamp(environment: Environment) -> str:
     for name in environment.pins:
         path = environment.root / name
         if not path.is_file():
-            raise SetupError(f"{name}: no such file; restore it with 'git restore {name}'")
+            raise SetupError(
+                f"{name}: no such file; restore it with 'git restore {name}'"
+            )
         for line in path.read_text(encoding="utf-8").splitlines():
             digest.update(line.partition("#")[0].strip().encode() + b"\n")
     return f"{digest.hexdigest()[:16]} {environment.folder}"
@@ -94,7 +102,11 @@ def stamp(environment: Environment) -> str:
 
 def is_complete(environment: Environment, wanted: str) -> bool:
     made = environment.folder / STAMP
-    return made.is_file() and made.read_text("utf-8") == wanted and environment.python.exists()
+    return (
+        made.is_file()
+        and made.read_text("utf-8") == wanted
+        and environment.python.exists()
+    )
 
 
 @contextmanager
@@ -104,11 +116,16 @@ def only_one(environment: Environment) -> Iterator[None]:
     path.parent.mkdir(exist_ok=True)
     with path.open("a") as lock:
         if not WINDOWS:
-            os.set_inheritable(lock.fileno(), True)  # a pip whose parent was killed holds it too
+            os.set_inheritable(
+                lock.fileno(), True
+            )  # a pip whose parent was killed holds it too
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                print(f"Waiting for another set-up of {environment.name} to end", flush=True)
+                print(
+                    f"Waiting for another set-up of {environment.name} to end",
+                    flush=True,
+                )
                 fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -124,11 +141,17 @@ def make(environment: Environment) -> None:
 
 def set_up(environment: Environment, wanted: str) -> None:
     """Make it anew. On a terminal pip shows what it does. Raises SetupError."""
-    python, folder, called = find_python(environment), environment.folder, environment.name
+    python, folder, called = (
+        find_python(environment),
+        environment.folder,
+        environment.name,
+    )
     free = shutil.disk_usage(environment.root).free / 1e9
     if free < SMALLEST_GB:
         there = f"{called}: {free:.1f} GB free on this disk, the packages need at least"
-        raise SetupError(f"{there} {SMALLEST_GB} GB; make room, or clone to a larger disk")
+        raise SetupError(
+            f"{there} {SMALLEST_GB} GB; make room, or clone to a larger disk"
+        )
     if folder.is_symlink():  # what it leads to is somebody else's
         folder.unlink()
     print(f"Making {called} with {python}", flush=True)
@@ -176,10 +199,15 @@ def main() -> int:
     except SetupError as error:
         fault = error
     except OSError as error:
-        advice = "see that this folder can be written to and that no program runs from .venv"
+        advice = (
+            "see that this folder can be written to and that no program runs from .venv"
+        )
         fault = f".venv: {error}; {advice}, then run again"
     except KeyboardInterrupt:
-        print("\ninterrupted: run the command again, and .venv is made anew", file=sys.stderr)
+        print(
+            "\ninterrupted: run the command again, and .venv is made anew",
+            file=sys.stderr,
+        )
         return 130
     print(f"error: {fault}", file=sys.stderr)
     return 1

@@ -15,9 +15,19 @@ from zipfile import ZipFile, ZipInfo
 
 from tools.errors import BookError
 
-CONFLICT = re.compile(r'^[ "]*(<{7}|>{7}) ', re.M)  # as git writes them, also within JSON strings
-NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}  # a full disk, a share used up, no writing
-UNIX, PLAIN, READ = 3, 0o100000, 0o644  # a plain file that its owner writes and all read
+CONFLICT = re.compile(
+    r'^[ "]*(<{7}|>{7}) ', re.M
+)  # as git writes them, also within JSON strings
+NO_ROOM = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EROFS,
+}  # a full disk, a share used up, no writing
+UNIX, PLAIN, READ = (
+    3,
+    0o100000,
+    0o644,
+)  # a plain file that its owner writes and all read
 
 
 def read_text(path: Path, root: Path) -> str:
@@ -26,17 +36,25 @@ def read_text(path: Path, root: Path) -> str:
     try:
         text = path.read_bytes().decode("utf-8")
     except FileNotFoundError:
-        raise BookError(f"{where}: no such file; restore it with 'git restore {where}'") from None
+        raise BookError(
+            f"{where}: no such file; restore it with 'git restore {where}'"
+        ) from None
     except OSError as error:
         raise BookError(f"{where}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
-        raise BookError(f"{where}: not UTF-8 ({error.reason}); save it as UTF-8") from None
+        raise BookError(
+            f"{where}: not UTF-8 ({error.reason}); save it as UTF-8"
+        ) from None
     if text.startswith("\ufeff"):
-        raise BookError(f"{where}: begins with a byte order mark; save it as UTF-8 without one")
+        raise BookError(
+            f"{where}: begins with a byte order mark; save it as UTF-8 without one"
+        )
     if conflict := CONFLICT.search(text):
         line = text.count("\n", 0, conflict.start()) + 1
         markers = f"conflict markers of git from line {line} on"
-        raise BookError(f"{where}: {markers}; choose what to keep there, then 'git add' the file")
+        raise BookError(
+            f"{where}: {markers}; choose what to keep there, then 'git add' the file"
+        )
     return text
 
 
@@ -48,7 +66,9 @@ def read_yaml(path: Path, root: Path) -> dict:
         content = yaml.safe_load(read_text(path, root))
     except yaml.YAMLError as error:
         where, reason = path.relative_to(root).as_posix(), " ".join(str(error).split())
-        raise BookError(f"{where}: not valid YAML; correct it there: {reason}") from None
+        raise BookError(
+            f"{where}: not valid YAML; correct it there: {reason}"
+        ) from None
     return content if isinstance(content, dict) else {}
 
 
@@ -75,7 +95,9 @@ def write_files(files: Mapping[Path, str | bytes], root: Path) -> None:
     try:
         for path, content in files.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            halves[path].write_bytes(content.encode() if isinstance(content, str) else content)
+            halves[path].write_bytes(
+                content.encode() if isinstance(content, str) else content
+            )
         for path, half in halves.items():
             half.replace(path)
     except OSError as error:

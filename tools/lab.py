@@ -22,12 +22,28 @@ def open_lab(root: Path) -> None:
     made = Environment(root, "_build/.lab")
     venv.create(made.folder)
     packages = sysconfig.get_path("purelib", "venv", vars={"base": str(made.folder)})
-    Path(packages, "book.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
-    pip = [sys.executable, "-m", "pip", "--python", made.python, "--disable-pip-version-check"]
+    Path(packages, "book.pth").write_text(
+        sysconfig.get_path("purelib") + "\n", encoding="utf-8"
+    )
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        made.python,
+        "--disable-pip-version-check",
+    ]
     installing = [*pip, "install", "--quiet", JUPYTERLAB]  # short once it is there
     if subprocess.run(installing).returncode:
-        raise BookError(f"{JUPYTERLAB}: pip could not install it (see above); then run again")
+        raise BookError(
+            f"{JUPYTERLAB}: pip could not install it (see above); then run again"
+        )
     # The runners' kernels start a plain `python`: that of the book.
     paths = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
-    environment = os.environ | {"PATH": os.pathsep.join(paths), "JUPYTER_PATH": str(root)}
-    subprocess.run([made.python, "-m", "jupyterlab", root / "notebooks"], cwd=root, env=environment)
+    environment = os.environ | {
+        "PATH": os.pathsep.join(paths),
+        "JUPYTER_PATH": str(root),
+    }
+    subprocess.run(
+        [made.python, "-m", "jupyterlab", root / "notebooks"], cwd=root, env=environment
+    )

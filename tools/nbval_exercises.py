@@ -28,7 +28,9 @@ from tools.book.runners import FIRST, Runner, read_runners
 from tools.errors import BookError, CannotRun
 from tools.rules.exercises import HELD, NO_ANSWER, ExerciseCells, exercises
 
-REFUSED = {"aten._pack_padded_sequence.default"}  # by a symptom, which shows no time of it
+REFUSED = {
+    "aten._pack_padded_sequence.default"
+}  # by a symptom, which shows no time of it
 
 
 class Fault(Exception):
@@ -56,7 +58,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def seconds(item: pytest.Item) -> float:
         known = isinstance(item.parent, RecordedChapter)
-        return item.parent.nb.metadata.get("provenance", {}).get("seconds", 0) if known else 0
+        return (
+            item.parent.nb.metadata.get("provenance", {}).get("seconds", 0)
+            if known
+            else 0
+        )
 
     items.sort(key=seconds, reverse=True)
 
@@ -69,7 +75,9 @@ class RecordedChapter(IPyNbFile):
     def collect(self) -> Iterator[pytest.Item]:
         yield from super().collect()
         root, name = self.config.rootpath, self.path.name
-        chapter = Chapter(self.path.stem, read_notebook(root / "notebooks" / name, root))
+        chapter = Chapter(
+            self.path.stem, read_notebook(root / "notebooks" / name, root)
+        )
         items = []
         if runner_of(self.config).times:
             items.append(OperatorsItem.from_parent(self, name="operators"))
@@ -104,7 +112,11 @@ class _CodeItem(IPyNbCell):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo) -> str:
         known = isinstance(excinfo.value, Fault)
-        return f"{self.nodeid}: {excinfo.value}" if known else super().repr_failure(excinfo)
+        return (
+            f"{self.nodeid}: {excinfo.value}"
+            if known
+            else super().repr_failure(excinfo)
+        )
 
 
 class ExerciseItem(_CodeItem):
@@ -114,7 +126,9 @@ class ExerciseItem(_CodeItem):
         exercise = self.exercise
         wrong, solution = (exercise.code(kind) for kind in ("wrong", "solution"))
         if not (wrong and solution and exercise.checks):
-            raise Fault("it lacks a solution, a wrong answer or a check; 'make release' writes all")
+            raise Fault(
+                "it lacks a solution, a wrong answer or a check; 'make release' writes all"
+            )
         recorded = {cell.id: cell.outputs for cell in code_cells(self.parent.nb)}
         self._ends_in(NO_ANSWER, recorded.get(exercise.checks[-1].id, []), "blank")
         if not errors_of(self._answered(wrong[0], exercise.checks)):
@@ -132,16 +146,22 @@ class ExerciseItem(_CodeItem):
     def _ends_in(self, words: str, outputs: list[NotebookNode], when: str) -> None:
         shown, wanted = value_of(outputs), f"'{self.exercise.called}{words}"
         if not shown.startswith(wanted):
-            raise Fault(f"{when}, its check shows {shown or 'nothing'}, not {wanted}...'")
+            raise Fault(
+                f"{when}, its check shows {shown or 'nothing'}, not {wanted}...'"
+            )
 
 
 class OperatorsItem(_CodeItem):
     """The operators that the kernel has met and that modelled time does not know."""
 
     def runtest(self) -> None:
-        met = ast.literal_eval(value_of(self.run("import cudasim\ncudasim.without_rule()")))
+        met = ast.literal_eval(
+            value_of(self.run("import cudasim\ncudasim.without_rule()"))
+        )
         if unknown := set(met) - REFUSED:
-            raise Fault(f"no rule of modelled time in cudasim/clock/operators.json for {unknown}")
+            raise Fault(
+                f"no rule of modelled time in cudasim/clock/operators.json for {unknown}"
+            )
 
 
 def errors_of(outputs: list[NotebookNode]) -> list[str]:

@@ -22,7 +22,9 @@ from tools.errors import BookError
 from tools.root import ROOT
 
 FIRST = ("unit", "content")  # quick, and they find what is common: before the chapters
-ROOMS = "cleanroom"  # environments that take minutes to make: a stage that has to be named
+ROOMS = (
+    "cleanroom"  # environments that take minutes to make: a stage that has to be named
+)
 WORKERS = str(min(os.cpu_count() or 1, 4))  # each may need a GB of memory
 PATIENCE = 2  # seconds that an interrupted stage has for its cleaning up
 
@@ -39,8 +41,12 @@ def all_stages(full: bool = False, root: Path = ROOT) -> list[Stage]:
     """Every stage in the order of a run; what cards printed is compared by `tools compare`."""
     # Those of other frameworks than PyTorch make environments of their own.
     runners = read_runners(root).values()
-    local = [runner for runner in runners if runner.is_local and (full or not runner.pins)]
-    folders = sorted({path.parent.name for path in (root / "tests").glob("*/test_*.py")} - {ROOMS})
+    local = [
+        runner for runner in runners if runner.is_local and (full or not runner.pins)
+    ]
+    folders = sorted(
+        {path.parent.name for path in (root / "tests").glob("*/test_*.py")} - {ROOMS}
+    )
     return [
         Stage("lint", ("ruff", "check", ".")),
         Stage("format", ("ruff", "format", "--check", ".")),
@@ -70,7 +76,9 @@ def _comparisons(runner: Runner, full: bool) -> Iterator[Stage]:
         options += ("-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder")
     # Kernels run side by side: threads that wait leave the cores to others.
     settings = {"JUPYTER_PATH": str(runner.root), "OMP_WAIT_POLICY": "PASSIVE"}
-    for place, variables in enumerate(runner.conditions if full else runner.conditions[:1]):
+    for place, variables in enumerate(
+        runner.conditions if full else runner.conditions[:1]
+    ):
         # No exercise depends on a setting in which its chapter comes out the same.
         tier = ("-m", "not exercise") if place else () if full else ("-m", "not full")
         words = (f"{key}={value}" for key, value in variables.items())
@@ -79,7 +87,9 @@ def _comparisons(runner: Runner, full: bool) -> Iterator[Stage]:
         yield Stage(name, ("pytest", *options, *tier), paths, settings | variables)
 
 
-def chosen_stages(words: list[str], full: bool = False, root: Path = ROOT) -> list[Stage]:
+def chosen_stages(
+    words: list[str], full: bool = False, root: Path = ROOT
+) -> list[Stage]:
     """The stages whose names hold one of `words`, or all; a word in no name is an error."""
     stages = all_stages(full, root)
     named = [*stages, _tests(ROOMS, full=True)] if words else stages
@@ -87,12 +97,21 @@ def chosen_stages(words: list[str], full: bool = False, root: Path = ROOT) -> li
         if not any(word in stage.name for stage in named):
             names = ", ".join(stage.name for stage in named)
             raise BookError(f"STAGE: no stage is called '{word}'; choose from: {names}")
-    return [stage for stage in named if not words or any(word in stage.name for word in words)]
+    return [
+        stage
+        for stage in named
+        if not words or any(word in stage.name for word in words)
+    ]
 
 
 def run_stages(words: list[str], full: bool = False, root: Path = ROOT) -> None:
     """Run stages and print a summary; on Ctrl-C, KeyboardInterrupt says which were not run."""
-    stages, lines, failed, begin = chosen_stages(words, full, root), [], [], time.monotonic()
+    stages, lines, failed, begin = (
+        chosen_stages(words, full, root),
+        [],
+        [],
+        time.monotonic(),
+    )
     for number, stage in enumerate(stages, start=1):
         start = time.monotonic()
         after = f"after {_clock(start - begin).strip()}"
@@ -118,11 +137,18 @@ def _clock(seconds: float) -> str:
 
 
 def run_stage(stage: Stage, root: Path = ROOT) -> int:
-    for name in ("SIGTERM", "SIGHUP"):  # `kill` and a closed terminal end all, as Ctrl-C does
+    for name in (
+        "SIGTERM",
+        "SIGHUP",
+    ):  # `kill` and a closed terminal end all, as Ctrl-C does
         if hasattr(signal, name):  # Windows has no SIGHUP
             signal.signal(getattr(signal, name), signal.default_int_handler)
     command = [sys.executable, "-m", *stage.module, *stage.paths]
-    options = {"cwd": root, "env": os.environ | stage.environment, "stdin": subprocess.DEVNULL}
+    options = {
+        "cwd": root,
+        "env": os.environ | stage.environment,
+        "stdin": subprocess.DEVNULL,
+    }
     process = subprocess.Popen(command, start_new_session=True, **options)
     try:
         return process.wait()
@@ -133,7 +159,9 @@ def run_stage(stage: Stage, root: Path = ROOT) -> int:
 
 def end(process: subprocess.Popen) -> None:
     """Interrupt a process; then kill it, if it is still there, and all that it started."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would leave some behind
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # a second Ctrl-C would leave some behind
     started = set()
     with contextlib.suppress(psutil.NoSuchProcess):
         parent = psutil.Process(process.pid)

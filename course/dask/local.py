@@ -19,7 +19,9 @@ def main() -> None:
         signal.signal(each, signal.default_int_handler)
     count = int(sys.argv[1]) if len(sys.argv) > 1 else os.cpu_count()
     # One thread each: a worker has one sandbox. Each takes about 400 MB, PyTorch among it.
-    with LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None) as cluster:
+    with LocalCluster(
+        n_workers=count, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
         print(f"make grade DASK={cluster.scheduler_address} ...", flush=True)
         with contextlib.suppress(KeyboardInterrupt):
             signal.pause()

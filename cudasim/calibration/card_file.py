@@ -10,7 +10,11 @@ from pathlib import Path
 from cudasim.timing.formulas import Work, rate
 from cudasim.timing.sheets import Sheet
 
-KINDS = ("matmul", "convolution", "attention")  # those that have an efficiency by precision
+KINDS = (
+    "matmul",
+    "convolution",
+    "attention",
+)  # those that have an efficiency by precision
 LEAST = 1e-9  # seconds: a sheet has positive figures only
 
 
@@ -28,7 +32,9 @@ def card_file(name: str, sheet: Sheet | None, measured: dict, provenance: dict) 
     return {
         "name": name,
         "peak": peak,
-        "vector": dict(sheet.vector) if sheet else _without_tensor_cores(reached["matmul"]),
+        "vector": dict(sheet.vector)
+        if sheet
+        else _without_tensor_cores(reached["matmul"]),
         "bandwidth": sheet.bandwidth if sheet else memory,
         "processors": measured["processors"],
         **{key: max(LEAST, costs[key]) for key in ("launch", "floor", "wait")},
@@ -39,11 +45,16 @@ def card_file(name: str, sheet: Sheet | None, measured: dict, provenance: dict) 
                 for kind in KINDS
             },
         },
-        "link": {**measured["link"], "latency": max(LEAST, measured["link"]["latency"])},
+        "link": {
+            **measured["link"],
+            "latency": max(LEAST, measured["link"]["latency"]),
+        },
         "peer": _peer(measured, sheet),
         "host": measured["host"],
         "provenance": {
-            "from": "measured" if sheet is None else "measured; peaks from the data sheet",
+            "from": "measured"
+            if sheet is None
+            else "measured; peaks from the data sheet",
             "validated": False,
             "words": f"measured on {provenance['hardware']}, {provenance['date']}; not validated",
             **provenance,
@@ -89,7 +100,9 @@ def _reached(measured: dict) -> dict[str, dict[str, float]]:
         for kind in KINDS
     }
     memory = measured["memory"].items()
-    reached["memory"] = {kind: each["bytes"] / (each["seconds"] - floor) for kind, each in memory}
+    reached["memory"] = {
+        kind: each["bytes"] / (each["seconds"] - floor) for kind, each in memory
+    }
     return reached
 
 
@@ -98,7 +111,13 @@ def _share_left(kind: str, precision: str, each: dict, processors: int) -> float
     ones = {precision: 1.0, "float32": 1.0}
     card = Sheet(
         **{"name": "", "peak": ones, "vector": ones, "efficiency": {kind: ones}},
-        **{"bandwidth": 1.0, "processors": processors, "launch": 0.0, "floor": 0.0, "wait": 0.0},
+        **{
+            "bandwidth": 1.0,
+            "processors": processors,
+            "launch": 0.0,
+            "floor": 0.0,
+            "wait": 0.0,
+        },
         **{"link": {}, "peer": {}},
     )
     shape = each["shape"] and tuple(each["shape"])
@@ -110,7 +129,9 @@ def _shares(
 ) -> dict[str, float]:
     """The share of the peak by precision; where none was measured, the sheet's."""
     shares = dict(assumed or {})
-    return shares | {name: rate / peak[name] for name, rate in reached.items() if name in peak}
+    return shares | {
+        name: rate / peak[name] for name, rate in reached.items() if name in peak
+    }
 
 
 def _without_tensor_cores(products: dict[str, float]) -> dict[str, float]:
@@ -137,10 +158,14 @@ def _sources(sheet: Sheet | None, measured: dict) -> dict[str, str]:
     here = "measured, see provenance"
     given = f"data sheet of the {sheet.name}" if sheet else here
     rest = f"; what was not measured: as for the {sheet.name}" if sheet else ""
-    alone = f"as for the {sheet.name}; one card was here" if sheet else "through the host"
+    alone = (
+        f"as for the {sheet.name}; one card was here" if sheet else "through the host"
+    )
     return {
         **dict.fromkeys(("peak", "vector", "bandwidth"), given),
-        **dict.fromkeys(("processors", "launch", "floor", "wait", "link", "host"), here),
+        **dict.fromkeys(
+            ("processors", "launch", "floor", "wait", "link", "host"), here
+        ),
         "efficiency": here + rest,
         "peer": here if measured["peer"] else alone,
     }

@@ -50,7 +50,9 @@ def _seconds(watch: Stopwatch, kind: str, way: str) -> Callable[[int], float]:
     return seconds
 
 
-def _line(seconds: Callable[[int], float], sizes: tuple[int, int]) -> tuple[float, float]:
+def _line(
+    seconds: Callable[[int], float], sizes: tuple[int, int]
+) -> tuple[float, float]:
     """(bytes/s, seconds at no bytes) of the line through two sizes."""
     small, large = (seconds(size) for size in sizes)
     rate = (sizes[1] - sizes[0]) / (large - small)

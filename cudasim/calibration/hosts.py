@@ -38,7 +38,9 @@ def host(watch: Stopwatch, submit: float, first: dict[str, float], quick: bool) 
     size, same = 512 if quick else 4096, nn.Identity()
     block, square = torch.rand(2**20 if quick else 2**26), torch.rand(size, size)
     peak = {
-        str(each.dtype).removeprefix("torch."): 2 * size**3 / watch.both(lambda a=each: a @ a)
+        str(each.dtype).removeprefix("torch."): 2
+        * size**3
+        / watch.both(lambda a=each: a @ a)
         for each in (square, square.double())
     }
     figures = {
@@ -74,4 +76,6 @@ def backward(there: Tensor, products: int) -> Callable[[], object]:
 
 def optimizer(device: torch.device, parameters: int) -> Callable[[], object]:
     """A step with so many parameters, none of which has a gradient."""
-    return torch.optim.SGD([torch.rand(8, device=device) for _ in range(parameters)], 0.1).step
+    return torch.optim.SGD(
+        [torch.rand(8, device=device) for _ in range(parameters)], 0.1
+    ).step

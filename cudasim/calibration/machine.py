@@ -16,7 +16,9 @@ from calibration import CannotCalibrate
 from cudasim.timing.sheets import Sheet, find_sheet, sheet_names
 
 FOLDER = Path(__file__).resolve().parents[1]  # what is measured goes here
-DETAILS = r"\b(NVIDIA|Tesla|GeForce|Quadro)\b"  # makers and families, which sheets leave out
+DETAILS = (
+    r"\b(NVIDIA|Tesla|GeForce|Quadro)\b"  # makers and families, which sheets leave out
+)
 
 
 def works(what: str, work: Callable[[], object]) -> bool:
@@ -38,7 +40,9 @@ def find_gpu(stand_in: bool = False) -> torch.device:
     `stand_in`: a simulated one is wanted, for tests of the harness.
     """
     if os.environ.get("CUDASIM_GPUS") and not stand_in:
-        raise CannotCalibrate("cudasim is enabled: unset CUDASIM_GPUS to measure a real GPU")
+        raise CannotCalibrate(
+            "cudasim is enabled: unset CUDASIM_GPUS to measure a real GPU"
+        )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = torch.cuda.is_available()
@@ -48,7 +52,11 @@ def find_gpu(stand_in: bool = False) -> torch.device:
             "run it with a Python whose torch has it"
         )
     if not found:
-        said = f"says: {' '.join(str(caught[0].message).split())}" if caught else "finds none"
+        said = (
+            f"says: {' '.join(str(caught[0].message).split())}"
+            if caught
+            else "finds none"
+        )
         raise CannotCalibrate(f"no GPU to measure: torch {torch.__version__} {said}")
     device = torch.device("cuda", torch.cuda.current_device())
     if "Simulated" in torch.cuda.get_device_name(device) and not stand_in:
@@ -98,5 +106,7 @@ def _driver() -> str:
     if shutil.which("nvidia-smi") is None:
         return "unknown"
     ask = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    told = subprocess.run(ask, capture_output=True, text=True, check=False).stdout.split()
+    told = subprocess.run(
+        ask, capture_output=True, text=True, check=False
+    ).stdout.split()
     return told[0] if told else "unknown"

@@ -22,7 +22,9 @@ def measure(device: torch.device, quick: bool) -> dict:
     """All that is measured on one GPU, in SI units; a line on each step."""
     start = time.monotonic()
     watch = Stopwatch(device, quick)
-    measured = {"processors": torch.cuda.get_device_properties(device).multi_processor_count}
+    measured = {
+        "processors": torch.cuda.get_device_properties(device).multi_processor_count
+    }
     steps = {
         "overheads": lambda: overheads.overheads(watch),
         "first": overheads.first_use,
@@ -38,12 +40,18 @@ def measure(device: torch.device, quick: bool) -> dict:
     }
     for number, (name, step) in enumerate(steps.items(), 1):
         measured[name] = step()
-        print(f"[{number}/{len(steps)}] {name}, {time.monotonic() - start:.0f} s", flush=True)
+        print(
+            f"[{number}/{len(steps)}] {name}, {time.monotonic() - start:.0f} s",
+            flush=True,
+        )
     return measured
 
 
 def calibrate(
-    to: Path | None = None, force: bool = False, quick: bool = False, stand_in: bool = False
+    to: Path | None = None,
+    force: bool = False,
+    quick: bool = False,
+    stand_in: bool = False,
 ) -> Path:
     """Measure this machine's GPU; returns the card file that was written.
 
@@ -56,11 +64,18 @@ def calibrate(
     name = card_name(hardware)
     path = to or FOLDER / "cards" / f"{file_stem(name)}.json"
     if path.exists() and not force:
-        raise CannotCalibrate(f"{path} is there already: --force replaces it, --to names another")
-    about = provenance(device, "python cudasim/facts calibrate" + (" --quick" if quick else ""))
+        raise CannotCalibrate(
+            f"{path} is there already: --force replaces it, --to names another"
+        )
+    about = provenance(
+        device, "python cudasim/facts calibrate" + (" --quick" if quick else "")
+    )
     print(f"measuring {hardware}, torch {about['torch']}", flush=True)
     write(
-        path, card_file(f"{name} calibrated", data_sheet(hardware), measure(device, quick), about)
+        path,
+        card_file(
+            f"{name} calibrated", data_sheet(hardware), measure(device, quick), about
+        ),
     )
     print(f"{path} written", flush=True)
     return path

@@ -48,12 +48,17 @@ def modelled(card: str, names: list[str], quick: bool) -> Iterator[tuple[str, fl
         errors.seek(0)
         said = errors.read().strip().splitlines()
     if process.returncode:
-        raise CannotCalibrate(f"the model stopped: {said[-1] if said else process.returncode}")
+        raise CannotCalibrate(
+            f"the model stopped: {said[-1] if said else process.returncode}"
+        )
 
 
 def main(card: str, size: str, *names: str) -> None:
     """Print [name, seconds] of each workload, a line of JSON each."""
-    with Uncomputed(), cudasim.simulate(gpus=1, card=card, force=True, clock="modelled"):
+    with (
+        Uncomputed(),
+        cudasim.simulate(gpus=1, card=card, force=True, clock="modelled"),
+    ):
         for name in names:
             device = torch.device("cuda", 0)
             taken = workload_seconds(WORKLOADS[name], device, size == "quick", 1, 1)

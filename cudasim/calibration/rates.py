@@ -15,10 +15,18 @@ from calibration.stopwatch import Stopwatch, tf32
 
 # Sizes of square products, of which the fastest counts: kernels differ in the shapes they like.
 SQUARES = {False: (3072, 6144, 8192), True: (1024,)}
-LONG = 0.05  # seconds: a card so slow in one precision is not asked for a larger product
+LONG = (
+    0.05  # seconds: a card so slow in one precision is not asked for a larger product
+)
 IMAGES = {False: (32, 256, 56), True: (8, 64, 28)}  # number, channels, side
-SEQUENCES = {False: (4, 16, 2048, 64), True: (2, 4, 512, 64)}  # number, heads, length, width
-ELEMENTS = {False: 2**27, True: 2**23}  # too many for any cache, except where it must be quick
+SEQUENCES = {
+    False: (4, 16, 2048, 64),
+    True: (2, 4, 512, 64),
+}  # number, heads, length, width
+ELEMENTS = {
+    False: 2**27,
+    True: 2**23,
+}  # too many for any cache, except where it must be quick
 
 
 def precisions(device: torch.device) -> dict[str, torch.dtype]:
@@ -26,7 +34,10 @@ def precisions(device: torch.device) -> dict[str, torch.dtype]:
 
     TF32 came with capability 8.0 (CUDA C++ Programming Guide, table of compute capabilities).
     """
-    known = {name: getattr(torch, name) for name in ("float64", "float32", "float16", "bfloat16")}
+    known = {
+        name: getattr(torch, name)
+        for name in ("float64", "float32", "float16", "bfloat16")
+    }
     if torch.cuda.get_device_capability(device) >= (8, 0):
         known["tf32"] = torch.float32
     return known

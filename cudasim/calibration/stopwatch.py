@@ -75,7 +75,9 @@ class Stopwatch:
         The calls wait in the stream behind other work, so that the card never waits for the
         host; without that, small kernels show how fast they are launched.
         """
-        submitting = 4 * calls * self._call_seconds  # 4: some calls do more than an addition
+        submitting = (
+            4 * calls * self._call_seconds
+        )  # 4: some calls do more than an addition
         blocks = 1 + int(submitting / self._block_seconds)
 
         def reading() -> float:
@@ -103,7 +105,11 @@ class Stopwatch:
 
 
 def workload_seconds(
-    workload: Workload, device: torch.device, quick: bool, warm_ups: int = 1, readings: int = 9
+    workload: Workload,
+    device: torch.device,
+    quick: bool,
+    warm_ups: int = 1,
+    readings: int = 9,
 ) -> float:
     """Seconds of one call of `workload` on `device`, by the clock of this process: the median.
 

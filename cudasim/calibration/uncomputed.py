@@ -35,10 +35,14 @@ class Uncomputed(TorchDispatchMode):
         kwargs = kwargs or {}
         if func not in LARGE:
             return func(*args, **kwargs)
-        args, kwargs = tree_map_only(Tensor, lambda each: each.to("meta"), (args, kwargs))
+        args, kwargs = tree_map_only(
+            Tensor, lambda each: each.to("meta"), (args, kwargs)
+        )
         return tree_map_only(Tensor, _zeros, func(*args, **kwargs))
 
 
 def _zeros(like: Tensor) -> Tensor:
-    found = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device="cpu")
+    found = torch.empty_strided(
+        like.shape, like.stride(), dtype=like.dtype, device="cpu"
+    )
     return found.zero_()

@@ -35,7 +35,9 @@ def validate(
         raise CannotCalibrate(error) from None
     path = to or TIMINGS / f"{machine.file_stem(sheet.name)}.json"
     if path.exists() and not force:
-        raise CannotCalibrate(f"{path} is there already: --force replaces it, --to names another")
+        raise CannotCalibrate(
+            f"{path} is there already: --force replaces it, --to names another"
+        )
     device = machine.find_gpu(stand_in)
     chosen = select(precisions(device))
     measured = {}
@@ -55,7 +57,11 @@ def validate(
         **compare(expected, measured),
     }
     write(path, about)
-    if card.endswith(".json") and "measured" in sheet.provenance and not (stand_in or quick):
+    if (
+        card.endswith(".json")
+        and "measured" in sheet.provenance
+        and not (stand_in or quick)
+    ):
         own = json.loads(Path(card).read_text(encoding="utf-8"))
         write(Path(card), validated(own, about["figures"]))
     return f"{table(about)}\n{path} written"

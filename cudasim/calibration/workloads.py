@@ -45,7 +45,9 @@ class Workload:
 WORKLOADS: dict[str, Workload] = {}
 
 
-def _add(group: str, name: str, prepare: Callable, size: int, quick: int, **more) -> None:
+def _add(
+    group: str, name: str, prepare: Callable, size: int, quick: int, **more
+) -> None:
     if name in WORKLOADS:
         raise ValueError(f"two workloads are called {name!r}")
     WORKLOADS[name] = Workload(name, group, prepare, size, quick, **more)
@@ -59,7 +61,9 @@ def select(precisions: Iterable[str]) -> list[Workload]:
 # Matrix products.
 
 
-def product(m: float, n: float, k: float, batch: int = 0, precision: str = "float32") -> Callable:
+def product(
+    m: float, n: float, k: float, batch: int = 0, precision: str = "float32"
+) -> Callable:
     """Products of (m, k) by (k, n), each a multiple of the size; `batch` of them at once."""
 
     def prepare(device: torch.device, size: int) -> Work:
@@ -148,9 +152,17 @@ for _name, _work, _size in (
     ("addition of 16 Mi elements", lambda x: x + x, 16 * _MIB),
     ("exponential of 16 Mi elements", torch.exp, 16 * _MIB),
     ("comparison of 16 Mi elements", lambda x: x > 0.5, 16 * _MIB),
-    ("choice by a condition, 8 Mi elements", lambda x: torch.where(x > 0.5, x, 0), 8 * _MIB),
+    (
+        "choice by a condition, 8 Mi elements",
+        lambda x: torch.where(x > 0.5, x, 0),
+        8 * _MIB,
+    ),
     ("cast of 16 Mi elements to float16", lambda x: x.half(), 16 * _MIB),
-    ("chain of 5 operations on 4 Mi elements", lambda x: ((x * 2 + 1).sin() - x) / 3, 4 * _MIB),
+    (
+        "chain of 5 operations on 4 Mi elements",
+        lambda x: ((x * 2 + 1).sin() - x) / 3,
+        4 * _MIB,
+    ),
     ("chain of 100 operations on 64 elements", repeat(100, lambda x: x * 2), 64),
     ("GELU of 8 Mi elements", functional.gelu, 8 * _MIB),
     ("zeros like 16 Mi elements", torch.zeros_like, 16 * _MIB),
@@ -176,14 +188,26 @@ for _name, _work, _columns in (
     ("softmax of 16 Mi elements in rows of 32768", lambda x: x.softmax(-1), 2**15),
     ("layer norm, rows of 4096", lambda x: functional.layer_norm(x, (4096,)), 4096),
 ):
-    _add("softmax and norms", _name, elements(_work, _columns), 16 * _MIB, 2**15, calls=10)
+    _add(
+        "softmax and norms",
+        _name,
+        elements(_work, _columns),
+        16 * _MIB,
+        2**15,
+        calls=10,
+    )
 
 
 # Convolutions and gathers.
 
 
 def convolution(
-    inputs: int, outputs: int, side: int, kernel: int, stride: int = 1, precision: str = "float32"
+    inputs: int,
+    outputs: int,
+    side: int,
+    kernel: int,
+    stride: int = 1,
+    precision: str = "float32",
 ) -> Callable:
     """A convolution of `size` images of shape (inputs, side, side), padded."""
 
@@ -214,7 +238,10 @@ def embedding(device: torch.device, size: int) -> Work:
 
 def scatter(device: torch.device, size: int) -> Work:
     """`size` rows of 512 numbers added to those of a table."""
-    table, rows = torch.zeros(4 * size, 512, device=device), torch.rand(size, 512, device=device)
+    table, rows = (
+        torch.zeros(4 * size, 512, device=device),
+        torch.rand(size, 512, device=device),
+    )
     places = torch.randint(4 * size, (size,), device=device)
     return lambda: table.index_add_(0, places, rows)
 
@@ -330,7 +357,13 @@ def one_by_one(device: torch.device, size: int) -> Work:
     return lambda: [each @ each for each in a]
 
 
-_add("many", "addition of 1 Mi elements in 512 parts", pieces(512, lambda x: x + x), _MIB, 512)
+_add(
+    "many",
+    "addition of 1 Mi elements in 512 parts",
+    pieces(512, lambda x: x + x),
+    _MIB,
+    512,
+)
 _add("many", "64 products of 256 x 256 one by one", one_by_one, 256, 8)
 
 
@@ -339,7 +372,9 @@ _add("many", "64 products of 256 x 256 one by one", one_by_one, 256, 8)
 
 def mlp() -> nn.Module:
     """A perceptron for images of 28 x 28."""
-    return nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10)
+    )
 
 
 def lenet() -> nn.Module:
@@ -355,8 +390,18 @@ def lenet() -> nn.Module:
 def cnn() -> nn.Module:
     """Three convolutions with batch norm, for 28 x 28."""
     return nn.Sequential(
-        *(nn.Conv2d(1, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Conv2d(32, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(2)),
+        *(
+            nn.Conv2d(1, 32, 3, padding=1),
+            nn.BatchNorm2d(32),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+        ),
+        *(
+            nn.Conv2d(32, 64, 3, padding=1),
+            nn.BatchNorm2d(64),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+        ),
         *(nn.Conv2d(64, 128, 3, padding=1), nn.BatchNorm2d(128), nn.ReLU()),
         *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10)),
     )
@@ -379,7 +424,9 @@ class Transformer(nn.Module):
 
 
 def training(
-    make: Callable[[], nn.Module], optimizer: type[torch.optim.Optimizer], watch: str = ""
+    make: Callable[[], nn.Module],
+    optimizer: type[torch.optim.Optimizer],
+    watch: str = "",
 ) -> Callable:
     """A step of training on `size` images; with `watch`, a loop of 20 that logs the loss.
 
@@ -437,7 +484,9 @@ def norms(at_once: bool) -> Callable:
         a = torch.rand(size, size, device=device)
 
         def work() -> list[float]:
-            found = [(a @ a).norm() if at_once else (a @ a).norm().item() for _ in range(50)]
+            found = [
+                (a @ a).norm() if at_once else (a @ a).norm().item() for _ in range(50)
+            ]
             return torch.stack(found).tolist() if at_once else found
 
         return work
@@ -445,8 +494,17 @@ def norms(at_once: bool) -> Callable:
     return prepare
 
 
-_add("logging", "50 norms of products, each asked for", norms(False), 128, 8, unit="loop")
-_add("logging", "50 norms of products, asked for at the end", norms(True), 128, 8, unit="loop")
+_add(
+    "logging", "50 norms of products, each asked for", norms(False), 128, 8, unit="loop"
+)
+_add(
+    "logging",
+    "50 norms of products, asked for at the end",
+    norms(True),
+    128,
+    8,
+    unit="loop",
+)
 
 
 # The CPU beside the card.
@@ -458,7 +516,13 @@ def on_cpu(prepare: Callable) -> Callable:
 
 
 for _size in (32, 2048):
-    _add("host", f"product of {_size} x {_size} on the CPU", on_cpu(product(1, 1, 1)), _size, 16)
+    _add(
+        "host",
+        f"product of {_size} x {_size} on the CPU",
+        on_cpu(product(1, 1, 1)),
+        _size,
+        16,
+    )
 _add("products", "product of 32 x 32", product(1, 1, 1), 32, 16)
 
 # (the faster, the slower)

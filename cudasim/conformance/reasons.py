@@ -42,16 +42,28 @@ def read(path: Path = LISTED) -> list[Reason]:
         raise BadReasons(f"{path.name}: no TOML: {error}") from None
     found = []
     for number, each in enumerate(entries, 1):
-        if not isinstance(each, dict) or set(each) - {"run"} != {"kind", "reason", "tests"}:
-            raise BadReasons(f"{path.name}: entry {number}: say kind, reason and tests, no more")
+        if not isinstance(each, dict) or set(each) - {"run"} != {
+            "kind",
+            "reason",
+            "tests",
+        }:
+            raise BadReasons(
+                f"{path.name}: entry {number}: say kind, reason and tests, no more"
+            )
         if not isinstance(each.get("run", True), bool) or (
             not each.get("run", True) and any("*" in name for name in each["tests"])
         ):
-            raise BadReasons(f"{path.name}: entry {number}: run is true, or false for full names")
+            raise BadReasons(
+                f"{path.name}: entry {number}: run is true, or false for full names"
+            )
         if each["kind"] not in KINDS:
-            raise BadReasons(f"{path.name}: entry {number}: kind is one of {', '.join(KINDS)}")
+            raise BadReasons(
+                f"{path.name}: entry {number}: kind is one of {', '.join(KINDS)}"
+            )
         if not str(each["reason"]).strip() or not each["tests"]:
-            raise BadReasons(f"{path.name}: entry {number}: give the reason, and the tests")
+            raise BadReasons(
+                f"{path.name}: entry {number}: give the reason, and the tests"
+            )
         found.append(Reason(**each | {"tests": tuple(each["tests"])}))
     return found
 
@@ -67,7 +79,9 @@ def left_out(file: str, listed: Iterable[Reason]) -> list[str]:
     return [test for where, test in names if where == file]
 
 
-def unexplained(file: str, verdicts: Iterable[Verdict], listed: list[Reason]) -> list[Verdict]:
+def unexplained(
+    file: str, verdicts: Iterable[Verdict], listed: list[Reason]
+) -> list[Verdict]:
     """The tests of `file` that do not pass and have no reason."""
     return [
         each

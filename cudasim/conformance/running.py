@@ -14,12 +14,25 @@ HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parent / "src"  # where `cudasim` is
 FILES = (
     *("test_cuda", "test_cuda_multigpu", "test_cuda_trace", "test_cuda_primary_ctx"),
-    *("test_autocast", "test_indexing", "test_view_ops", "test_serialization", "test_torch"),
+    *(
+        "test_autocast",
+        "test_indexing",
+        "test_view_ops",
+        "test_serialization",
+        "test_torch",
+    ),
     *("test_segment_reductions", "test_scatter_gather_ops", "test_sort_and_select"),
-    *("test_type_promotion", "test_shape_ops", "test_tensor_creation_ops", "test_reductions"),
+    *(
+        "test_type_promotion",
+        "test_shape_ops",
+        "test_tensor_creation_ops",
+        "test_reductions",
+    ),
     "test_binary_ufuncs",
 )
-ALONE = ("test_cuda_primary_ctx",)  # each test in a process of its own, as PyTorch does it
+ALONE = (
+    "test_cuda_primary_ctx",
+)  # each test in a process of its own, as PyTorch does it
 LOADING = "(loading)"  # what stands for a test where a file cannot even be loaded
 TAIL = 300  # characters of an error that are kept
 
@@ -82,15 +95,24 @@ def run(
         before = len(_lines(records))
         code, tail = _work(path, records, limit)
         lines = _lines(records)
-        running = lines[-1]["test"] if lines and lines[-1]["outcome"] == "running" else None
+        running = (
+            lines[-1]["test"] if lines and lines[-1]["outcome"] == "running" else None
+        )
         if running is not None:
             outcome = "too slow" if "Timeout" in tail else "crashed"
-            why = f"more than {limit:g} s" if outcome == "too slow" else f"exit status {code}"
+            why = (
+                f"more than {limit:g} s"
+                if outcome == "too slow"
+                else f"exit status {code}"
+            )
             _append(records, {"test": running, "outcome": outcome, "reason": why})
             told(f"{path.stem}: {running}: {outcome}, {why}")
         elif code:
             if len(lines) == before:  # it died outside of a test, and would again
-                _append(records, {"test": LOADING, "outcome": "failed", "reason": tail[-TAIL:]})
+                _append(
+                    records,
+                    {"test": LOADING, "outcome": "failed", "reason": tail[-TAIL:]},
+                )
                 break
         elif path.stem not in ALONE or len(lines) == before:
             break
@@ -100,7 +122,13 @@ def run(
 
 def _work(path: Path, records: Path, limit: float) -> tuple[int, str]:
     """The exit status of one worker, and the last that it said."""
-    command = [sys.executable, str(HERE / "worker.py"), str(path), str(records), str(limit)]
+    command = [
+        sys.executable,
+        str(HERE / "worker.py"),
+        str(path),
+        str(records),
+        str(limit),
+    ]
     command.append("1" if path.stem in ALONE else "0")
     before = os.environ.get("PYTHONPATH")
     paths = os.pathsep.join([str(SOURCE), *([before] if before else [])])
@@ -128,7 +156,9 @@ def _work(path: Path, records: Path, limit: float) -> tuple[int, str]:
 def _lines(records: Path) -> list[dict]:
     if not records.exists():
         return []
-    return [json.loads(line) for line in records.read_text(encoding="utf-8").splitlines()]
+    return [
+        json.loads(line) for line in records.read_text(encoding="utf-8").splitlines()
+    ]
 
 
 def _forget_interrupted(records: Path) -> None:

@@ -61,7 +61,12 @@ def summary(found: dict, listed: list, version: str) -> dict:
         "python": platform.python_version(),
         "files": files,
         "reasons": [
-            {"file": file, "kind": reason.kind, "reason": reason.reason, "tests": number}
+            {
+                "file": file,
+                "kind": reason.kind,
+                "reason": reason.reason,
+                "tests": number,
+            }
             for (reason, file), number in explained.items()
         ],
     }

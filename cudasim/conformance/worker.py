@@ -62,7 +62,9 @@ class Outcomes(unittest.TestResult):
         """It found another result than it expects."""
         self._fail(error)
 
-    def addSubTest(self, test: unittest.TestCase, subtest: unittest.TestCase, error: tuple) -> None:
+    def addSubTest(
+        self, test: unittest.TestCase, subtest: unittest.TestCase, error: tuple
+    ) -> None:
         """A part of it failed, if there is an error."""
         if error is not None:
             self._fail(error)
@@ -106,7 +108,10 @@ def known(records: Path) -> set[str]:
     """The tests that have begun before."""
     if not records.exists():
         return set()
-    return {json.loads(line)["test"] for line in records.read_text(encoding="utf-8").splitlines()}
+    return {
+        json.loads(line)["test"]
+        for line in records.read_text(encoding="utf-8").splitlines()
+    }
 
 
 def load(path: Path) -> ModuleType:
@@ -128,8 +133,12 @@ def main(file: str, records: str, limit: str, number: str) -> None:
     sys.argv = [str(path)]  # PyTorch's tests read the rest
     if importlib.util.find_spec("expecttest") is None:
         stand_in = sys.modules["expecttest"] = ModuleType("expecttest")
-        stand_in.TestCase = unittest.TestCase  # all that PyTorch's tests of CUDA need of it
-    sys.modules["torchvision"] = None  # one beside another build of torch fails as it is loaded
+        stand_in.TestCase = (
+            unittest.TestCase
+        )  # all that PyTorch's tests of CUDA need of it
+    sys.modules["torchvision"] = (
+        None  # one beside another build of torch fails as it is loaded
+    )
     import cudasim
 
     cudasim.enable(gpus=GPUS, force=True)

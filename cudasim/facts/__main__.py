@@ -117,8 +117,12 @@ def suites(options: argparse.Namespace) -> None:
     kept = tables.HERE / "suites.json"
     for given in options.projects:
         found = suites.run(given)
-        with tables.read(kept, f"{tables.COMMAND} suites", "restore it with git") as before:
-            rows = [row for row in before["projects"] if row["project"] != found["project"]]
+        with tables.read(
+            kept, f"{tables.COMMAND} suites", "restore it with git"
+        ) as before:
+            rows = [
+                row for row in before["projects"] if row["project"] != found["project"]
+            ]
         rows = sorted([*rows, found | made()], key=lambda row: row["project"])
         tables.replace(kept, json.dumps({"projects": rows}, indent=1) + "\n")
         draw("suites")
@@ -129,7 +133,10 @@ def bench(_: argparse.Namespace) -> None:
     from facts import bench
 
     for row in bench.measure():
-        print(f"{row['what']}: {row['value']} {row['unit']} (aim: {row['aim']})", flush=True)
+        print(
+            f"{row['what']}: {row['value']} {row['unit']} (aim: {row['aim']})",
+            flush=True,
+        )
 
 
 def support(options: argparse.Namespace) -> None:
@@ -140,7 +147,9 @@ def support(options: argparse.Namespace) -> None:
     if not paths:
         sys.exit(f"{options.rows}: holds no row; write one: '{ROW}'")
     gathered = tables.HERE / "support.json"
-    with tables.read(gathered, f"{tables.COMMAND} support", "restore it with git") as found:
+    with tables.read(
+        gathered, f"{tables.COMMAND} support", "restore it with git"
+    ) as found:
         rows = {_place(row): row for row in found["rows"]}
     for path in paths:
         with tables.read(path, ROW, "leave it out") as row:
@@ -152,7 +161,9 @@ def support(options: argparse.Namespace) -> None:
 
 def _place(row: dict) -> tuple[str, ...]:
     """What a row is of; a newer one of the same system and minor versions takes its place."""
-    return row["system"], *(".".join(row[name].split(".")[:2]) for name in ("python", "torch"))
+    return row["system"], *(
+        ".".join(row[name].split(".")[:2]) for name in ("python", "torch")
+    )
 
 
 def tables(_: argparse.Namespace) -> None:
@@ -166,7 +177,9 @@ def keep(name: str, found: dict) -> None:
     """Write what was found, with the day and the machine, and its table."""
     from facts import tables
 
-    tables.replace(tables.HERE / f"{name}.json", json.dumps(made() | found, indent=1) + "\n")
+    tables.replace(
+        tables.HERE / f"{name}.json", json.dumps(made() | found, indent=1) + "\n"
+    )
     draw(name)
 
 
@@ -189,7 +202,9 @@ def draw(*names: str) -> None:
 def stop(*_: object) -> None:
     """End, once, at Ctrl-C or `kill`; on the way out what was started is ended."""
     for ending in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(ending, signal.SIG_IGN)  # a second one would leave processes behind
+        signal.signal(
+            ending, signal.SIG_IGN
+        )  # a second one would leave processes behind
     raise KeyboardInterrupt
 
 
@@ -202,38 +217,82 @@ def read_arguments() -> argparse.Namespace:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     named = {}
     for run in COMMANDS:
-        named[run] = commands.add_parser(run.__name__, help=run.__doc__, description=run.__doc__)
+        named[run] = commands.add_parser(
+            run.__name__, help=run.__doc__, description=run.__doc__
+        )
         named[run].set_defaults(run=run)
     add = named[conformance].add_argument
-    add("source", type=Path, help="the folder of PyTorch's sources: the tag of the torch in use")
-    add("files", nargs="*", metavar="FILE", help="test_cuda, ...; if any, nothing is written")
+    add(
+        "source",
+        type=Path,
+        help="the folder of PyTorch's sources: the tag of the torch in use",
+    )
+    add(
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="test_cuda, ...; if any, nothing is written",
+    )
     add("--resume", action="store_true", help="go on where a run was stopped")
     add("--limit", type=float, default=LIMIT, help=f"seconds for a test ({LIMIT})")
-    add("--outcomes", type=Path, default=OUTCOMES, help=f"a folder, to resume from ({OUTCOMES})")
-    named[fidelity].add_argument("--at-once", type=int, default=4, metavar="N", help="programs (4)")
+    add(
+        "--outcomes",
+        type=Path,
+        default=OUTCOMES,
+        help=f"a folder, to resume from ({OUTCOMES})",
+    )
+    named[fidelity].add_argument(
+        "--at-once", type=int, default=4, metavar="N", help="programs (4)"
+    )
     add = named[simulate].add_argument
     add("--gpus", type=int, default=2)
     add("--card", default="T4")
     add("--seed", type=int, help="shuffle the programs")
-    add("names", nargs="*", metavar="NAME", help="programs or themes; all if none is named")
+    add(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="programs or themes; all if none is named",
+    )
     add = named[survey].add_argument
-    add("--sample", type=int, default=1, metavar="N", help="every N-th; nothing is written")
-    add("--only", default="", metavar="TEXT", help="names with TEXT; nothing is written")
-    add("--device", default=GPU1, help=f"the simulated GPU; nothing is written but of {GPU1}")
+    add(
+        "--sample",
+        type=int,
+        default=1,
+        metavar="N",
+        help="every N-th; nothing is written",
+    )
+    add(
+        "--only", default="", metavar="TEXT", help="names with TEXT; nothing is written"
+    )
+    add(
+        "--device",
+        default=GPU1,
+        help=f"the simulated GPU; nothing is written but of {GPU1}",
+    )
     add("--processes", type=int, default=2)
     add = named[types].add_mutually_exclusive_group().add_argument
     add("--write", action="store_true", help="write them")
     add("--card", help="print what the database says for a card")
     add = named[suites].add_argument
-    add("projects", nargs="+", metavar="PROJECT=FOLDER", help="of facts/suites.toml, its sources")
+    add(
+        "projects",
+        nargs="+",
+        metavar="PROJECT=FOLDER",
+        help="of facts/suites.toml, its sources",
+    )
     named[validate].add_argument("--card", required=True, help="its name, or its file")
-    named[calibrate].add_argument("--only-measure", action="store_true", help="no workloads")
+    named[calibrate].add_argument(
+        "--only-measure", action="store_true", help="no workloads"
+    )
     for command in (calibrate, validate):
         add = named[command].add_argument
         add("--to", type=Path, metavar="PATH", help="the file to write")
         add("--force", action="store_true", help="replace a file that is there")
         add("--quick", action="store_true", help="small sizes, few readings: a trial")
-    named[support].add_argument("rows", type=Path, help=f"a folder of what '{ROW}' writes")
+    named[support].add_argument(
+        "rows", type=Path, help=f"a folder of what '{ROW}' writes"
+    )
     return parser.parse_args()
 
 
@@ -262,5 +321,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path[:1] = [str(PROJECT), str(PROJECT / "src")]  # where `facts` and `cudasim` are
+    sys.path[:1] = [
+        str(PROJECT),
+        str(PROJECT / "src"),
+    ]  # where `facts` and `cudasim` are
     main()

@@ -80,7 +80,9 @@ OPERATIONS: dict[str, Callable[[Tensor], object]] = {
 }
 
 
-def repeated(operation: Callable[[Tensor], object], device: str, count: int = 10_000) -> Callable:
+def repeated(
+    operation: Callable[[Tensor], object], device: str, count: int = 10_000
+) -> Callable:
     """A function that does an `operation` on 2 x 3 numbers on `device` so many times."""
 
     def work() -> None:
@@ -111,7 +113,9 @@ def addition(device: str, count: int = 20_000) -> float:
     return statistics.median((after - before) / count * 1e6 for before, after in times)
 
 
-def trainer(make: Callable[[], nn.Module], batch: Tensor, steps: int, device: str) -> Callable:
+def trainer(
+    make: Callable[[], nn.Module], batch: Tensor, steps: int, device: str
+) -> Callable:
     """A function that trains for so many `steps` on `device`."""
 
     def work() -> None:
@@ -135,13 +139,17 @@ def training(make: Callable[[], nn.Module], batch: Tensor, steps: int) -> float:
 
 def training_added(make: Callable[[], nn.Module], batch: Tensor, steps: int) -> float:
     """What the simulation adds to `steps` training steps, as `multiple` tells it."""
-    return multiple(*(trainer(make, batch, steps, device) for device in ("cpu", "cuda")))
+    return multiple(
+        *(trainer(make, batch, steps, device) for device in ("cpu", "cuda"))
+    )
 
 
 def clocked(make: Callable[[], nn.Module], batch: Tensor, steps: int) -> float:
     """How many times longer they take on a simulated GPU with modelled time than without it."""
     work = trainer(make, batch, steps, "cuda")
-    times = [(in_simulation(work), in_simulation(work, "modelled")) for _ in range(PAIRS + 1)]
+    times = [
+        (in_simulation(work), in_simulation(work, "modelled")) for _ in range(PAIRS + 1)
+    ]
     return statistics.median(after / before for before, after in times[1:])
 
 
@@ -170,13 +178,21 @@ def loading() -> tuple[float, float]:
         "cudasim.enable(force=True); c = time.perf_counter(); print(b - a, c - b)"
     )
     package = Path(cudasim.__file__).parents[1]
-    compiling = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPATH": str(package)}
+    compiling = {
+        **os.environ,
+        "PYTHONDONTWRITEBYTECODE": "",
+        "PYTHONPATH": str(package),
+    }
     command = [sys.executable, "-c", program]
     runs = [
-        subprocess.run(command, capture_output=True, text=True, check=True, env=compiling)
+        subprocess.run(
+            command, capture_output=True, text=True, check=True, env=compiling
+        )
         for _ in range(6)
     ]
-    last = [run.stdout.splitlines()[-1].split() for run in runs[1:]]  # before it, enable's own line
+    last = [
+        run.stdout.splitlines()[-1].split() for run in runs[1:]
+    ]  # before it, enable's own line
     times = [[float(word) * 1e3 for word in line] for line in last]
     return tuple(statistics.median(column) for column in zip(*times, strict=True))
 
@@ -202,13 +218,20 @@ def measure() -> list[dict]:
     floor = "times the empty mode"
     multiples = [
         (f"added to {name} on a GPU", added(operation, "cuda"), floor, aim)
-        for (name, operation), aim in zip(OPERATIONS.items(), ("1.4", "1.15", "1.3"), strict=True)
+        for (name, operation), aim in zip(
+            OPERATIONS.items(), ("1.4", "1.15", "1.3"), strict=True
+        )
     ]
     on_cpu = added(OPERATIONS["a 2 x 3 addition"], "cpu")
     multiples += [
         ("added to an operation of CPU tensors", on_cpu, floor, "1.15"),
         # Few examples, as arithmetic would drown the difference.
-        ("added to the MLP, batch 8", training_added(mlp, torch.rand(8, 784), 200), floor, "1.4"),
+        (
+            "added to the MLP, batch 8",
+            training_added(mlp, torch.rand(8, 784), 200),
+            floor,
+            "1.4",
+        ),
         (
             "added to LeNet, batch 2",
             training_added(lenet, torch.rand(2, 1, 28, 28), 100),
@@ -220,7 +243,12 @@ def measure() -> list[dict]:
         *multiples,
         ("added to a 2 x 3 addition on a GPU", addition("cuda"), "us", "under 5 us"),
         ("added to a 2 x 3 addition on the CPU", addition("cpu"), "us", "under 2 us"),
-        ("MLP 784-256-10, batch 256, 200 steps, to plain CPU", with_mlp, "times", "1.25"),
+        (
+            "MLP 784-256-10, batch 256, 200 steps, to plain CPU",
+            with_mlp,
+            "times",
+            "1.25",
+        ),
         ("LeNet, batch 64, 20 steps, to plain CPU", with_lenet, "times", "1.1"),
         ("the same MLP with modelled time, to without", with_clock, "times", "1.15"),
         ("import cudasim, after torch", imported, "ms", "10 ms with enable"),

@@ -19,7 +19,10 @@ class Layer(nn.Module):
         self.heads, self.scripted = heads, scripted
         self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
         self.mix, self.dropped = nn.Linear(width, width), nn.Dropout(0.1)
-        self.widen, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.widen, self.narrow = (
+            nn.Linear(width, 4 * width),
+            nn.Linear(4 * width, width),
+        )
         self.first, self.last = nn.LayerNorm(width), nn.LayerNorm(width)
         self.around = nn.Identity()  # for the modules that only call others
 
@@ -47,10 +50,14 @@ class Layer(nn.Module):
 class Encoder(nn.Module):
     """(N, length, width) and a mask -> (N, length, width), through so many layers."""
 
-    def __init__(self, layers: int, width: int, heads: int, scripted: bool = False) -> None:
+    def __init__(
+        self, layers: int, width: int, heads: int, scripted: bool = False
+    ) -> None:
         """Fresh weights."""
         super().__init__()
-        self.layers = nn.ModuleList(Layer(width, heads, scripted) for _ in range(layers))
+        self.layers = nn.ModuleList(
+            Layer(width, heads, scripted) for _ in range(layers)
+        )
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """What the last layer gives."""

@@ -52,7 +52,9 @@ def make_table() -> dict[str, Any]:
                 entry["cuda"].setdefault(dtype, f"{major}.{minor}")
     least = "{}.{}".format(*next(iter(capabilities())))
     differing = {
-        name: operators[name] for name in sorted(operators) if _differs(operators[name], least)
+        name: operators[name]
+        for name in sorted(operators)
+        if _differs(operators[name], least)
     }
     return {"torch": torch.__version__.partition("+")[0], "operators": differing}
 
@@ -60,7 +62,9 @@ def make_table() -> dict[str, Any]:
 def _differs(entry: dict[str, Any], least: str) -> bool:
     """Whether CUDA takes other types than the CPU, or some from a later capability on."""
     home, away = entry.values()
-    return set(home) != set(away) or any(capability != least for capability in away.values())
+    return set(home) != set(away) or any(
+        capability != least for capability in away.values()
+    )
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:

@@ -88,7 +88,9 @@ def model(workload: dict[str, Any], sheet: Sheet) -> tuple[float, dict[str, floa
     """(seconds that `workload` takes on a card, how much it is in the units of `RATES`)."""
     operation = workload["operation"]
     if operation == "copy":
-        seconds = copy_seconds(workload["bytes"], sheet, workload["kind"], workload["way"])
+        seconds = copy_seconds(
+            workload["bytes"], sheet, workload["kind"], workload["way"]
+        )
         if workload.get("timed") == "synced":
             seconds += host_sheet(sheet).operation + sheet.launch + sheet.wait
         return seconds, {"GB/s": float(workload["bytes"])}
@@ -139,10 +141,16 @@ def _operation(
 def _resnet(workload: dict[str, Any]) -> Callable[[], None]:
     """A step of ResNet-50, training with momentum or inference, all in one type."""
     dtype = getattr(torch, workload["dtype"])
-    layout = torch.channels_last if workload.get("channels_last") else torch.contiguous_format
+    layout = (
+        torch.channels_last
+        if workload.get("channels_last")
+        else torch.contiguous_format
+    )
     with torch.device("meta"):
         net = resnet50().to(dtype=dtype, memory_format=layout)
-        x = torch.empty(workload["batch"], 3, 224, 224, dtype=dtype).to(memory_format=layout)
+        x = torch.empty(workload["batch"], 3, 224, 224, dtype=dtype).to(
+            memory_format=layout
+        )
         y = torch.empty(workload["batch"], dtype=torch.int64)
     if workload["operation"] == "resnet50_infer":
         net.eval().requires_grad_(False)
@@ -163,7 +171,11 @@ def _bert(workload: dict[str, Any]) -> Callable[[], object]:
     layers, width, heads = workload["layers"], workload["width"], workload["heads"]
     batch, length = workload["batch"], workload["length"]
     with torch.device("meta"):
-        net = Encoder(layers, width, heads, workload.get("scripted", False)).to(dtype).eval()
+        net = (
+            Encoder(layers, width, heads, workload.get("scripted", False))
+            .to(dtype)
+            .eval()
+        )
         x = torch.empty(batch, length, width, dtype=dtype)
         mask = torch.empty(batch, 1, 1, length, dtype=dtype)
     net.requires_grad_(False)

@@ -58,5 +58,9 @@ def cluster_of(each: dict[str, Any]) -> Cluster:
     """The GPUs of a row and what joins them."""
     between = each["between"] and links("between")[each["between"]]
     return Cluster(
-        each["gpus"], each["server"], links("inside")[each["inside"]], between, each["cards"]
+        each["gpus"],
+        each["server"],
+        links("inside")[each["inside"]],
+        between,
+        each["cards"],
     )

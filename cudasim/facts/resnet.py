@@ -21,7 +21,9 @@ class Bottleneck(nn.Module):
         )
         same = stride == 1 and inputs == 4 * width
         self.shortcut = (
-            nn.Identity() if same else nn.Sequential(*_layer(inputs, 4 * width, 1, stride))
+            nn.Identity()
+            if same
+            else nn.Sequential(*_layer(inputs, 4 * width, 1, stride))
         )
 
     def forward(self, x: Tensor) -> Tensor:

@@ -33,21 +33,31 @@ def run(given: str) -> dict[str, Any]:
     if about is None:
         raise CannotRun(f"{project}: not a project of {LISTED.name}; add it there")
     if not Path(folder or project, about["tests"][0]).exists():
-        raise CannotRun(f"{given}: no {about['tests'][0]} there; name the folder of its sources")
+        raise CannotRun(
+            f"{given}: no {about['tests'][0]} there; name the folder of its sources"
+        )
     try:
         found = {"project": project, "version": version(about.get("package", project))}
     except PackageNotFoundError:
         raise CannotRun(f"{project}: not installed; {about['install']}") from None
-    plain, simulated = (_verdicts(Path(folder or project), about, gpus) for gpus in (0, 2))
+    plain, simulated = (
+        _verdicts(Path(folder or project), about, gpus) for gpus in (0, 2)
+    )
     failed = {name for name, outcome in simulated.items() if outcome == "failed"}
     anyway = {name for name in failed if plain.get(name) == "failed"}
     reasons = []
     for reason, patterns in about.get("reasons", {}).items():
-        named = {name for name in failed if any(fnmatch.fnmatch(name, each) for each in patterns)}
+        named = {
+            name
+            for name in failed
+            if any(fnmatch.fnmatch(name, each) for each in patterns)
+        }
         reasons.append([len(named - anyway), reason])
         failed -= named
     if failed := sorted(failed - anyway):
-        raise CannotRun("\n".join(f"{name}: failed, no reason in {LISTED.name}" for name in failed))
+        raise CannotRun(
+            "\n".join(f"{name}: failed, no reason in {LISTED.name}" for name in failed)
+        )
     ran = {name for name, outcome in simulated.items() if outcome != "skipped"}
     return found | {
         "alone": sum(outcome == "passed" for outcome in plain.values()),
@@ -62,10 +72,22 @@ def run(given: str) -> dict[str, Any]:
 def _verdicts(folder: Path, about: dict[str, Any], gpus: int) -> dict[str, str]:
     """Test -> passed, failed or skipped, with so many simulated GPUs."""
     out = [f"--ignore={name}" for name in about.get("without", {})]
-    options = ["-q", "-p", "no:cacheprovider", "-o", "addopts=", *about.get("options", []), *out]
+    options = [
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-o",
+        "addopts=",
+        *about.get("options", []),
+        *out,
+    ]
     simulating = ["cudasim", "--gpus", str(gpus), "-m"] if gpus else []
     # What a suite starts, it finds beside this Python; a `sitecustomize` lets it see the GPUs.
-    paths = [str(PACKAGE / "inherit"), str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]
+    paths = [
+        str(PACKAGE / "inherit"),
+        str(PACKAGE.parent),
+        os.environ.get("PYTHONPATH", ""),
+    ]
     variables = {
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]),
@@ -74,9 +96,19 @@ def _verdicts(folder: Path, about: dict[str, Any], gpus: int) -> dict[str, str]:
     variables |= about.get("environment", {})
     with tempfile.TemporaryDirectory() as place:
         report = Path(place, "report.xml")
-        command = [sys.executable, "-m", *simulating, "pytest", *about["tests"], *options]
+        command = [
+            sys.executable,
+            "-m",
+            *simulating,
+            "pytest",
+            *about["tests"],
+            *options,
+        ]
         done = subprocess.run(
-            [*command, f"--junitxml={report}"], cwd=folder, env=os.environ | variables, check=False
+            [*command, f"--junitxml={report}"],
+            cwd=folder,
+            env=os.environ | variables,
+            check=False,
         )
         if done.returncode not in ENDED:
             raise CannotRun(f"{folder}: pytest ended with {done.returncode}; see above")

@@ -43,7 +43,9 @@ UNINITIALISED = (
 NO_PIVOTS = "samples for CUDA factor without pivots, which PyTorch's CPU kernels cannot"
 CPU_ALONE = "PyTorch has it for the CPU alone: refused here as on CUDA"
 EXPECTED = {
-    **dict.fromkeys(("linalg.lu", "linalg.lu_factor", "linalg.lu_factor_ex"), NO_PIVOTS),
+    **dict.fromkeys(
+        ("linalg.lu", "linalg.lu_factor", "linalg.lu_factor_ex"), NO_PIVOTS
+    ),
     **dict.fromkeys(("histogram", "histogramdd"), CPU_ALONE),
 }
 
@@ -133,7 +135,11 @@ def _home_of(args: tuple, kwargs: dict, device: str) -> str:
     """Where a sample's results live: on the device that is named, or on that of its tensors."""
     if (named := kwargs.get("device")) is not None:
         return str(torch.empty(0, device=named).device)  # `cuda` is the current one
-    return device if any(t.device.type in TYPES for t in _tensors((args, kwargs))) else "cpu"
+    return (
+        device
+        if any(t.device.type in TYPES for t in _tensors((args, kwargs)))
+        else "cpu"
+    )
 
 
 def _compare(ours: tuple, theirs: tuple, device: str, values: bool = True) -> None:
@@ -144,12 +150,16 @@ def _compare(ours: tuple, theirs: tuple, device: str, values: bool = True) -> No
     _agree(got, expected, device, values and not draws.random)
 
 
-def _outcome(call: Callable, args: tuple, kwargs: dict, keep: Callable | None) -> tuple[Any, list]:
+def _outcome(
+    call: Callable, args: tuple, kwargs: dict, keep: Callable | None
+) -> tuple[Any, list]:
     """(result, gradients) of an operator or a module; `keep` picks what has a gradient."""
     _seed()
     result = call(*args, **kwargs)
     parameters = call.parameters() if isinstance(call, torch.nn.Module) else ()
-    leaves = [leaf for leaf in (*_tensors((args, kwargs)), *parameters) if leaf.requires_grad]
+    leaves = [
+        leaf for leaf in (*_tensors((args, kwargs)), *parameters) if leaf.requires_grad
+    ]
     return result, _gradients(keep(result), leaves) if keep else []
 
 
@@ -175,14 +185,20 @@ def survey_module(info: Any, device: str) -> int:
     for training in (True, False):
         _seed()
         samples = info.module_inputs_func(
-            info, device=device, dtype=torch.float32, requires_grad=True, training=training
+            info,
+            device=device,
+            dtype=torch.float32,
+            requires_grad=True,
+            training=training,
         )
         for sample in samples:
             if sample.forward_input is None:
                 continue
             count += 1
             build, call = sample.constructor_input, sample.forward_input
-            module = info.module_cls(*build.args, **build.kwargs).to(device, torch.float32)
+            module = info.module_cls(*build.args, **build.kwargs).to(
+                device, torch.float32
+            )
             module.train(training)
             arguments = call.args, call.kwargs
             on_cpu = copy.deepcopy(module).cpu(), *home(arguments), _whole
@@ -220,11 +236,16 @@ def _copied(tensor: Tensor) -> Tensor:
     """A copy on the CPU; one of a part of a storage is such a part too, for `as_strided`."""
     source = tensor.detach()
     whole = source.layout is not torch.strided or source.is_conj() or source.is_neg()
-    if whole or source.untyped_storage().nbytes() == source.numel() * source.element_size():
+    if (
+        whole
+        or source.untyped_storage().nbytes() == source.numel() * source.element_size()
+    ):
         return source.cpu().clone()
     count = source.untyped_storage().nbytes() // source.element_size()
     everything = source.as_strided((count,), (1,), 0).cpu()
-    return everything.as_strided(source.size(), source.stride(), source.storage_offset())
+    return everything.as_strided(
+        source.size(), source.stride(), source.storage_offset()
+    )
 
 
 def _tensors(value: Any) -> list[Tensor]:
@@ -235,21 +256,31 @@ def _agree(got: Any, expected: Any, device: str, compare: bool = True) -> None:
     """Raise AssertionError unless both hold the same, `got` on `device`."""
     for part, ours, theirs in zip(("result", "gradient"), got, expected, strict=True):
         ours, theirs = tree_flatten(ours)[0], tree_flatten(theirs)[0]
-        assert len(ours) == len(theirs), f"{part}: {len(ours)} values, {len(theirs)} on the CPU"
+        assert len(ours) == len(theirs), (
+            f"{part}: {len(ours)} values, {len(theirs)} on the CPU"
+        )
         for mine, other in zip(ours, theirs, strict=True):
             if not isinstance(other, Tensor):
                 if isinstance(other, torch.device | torch.Generator):
                     continue
-                assert mine == other or mine != mine, f"{part}: {mine!r}, {other!r} on the CPU"
+                assert mine == other or mine != mine, (
+                    f"{part}: {mine!r}, {other!r} on the CPU"
+                )
                 continue
             assert str(mine.device) == device, f"{part} on {mine.device}"
-            assert mine.shape == other.shape, f"{part}: {mine.shape}, {other.shape} on the CPU"
-            assert mine.dtype == other.dtype, f"{part}: {mine.dtype}, {other.dtype} on the CPU"
+            assert mine.shape == other.shape, (
+                f"{part}: {mine.shape}, {other.shape} on the CPU"
+            )
+            assert mine.dtype == other.dtype, (
+                f"{part}: {mine.dtype}, {other.dtype} on the CPU"
+            )
             if compare:
                 torch.testing.assert_close(mine.cpu(), other, equal_nan=True)
 
 
-def survey_one(kind: str, name: str, databases: tuple[dict, dict], device: str) -> Verdict:
+def survey_one(
+    kind: str, name: str, databases: tuple[dict, dict], device: str
+) -> Verdict:
     """Survey one operator or module, by name."""
     start = time.perf_counter()
     samples, outcome, reason = 0, "passed", ""
@@ -264,8 +295,13 @@ def survey_one(kind: str, name: str, databases: tuple[dict, dict], device: str) 
                 samples = survey_module(databases[1][name], device)
         if not samples:
             outcome, reason = "skipped", "no samples for float32"
-    except Exception as error:  # whatever an operator raises is what the survey is after
-        outcome, reason = "failed", f"{type(error).__name__}: {str(error).strip()[:400]}"
+    except (
+        Exception
+    ) as error:  # whatever an operator raises is what the survey is after
+        outcome, reason = (
+            "failed",
+            f"{type(error).__name__}: {str(error).strip()[:400]}",
+        )
     if outcome == "failed" and name in EXPECTED:
         outcome, reason = "expected", EXPECTED[name]
     return Verdict(kind, name, outcome, reason, samples, time.perf_counter() - start)
@@ -323,7 +359,9 @@ def survey(
             for worker in workers:
                 if worker.task is None and waiting:
                     worker.give(waiting.pop(), seconds)
-            ready = wait([worker.connection for worker in workers if worker.task], timeout=1)
+            ready = wait(
+                [worker.connection for worker in workers if worker.task], timeout=1
+            )
             for position, worker in enumerate(workers):
                 if worker.task is None:
                     continue
@@ -336,13 +374,17 @@ def survey(
                         continue
                     except (EOFError, ConnectionResetError):
                         worker.process.join()
-                        reason = f"its process ended with code {worker.process.exitcode}"
+                        reason = (
+                            f"its process ended with code {worker.process.exitcode}"
+                        )
                 if reason:
                     kind, name = worker.task
                     worker.stop()
                     workers[position] = Worker(device)
                     outcome = "expected" if name in EXPECTED else "failed"
-                    yield Verdict(kind, name, outcome, EXPECTED.get(name, reason), 0, seconds)
+                    yield Verdict(
+                        kind, name, outcome, EXPECTED.get(name, reason), 0, seconds
+                    )
     finally:
         for worker in workers:
             worker.stop()
@@ -379,17 +421,25 @@ def _progress(verdicts: Iterator[Verdict], total: int) -> Iterator[Verdict]:
         yield verdict
 
 
-def chosen(databases: tuple[dict, dict], stride: int = 1, only: str = "") -> list[tuple[str, str]]:
+def chosen(
+    databases: tuple[dict, dict], stride: int = 1, only: str = ""
+) -> list[tuple[str, str]]:
     """Every `stride`-th (kind, name) of the databases, of those with `only` in their name."""
     pairs = zip(("operator", "module"), databases, strict=True)
-    return [(kind, name) for kind, names in pairs for name in names if only in name][::stride]
+    return [(kind, name) for kind, names in pairs for name in names if only in name][
+        ::stride
+    ]
 
 
-def run(device: str, stride: int = 1, only: str = "", processes: int = 2) -> dict[str, Any]:
+def run(
+    device: str, stride: int = 1, only: str = "", processes: int = 2
+) -> dict[str, Any]:
     """The survey with its progress and its figures printed: torch, python, summary, verdicts."""
     tasks = chosen(load_databases(), stride, only)
     verdicts = list(_progress(survey(tasks, device, processes), len(tasks)))
-    for verdict in sorted(verdicts, key=lambda each: (each.outcome, each.kind, each.name)):
+    for verdict in sorted(
+        verdicts, key=lambda each: (each.outcome, each.kind, each.name)
+    ):
         if verdict.outcome != "passed":
             reason = " ".join(verdict.reason.split())
             print(f"{verdict.outcome}: {verdict.kind} {verdict.name}: {reason}")

@@ -17,7 +17,15 @@ HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parent
 README = PROJECT / "README.md"
 COMMAND = "python cudasim/facts"
-SUPPORT = ("python", "torch", "system", "passed", "failed", "skipped", "date")  # of a row
+SUPPORT = (
+    "python",
+    "torch",
+    "system",
+    "passed",
+    "failed",
+    "skipped",
+    "date",
+)  # of a row
 PRECISIONS = ("float64", "float32", "tf32", "float16", "bfloat16")
 
 
@@ -32,7 +40,13 @@ def write(names: Iterable[str]) -> None:
 def with_suites(text: str) -> str:
     """The README with the table of other projects' tests as it is drawn now."""
     head, mark, rest = text.partition("<!-- suites -->\n")
-    return head + mark + drawn("suites") + "\n" + rest[rest.index("<!-- end of suites -->") :]
+    return (
+        head
+        + mark
+        + drawn("suites")
+        + "\n"
+        + rest[rest.index("<!-- end of suites -->") :]
+    )
 
 
 def drawn(name: str) -> str:
@@ -54,10 +68,14 @@ def read(path: Path, command: str, mend: str = "run it again") -> Iterator[Any]:
         yield json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         fault = f"{type(error).__name__}: {error}"
-        raise BadFile(f"{path}: not what '{command}' writes ({fault}); {mend}") from None
+        raise BadFile(
+            f"{path}: not what '{command}' writes ({fault}); {mend}"
+        ) from None
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence], numbers: Iterable[int] = ()) -> list[str]:
+def table(
+    heads: Sequence[str], rows: Iterable[Sequence], numbers: Iterable[int] = ()
+) -> list[str]:
     """The lines of a table; the columns in `numbers` are set flush right."""
     rules = ["--:" if column in numbers else ":--" for column in range(len(heads))]
     cells = [[str(cell).replace("|", "\\|") for cell in row] for row in rows]
@@ -71,7 +89,9 @@ def survey() -> list[str]:
             [f"{kind}s", of["total"], of["passed"], f"{of['percent']} %", of["skipped"]]
             for kind, of in found["summary"].items()
         ]
-        exceptions = [[f"`{one['name']}`", one["reason"]] for one in found["exceptions"]]
+        exceptions = [
+            [f"`{one['name']}`", one["reason"]] for one in found["exceptions"]
+        ]
         measured = (
             f"`{COMMAND} survey`, {found['date']}, PyTorch {found['torch']}, "
             f"Python {found['python']}, on {found['hardware']}."
@@ -107,11 +127,22 @@ def suites() -> list[str]:
     with read(HERE / "suites.json", f"{COMMAND} suites") as found:
         counts = ("alone", "passed", "thanks", "failed", "anyway")
         rows = [
-            [f"{of['project']} {of['version']}", *(of[name] for name in counts), of["date"]]
+            [
+                f"{of['project']} {of['version']}",
+                *(of[name] for name in counts),
+                of["date"],
+            ]
             for of in found["projects"]
         ]
-        reasons = [[of["project"], *each] for of in found["projects"] for each in of["reasons"]]
-    heads = ["Project", "Passed without GPUs", "Passed with two", "Ran only thanks to them"]
+        reasons = [
+            [of["project"], *each] for of in found["projects"] for each in of["reasons"]
+        ]
+    heads = [
+        "Project",
+        "Passed without GPUs",
+        "Passed with two",
+        "Ran only thanks to them",
+    ]
     heads += ["Failed", "Failed anyway", "Date"]
     lines = table(heads, rows, numbers=range(1, 6))
     if reasons:
@@ -151,18 +182,42 @@ def fidelity() -> list[str]:
             for name, program in programs.items()
             if answers["programs"].get(name, {}).get("code") == program.code
         ]
-        differ = [name for name in recorded if comparing.applies(listed.get(name), path.stem)]
+        differ = [
+            name for name in recorded if comparing.applies(listed.get(name), path.stem)
+        ]
         for name in differ:
             differing.setdefault(name, []).append(path.stem)
         count = f"{answers['gpus']} x " if answers["gpus"] > 1 else ""
-        facts = [count + answers["card"], answers["torch"], answers["cuda"], answers["date"]]
+        facts = [
+            count + answers["card"],
+            answers["torch"],
+            answers["cuda"],
+            answers["date"],
+        ]
         total, answered, others = len(programs), len(recorded), len(differ)
-        rows.append([*facts, total, answered, answered - others, others, total - answered])
-    heads = ["Card", "PyTorch", "CUDA", "Date", "Programs", "Recorded", "Agree", "Differ", "Wait"]
+        rows.append(
+            [*facts, total, answered, answered - others, others, total - answered]
+        )
+    heads = [
+        "Card",
+        "PyTorch",
+        "CUDA",
+        "Date",
+        "Programs",
+        "Recorded",
+        "Agree",
+        "Differ",
+        "Wait",
+    ]
     lines = table(heads, rows, numbers=range(4, 9))
     if differing:
         reasons = [
-            [f"`{name}`", ", ".join(cards), listed[name]["kind"], listed[name]["reason"]]
+            [
+                f"`{name}`",
+                ", ".join(cards),
+                listed[name]["kind"],
+                listed[name]["reason"],
+            ]
             for name, cards in differing.items()
         ]
         lines += ["", "Where the answers differ:", ""]
@@ -177,7 +232,9 @@ def timings() -> list[str]:
     lines = [line for path in paths for line in _measured(path)]
     if not paths:
         lines = [f"No card was measured yet: `{COMMAND} calibrate` does it on one.", ""]
-    about = {row["id"]: row for row in json.loads(published.PATH.read_text(encoding="utf-8"))}
+    about = {
+        row["id"]: row for row in json.loads(published.PATH.read_text(encoding="utf-8"))
+    }
     rows = published.rows()
     for use, words in (("validate", "not used"), ("fit", "used")):
         chosen = [row for row in rows if row.use == use]
@@ -261,7 +318,9 @@ def _scaled(value: float | None, unit: float) -> str:
 
 def scaling() -> list[str]:
     """Published training and published all-reduces on several GPUs, with what the model says."""
-    found = [(about, published_scaling.row_of(about)) for about in published_scaling.read()]
+    found = [
+        (about, published_scaling.row_of(about)) for about in published_scaling.read()
+    ]
     training = [both for both in found if both[0]["kind"] == "training"]
     reduces = [both for both in found if both[0]["kind"] == "all_reduce"]
     cells = [
@@ -275,7 +334,15 @@ def scaling() -> list[str]:
         ]
         for about, row in training
     ]
-    heads = ["What ran", "Hardware", "GPUs", "Published", "Modelled", "Ratio", "Bare ratio"]
+    heads = [
+        "What ran",
+        "Hardware",
+        "GPUs",
+        "Published",
+        "Modelled",
+        "Ratio",
+        "Bare ratio",
+    ]
     lines = [*table(heads, cells, numbers=(2, 3, 4, 5, 6)), "", *_notes(training), ""]
     cells = [
         [
@@ -287,7 +354,14 @@ def scaling() -> list[str]:
         ]
         for about, row in reduces
     ]
-    heads = ["What ran", "Hardware", "Published, ms", "Modelled, ms", "Ratio", "Used to fit"]
+    heads = [
+        "What ran",
+        "Hardware",
+        "Published, ms",
+        "Modelled, ms",
+        "Ratio",
+        "Used to fit",
+    ]
     return [*lines, *table(heads, cells, numbers=(2, 3, 4)), "", *_notes(reduces)]
 
 
@@ -301,11 +375,22 @@ def _notes(rows: list[tuple]) -> list[str]:
     said: dict[str, list[str]] = {}
     for about, _ in rows:
         if "note" in about:
-            said.setdefault(about["note"], []).append(f"{about['what']}, {about['gpus']} GPUs")
+            said.setdefault(about["note"], []).append(
+                f"{about['what']}, {about['gpus']} GPUs"
+            )
     return [f"- \\* {'; '.join(names)}: {note}." for note, names in said.items()]
 
 
 TABLES = {
     drawing.__name__: drawing
-    for drawing in (survey, conformance, suites, support, fidelity, timings, cards, scaling)
+    for drawing in (
+        survey,
+        conformance,
+        suites,
+        support,
+        fidelity,
+        timings,
+        cards,
+        scaling,
+    )
 }

@@ -10,7 +10,9 @@ from typing import NamedTuple
 from cudasim.timing.scaling import Cluster, all_reduce_seconds
 
 BUCKET = 25 * 2**20  # bytes: `bucket_cap_mb` of DistributedDataParallel
-FIRST = 2**20  # bytes of the first bucket: `torch.distributed._DEFAULT_FIRST_BUCKET_BYTES`
+FIRST = (
+    2**20
+)  # bytes of the first bucket: `torch.distributed._DEFAULT_FIRST_BUCKET_BYTES`
 BACKWARD = 2 / 3  # of a step: two products for each one of the forward pass
 WAITED = 0.07  # of a step, for the slowest: chosen so that published runs of DDP are in the band
 
@@ -57,4 +59,6 @@ def efficiency(training: Training, cluster: Cluster) -> float:
 def least_efficiency(training: Training, cluster: Cluster) -> float:
     """The same if nothing is hidden and all wait for the slowest: the lower edge of the band."""
     waited = WAITED * training.step if cluster.gpus > 1 else 0.0
-    return training.step / (training.step + waited + step_of(training, cluster).communication)
+    return training.step / (
+        training.step + waited + step_of(training, cluster).communication
+    )

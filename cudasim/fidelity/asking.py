@@ -71,14 +71,23 @@ def layouts(*steps: tuple, allowed: int = 4096) -> list[list[list[float]]]:
             elif change < 0:
                 held[-change] = None
             else:
-                held.append(torch.empty(int(change * mib), dtype=torch.uint8, device="cuda"))
+                held.append(
+                    torch.empty(int(change * mib), dtype=torch.uint8, device="cuda")
+                )
         segments = torch.cuda.memory_snapshot()
         told.append([[each["total_size"] / mib, each["blocks"]] for each in segments])
         for segment in told[-1]:
-            segment[1:] = [signs[each["state"]] * each["size"] / mib for each in segment[1]]
+            segment[1:] = [
+                signs[each["state"]] * each["size"] / mib for each in segment[1]
+            ]
         told[-1].sort()  # the driver says where a segment is
     stats, split = torch.cuda.memory_stats(), "inactive_split.all.current"
-    return [*told, stats["num_alloc_retries"], stats[split], stats["segment.all.current"]]
+    return [
+        *told,
+        stats["num_alloc_retries"],
+        stats[split],
+        stats["segment.all.current"],
+    ]
 
 
 def deterministic(call: Callable[[], Any]) -> list[str]:

@@ -10,7 +10,17 @@ from fidelity.index import HERE, Program
 
 DIFFERENCES = HERE / "differences.toml"
 KINDS = ("torch version", "simulation", "hardware")
-FACTS = {"name", "card", "gpus", "capability", "memory", "torch", "cuda", "driver", "date"}
+FACTS = {
+    "name",
+    "card",
+    "gpus",
+    "capability",
+    "memory",
+    "torch",
+    "cuda",
+    "driver",
+    "date",
+}
 ANSWER = {"code", "answer"}
 
 
@@ -23,11 +33,15 @@ class Comparison:
     """One card's answers compared with cudasim's: names of programs, by outcome."""
 
     agree: list[str] = field(default_factory=list)
-    differ: dict[str, tuple[Any, Any]] = field(default_factory=dict)  # (real, simulated)
+    differ: dict[str, tuple[Any, Any]] = field(
+        default_factory=dict
+    )  # (real, simulated)
     waiting: dict[str, str] = field(default_factory=dict)  # why
 
 
-def compare(answers: dict, known: dict[str, Program], simulated: dict[str, Any]) -> Comparison:
+def compare(
+    answers: dict, known: dict[str, Program], simulated: dict[str, Any]
+) -> Comparison:
     """What came of each known program: agreement, difference, or why it waits."""
     result = Comparison()
     for name, program in known.items():
@@ -95,7 +109,9 @@ def read_differences(path: Path = DIFFERENCES) -> dict[str, dict[str, str]]:
         raise BadFile(f"{path}: no TOML: {error}") from None
     for name, each in listed.items():
         if not isinstance(each, dict) or set(each) - {"cards"} != {"kind", "reason"}:
-            raise BadFile(f"{path}: {name}: say kind and reason, cards if need be, nothing else")
+            raise BadFile(
+                f"{path}: {name}: say kind and reason, cards if need be, nothing else"
+            )
         if each["kind"] not in KINDS:
             raise BadFile(f"{path}: {name}: kind is one of {', '.join(KINDS)}")
         if not str(each["reason"]).strip():
@@ -109,7 +125,12 @@ def nearest_card(answers: dict[str, Any], cards: dict[str, Any]) -> str:
     def distance(name: str) -> tuple:
         card = cards[name]
         major, minor = card.capability
-        apart = abs(10 * answers["capability"][0] + answers["capability"][1] - 10 * major - minor)
+        apart = abs(
+            10 * answers["capability"][0]
+            + answers["capability"][1]
+            - 10 * major
+            - minor
+        )
         return name not in answers["card"], apart, abs(card.memory - answers["memory"])
 
     return min((name for name, card in cards.items() if card.capability), key=distance)

@@ -17,14 +17,18 @@ from fidelity.index import ANSWERS, programs
 
 # As in book/tools/cards.py, which a machine with nothing but torch and NumPy cannot import.
 MAKERS = r"\b(NVIDIA|AMD|Intel\(R\)|Tesla|GeForce|Quadro|Instinct|Radeon)\b"
-DETAILS = r"\b(\d+ ?GB|HBM\w*|SXM\w*|PCI[Ee]|NVL|Generation|OAM)\b"  # memory, plug, filler
+DETAILS = (
+    r"\b(\d+ ?GB|HBM\w*|SXM\w*|PCI[Ee]|NVL|Generation|OAM)\b"  # memory, plug, filler
+)
 
 
 class CannotRecord(Exception):
     """Why no answers can be recorded here, in one line that names the fix."""
 
 
-def record(folder: Path, most: int = 4, stand_in: tuple[int, str] | None = None) -> Path:
+def record(
+    folder: Path, most: int = 4, stand_in: tuple[int, str] | None = None
+) -> Path:
     """Ask every program that this machine has GPUs enough for; returns the file written.
 
     At the most `most` run at once. `stand_in`, a number of GPUs and a card, is for tests of the
@@ -32,26 +36,38 @@ def record(folder: Path, most: int = 4, stand_in: tuple[int, str] | None = None)
     Raises CannotRecord without a real GPU. The file is written when all have answered.
     """
     if stand_in and folder.resolve() == ANSWERS:
-        raise CannotRecord(f"{folder}: answers of cudasim are never recorded as those of a GPU")
+        raise CannotRecord(
+            f"{folder}: answers of cudasim are never recorded as those of a GPU"
+        )
     if not stand_in:
         _refuse_simulation()
     try:
         from fidelity import running
     except ModuleNotFoundError as error:
-        raise CannotRecord(f"no module '{error.name}' here: install torch and numpy") from None
+        raise CannotRecord(
+            f"no module '{error.name}' here: install torch and numpy"
+        ) from None
     if not hasattr(os, "fork"):
-        raise CannotRecord("this system cannot fork, which programs in fresh processes need")
+        raise CannotRecord(
+            "this system cannot fork, which programs in fresh processes need"
+        )
     about = _ask_facts(running, stand_in)
     known = programs()
     names = running.suitable(known, about["gpus"])
     given = _ask(running, names, most, stand_in)
-    about["programs"] = {name: {"code": known[name].code, "answer": given[name]} for name in names}
+    about["programs"] = {
+        name: {"code": known[name].code, "answer": given[name]} for name in names
+    }
     path = folder / f"{about['name']}.json"
     _write(path, about)
-    print(f"{path}: {len(names)} programs answered, {len(known) - len(names)} need more GPUs")
+    print(
+        f"{path}: {len(names)} programs answered, {len(known) - len(names)} need more GPUs"
+    )
     surprises = [name for name in names if running.unexpected(given[name])]
     if surprises:
-        print(f"of these, {len(surprises)} raised what they do not expect: {', '.join(surprises)}")
+        print(
+            f"of these, {len(surprises)} raised what they do not expect: {', '.join(surprises)}"
+        )
     return path
 
 
@@ -88,7 +104,9 @@ def _ask_facts(running: Any, stand_in: tuple[int, str] | None) -> dict[str, Any]
     task = {"facts": partial(_in_child, stand_in, running.facts)}
     ((_, about),) = running.in_processes(task, 1)
     if reason := running.unexpected(about):
-        raise CannotRecord(f"torch cannot say which GPUs are here: {' '.join(reason.split())}")
+        raise CannotRecord(
+            f"torch cannot say which GPUs are here: {' '.join(reason.split())}"
+        )
     if not about["names"]:
         reason = "is a build without CUDA" if about["cuda"] is None else "finds none"
         if about["warnings"]:
@@ -114,7 +132,9 @@ def _driver() -> str:
     if shutil.which("nvidia-smi") is None:
         return "unknown"
     ask = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    told = subprocess.run(ask, capture_output=True, text=True, check=False).stdout.split()
+    told = subprocess.run(
+        ask, capture_output=True, text=True, check=False
+    ).stdout.split()
     return told[0] if told else "unknown"
 
 
@@ -125,7 +145,10 @@ def _ask(
     together, alone = running.by_company(names)
     given = {}
     for some, at_once in ((together, most), (alone, 1)):
-        tasks = {name: partial(_in_child, stand_in, partial(running.answer, name)) for name in some}
+        tasks = {
+            name: partial(_in_child, stand_in, partial(running.answer, name))
+            for name in some
+        }
         for name, answer in running.in_processes(tasks, at_once):
             given[name] = answer
             print(f"[{len(given):3d}/{len(names)}] {name}", flush=True)

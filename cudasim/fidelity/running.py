@@ -24,7 +24,9 @@ def suitable(programs: dict[str, Program], gpus: int) -> list[str]:
     """The names of those programs that can run with `gpus` GPUs on this system."""
     forks = hasattr(os, "fork")
     return [
-        name for name, each in programs.items() if each.gpus <= gpus and (forks or not each.fork)
+        name
+        for name, each in programs.items()
+        if each.gpus <= gpus and (forks or not each.fork)
     ]
 
 
@@ -32,7 +34,9 @@ def answer(name: str) -> Any:
     """What the program answers, as JSON gives it back; an unexpected error is an answer too."""
     theme, function = name.split(".")
     try:
-        program = getattr(importlib.import_module(f"fidelity.programs.{theme}"), function)
+        program = getattr(
+            importlib.import_module(f"fidelity.programs.{theme}"), function
+        )
         with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
             return json.loads(json.dumps(program(), allow_nan=False))
@@ -43,11 +47,15 @@ def answer(name: str) -> Any:
 def unexpected(given: Any) -> str | None:
     """The error that a program did not expect, if `given` is one."""
     return (
-        given["unexpected"] if isinstance(given, dict) and list(given) == ["unexpected"] else None
+        given["unexpected"]
+        if isinstance(given, dict) and list(given) == ["unexpected"]
+        else None
     )
 
 
-def simulated(names: list[str], gpus: int, card: str, seed: int | None = None) -> dict[str, Any]:
+def simulated(
+    names: list[str], gpus: int, card: str, seed: int | None = None
+) -> dict[str, Any]:
     """The answers of `cudasim`, each from a new simulation, in the order that `seed` gives."""
     import cudasim
 
@@ -65,7 +73,9 @@ def simulated(names: list[str], gpus: int, card: str, seed: int | None = None) -
     return answers
 
 
-def in_processes(tasks: dict[str, Callable[[], Any]], most: int) -> Iterator[tuple[str, Any]]:
+def in_processes(
+    tasks: dict[str, Callable[[], Any]], most: int
+) -> Iterator[tuple[str, Any]]:
     """Run each task in a forked process of its own, at the most `most` at once.
 
     Yields (name, what the task returned) as they end. A process that dies or takes too long
@@ -78,7 +88,9 @@ def in_processes(tasks: dict[str, Callable[[], Any]], most: int) -> Iterator[tup
             while waiting and len(running) < most:
                 name = next(iter(waiting))
                 receiver, sender = context.Pipe(duplex=False)
-                process = context.Process(target=_send, args=(sender, waiting.pop(name)))
+                process = context.Process(
+                    target=_send, args=(sender, waiting.pop(name))
+                )
                 process.start()
                 sender.close()
                 running[receiver] = name, process, time.monotonic() + SECONDS
@@ -93,7 +105,9 @@ def in_processes(tasks: dict[str, Callable[[], Any]], most: int) -> Iterator[tup
                 _end(process)
                 yield name, given
     finally:
-        for process in multiprocessing.active_children():  # one may not be in `running` yet
+        for (
+            process
+        ) in multiprocessing.active_children():  # one may not be in `running` yet
             _end(process)
 
 

@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(PROJECT / "src"), str(PROJECT)]  # `cudasim`, not installed, and `facts`
+sys.path[:0] = [
+    str(PROJECT / "src"),
+    str(PROJECT),
+]  # `cudasim`, not installed, and `facts`
 
 
 def pytest_configure(config):
@@ -49,7 +52,9 @@ def pytest_terminal_summary(terminalreporter):
     if not path:
         return
     if {Path(name).resolve() for name in config.args} != {PROJECT / "tests"}:
-        raise pytest.UsageError("CUDASIM_SUPPORT: only a run of all of cudasim/tests is a row")
+        raise pytest.UsageError(
+            "CUDASIM_SUPPORT: only a run of all of cudasim/tests is a row"
+        )
     outcomes = ("passed", "failed", "error", "skipped")
     counts = {name: len(terminalreporter.stats.get(name, ())) for name in outcomes}
     counts["failed"] += counts.pop("error")

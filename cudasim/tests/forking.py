@@ -26,7 +26,9 @@ def serve() -> dict | None:
             if not (child := os.fork()):
                 return program
             children.append(child)
-        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        codes = [
+            os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children
+        ]
         os.write(1, json.dumps(codes).encode() + b"\n")
     return None
 
@@ -71,7 +73,9 @@ def exit_code(arguments: list[str]) -> int:
         print(end.code, file=sys.stderr)
         return 1
     except BaseException as error:
-        theirs = error.__traceback__.tb_next.tb_next  # without this function's and `execute`'s
+        theirs = (
+            error.__traceback__.tb_next.tb_next
+        )  # without this function's and `execute`'s
         sys.excepthook(type(error), error.with_traceback(theirs), theirs)
         return 1
     return 0

@@ -16,14 +16,20 @@ PACKAGE = PROJECT / "src" / "cudasim"
 # What a simulation puts on PYTHONPATH for its children where the package is not installed.
 INHERIT = os.pathsep.join([str(PACKAGE / "inherit"), str(PACKAGE.parent)])
 # What is the same in all programs, and what a Python reads as it starts.
-BASE = {"PYTHONPATH": str(PACKAGE.parent), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+BASE = {
+    "PYTHONPATH": str(PACKAGE.parent),
+    "OMP_NUM_THREADS": "1",
+    "PYTHONWARNINGS": "ignore",
+}
 CAN_FORK = sys.platform == "linux"
 SECONDS = 300  # that a program may take
 
 
 def environment(**variables):
     """This process's variables without a simulation's, BASE and `variables`; None takes one out."""
-    environ = {name: os.environ[name] for name in os.environ if not name.startswith("CUDASIM")}
+    environ = {
+        name: os.environ[name] for name in os.environ if not name.startswith("CUDASIM")
+    }
     environ |= BASE | variables
     return {name: str(value) for name, value in environ.items() if value is not None}
 
@@ -43,10 +49,14 @@ def run_ranks(*arguments, cwd, ranks=2, **variables):
     """Run `python *arguments` as each rank of a world; returns what came of each."""
     from torch.distributed import TCPStore
 
-    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # as torchrun has one
+    store = TCPStore(
+        "127.0.0.1", 0, is_master=True, wait_for_workers=False
+    )  # as torchrun has one
     world = {"MASTER_ADDR": store.host, "MASTER_PORT": store.port, "WORLD_SIZE": ranks}
     world |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": 0}
-    environs = [environment(**world, RANK=n, LOCAL_RANK=n, **variables) for n in range(ranks)]
+    environs = [
+        environment(**world, RANK=n, LOCAL_RANK=n, **variables) for n in range(ranks)
+    ]
     return (fork if CAN_FORK else start)([(arguments, one) for one in environs], cwd)
 
 
@@ -82,7 +92,9 @@ def fork(programs, cwd, python=sys.executable):
         codes = json.loads(server.stdout.readline())
         return [
             subprocess.CompletedProcess(
-                one["arguments"], code, *(Path(one[it]).read_text() for it in ("stdout", "stderr"))
+                one["arguments"],
+                code,
+                *(Path(one[it]).read_text() for it in ("stdout", "stderr")),
             )
             for one, code in zip(asked, codes, strict=True)
         ]
@@ -91,7 +103,10 @@ def fork(programs, cwd, python=sys.executable):
 @functools.cache
 def forking():
     """The process that programs are forked from, until this one ends."""
-    command, pipe = [sys.executable, Path(__file__).with_name("forking.py")], subprocess.PIPE
+    command, pipe = (
+        [sys.executable, Path(__file__).with_name("forking.py")],
+        subprocess.PIPE,
+    )
     server = subprocess.Popen(
         command, stdin=pipe, stdout=pipe, env=environment(CUDASIM_QUIET=1), text=True
     )

@@ -44,7 +44,11 @@ def settings(text):
 
 def check_counts():
     """Segments that can grow are not counted, and neither is what is split in them."""
-    fixed = [sizes(each) for each in torch.cuda.memory_snapshot() if not each["is_expandable"]]
+    fixed = [
+        sizes(each)
+        for each in torch.cuda.memory_snapshot()
+        if not each["is_expandable"]
+    ]
     split = [size for parts in fixed if len(parts) > 1 for size in parts if size < 0]
     stats = torch.cuda.memory_stats()
     assert stats["segment.all.current"] == len(fixed)
@@ -85,7 +89,9 @@ def test_a_stream_uses_the_blocks_that_were_freed_on_it():
 def test_every_gpu_has_addresses_of_its_own_that_do_not_overlap():
     held = [block(size, f"cuda:{gpu}") for size in (0.5, 3, 18) for gpu in (0, 1)]
     segments = torch.cuda.memory_snapshot()
-    ends = [(each["address"], each["address"] + each["total_size"]) for each in segments]
+    ends = [
+        (each["address"], each["address"] + each["total_size"]) for each in segments
+    ]
     assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(ends))
     assert layout(0) == layout(1) == [(2, 0.5, -1.5), (20, 3, -17), (18, 18)]
     del held
@@ -107,7 +113,9 @@ def test_nothing_is_lost_or_overlaps_in_a_long_random_run(text):
     blocks = [each for one in torch.cuda.memory_snapshot() for each in one["blocks"]]
     used = [each for each in blocks if each["state"] == "active_allocated"]
     assert len(used) == len(held)
-    assert sum(each["requested_size"] for each in used) == sum(each.nbytes for each in held)
+    assert sum(each["requested_size"] for each in used) == sum(
+        each.nbytes for each in held
+    )
     assert sum(each["size"] for each in used) == torch.cuda.memory_allocated()
     assert sum(each["size"] for each in blocks) == torch.cuda.memory_reserved()
     for one, other in itertools.pairwise(blocks):
@@ -122,7 +130,10 @@ def test_nothing_is_lost_or_overlaps_in_a_long_random_run(text):
 def seen(memory):
     """What a snapshot tells of each block."""
     return [
-        [(each.address, each.size, each.requested, each.used, each.stream) for each in blocks]
+        [
+            (each.address, each.size, each.requested, each.used, each.stream)
+            for each in blocks
+        ]
         for blocks in memory.segments()
     ]
 
@@ -148,11 +159,15 @@ def test_what_waits_in_the_log_changes_nothing(seed):
         elif what < 0.48 and step > 300:
             stream[0] = choice.randrange(2)
         elif what < 0.5:
-            ask = choice.choice((Memory.empty_cache, Memory.reset_peaks, Memory.reset_totals))
+            ask = choice.choice(
+                (Memory.empty_cache, Memory.reset_peaks, Memory.reset_totals)
+            )
             for memory in (waiting, asked):
                 ask(memory)
         else:
-            size = choice.choice((24, 24, 24, 600, 2**19, MIB, 3 * MIB, 8 * MIB, 12 * MIB))
+            size = choice.choice(
+                (24, 24, 24, 600, 2**19, MIB, 3 * MIB, 8 * MIB, 12 * MIB)
+            )
             held.append([Allocation(gpu, size) for gpu in gpus])
         logged += len(waiting.log)
         assert asked.counts.now[0] == len(held)

@@ -35,13 +35,17 @@ STOPPING = {
     "embedding": lambda x: F.embedding(numbers(3), x.view(3, 1)),
     "embedding_bag": lambda x: F.embedding_bag(numbers(3), x.view(3, 1), numbers(0)),
     "cross_entropy": lambda x: F.cross_entropy(x.view(1, 3), numbers(3)),
-    "classes of pixels": lambda x: F.cross_entropy(x.view(1, 3, 1, 1), numbers(3).view(1, 1, 1)),
+    "classes of pixels": lambda x: F.cross_entropy(
+        x.view(1, 3, 1, 1), numbers(3).view(1, 1, 1)
+    ),
     "one_hot": lambda x: F.one_hot(numbers(3), 3),
     "one_hot below zero": lambda x: F.one_hot(numbers(-1, 1)),
     "binary_cross_entropy": lambda x: F.binary_cross_entropy(x + 1, x),
     "bernoulli": lambda x: torch.bernoulli(x + 1),
     "multinomial": lambda x: torch.multinomial(x - 1, 2, replacement=True),
-    "max_unpool2d": lambda x: F.max_unpool2d(x.view(1, 1, 3), numbers(99, 0, 0).view(1, 1, 3), 1),
+    "max_unpool2d": lambda x: F.max_unpool2d(
+        x.view(1, 1, 3), numbers(99, 0, 0).view(1, 1, 3), 1
+    ),
     "_assert_async": lambda x: torch._assert_async(x[0]),
 }
 
@@ -61,7 +65,9 @@ def assertion(call):
 @pytest.mark.parametrize("call", STOPPING.values(), ids=STOPPING)
 def test_what_the_cpu_refuses_stops_the_kernel(x, call):
     error = assertion(lambda: call(x))
-    assert isinstance(error.__cause__, IndexError | RuntimeError)  # the CPU's, which says more
+    assert isinstance(
+        error.__cause__, IndexError | RuntimeError
+    )  # the CPU's, which says more
     assertion(x.sum)
 
 
@@ -70,8 +76,18 @@ def test_nothing_works_on_the_gpu_afterwards_and_the_others_go_on(x):
     there = torch.ones(2, device="cuda:1")
     assertion(lambda: x[numbers(3)])
     for call in (
-        *(x.cpu, x.tolist, lambda: repr(x), lambda: x + 1, lambda: x.copy_(torch.ones(3))),
-        *(lambda: torch.ones(3, device=GPU), lambda: torch.ones(3).cuda(), lambda: there.to(GPU)),
+        *(
+            x.cpu,
+            x.tolist,
+            lambda: repr(x),
+            lambda: x + 1,
+            lambda: x.copy_(torch.ones(3)),
+        ),
+        *(
+            lambda: torch.ones(3, device=GPU),
+            lambda: torch.ones(3).cuda(),
+            lambda: there.to(GPU),
+        ),
         *(torch.cuda.synchronize, torch.accelerator.synchronize, stream.synchronize),
         *(lambda: nn.Linear(2, 2).cuda(), lambda: torch.cuda.synchronize(GPU)),
     ):
@@ -113,4 +129,6 @@ def test_the_cpu_and_mps_have_the_words_of_the_cpu(kind, where):
     with cudasim.simulate(device_type=kind):
         x, index = torch.ones(3, device=where), torch.tensor([3], device=where)
         assert raised(lambda: x[index], IndexError) == words
-        assert "Target 3 is" in raised(lambda: F.cross_entropy(x[None], index), IndexError)
+        assert "Target 3 is" in raised(
+            lambda: F.cross_entropy(x[None], index), IndexError
+        )

@@ -41,7 +41,10 @@ def test_regions_of_the_cpu_and_the_gpu_spare_each_others_tensors():
 
 def of_names(overload):
     """Whether it names dimensions, as some did until 2.13."""
-    return torch.__version__ < (2, 13) and re.search("[Dd]imname|names_", overload) is not None
+    return (
+        torch.__version__ < (2, 13)
+        and re.search("[Dd]imname|names_", overload) is not None
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,7 +61,9 @@ def test_the_lists_are_those_of_torchs_header(macro, mine):
     text = header.read_text(encoding="utf-8").replace("\\\n", " ")
     (line,) = re.findall(rf"#define AT_FORALL_{macro}\(_\)(.*)", text)
     theirs = re.findall(r"_\((\w+)(?:, (\w+))?\)", line)
-    theirs = {".".join(filter(None, names)) for names in theirs if not of_names(names[1])}
+    theirs = {
+        ".".join(filter(None, names)) for names in theirs if not of_names(names[1])
+    }
     # Some of mine are of older or newer versions than this one.
     assert theirs == set(filter(autocast.casts, mine))
 
@@ -95,7 +100,10 @@ def test_outside_a_region_and_a_simulation_nothing_stands_in(x):
     with cudasim.simulate():
         with torch.autocast("cuda"):
             torch.ones(2, 2, device="cuda") @ torch.ones(2, 2, device="cuda")
-            assert session.autocast is not None and torch._C._dispatch_dump("aten::mm") != before
+            assert (
+                session.autocast is not None
+                and torch._C._dispatch_dump("aten::mm") != before
+            )
         key = torch._C.DispatchKey.AutocastCUDA
         assert not torch._C._dispatch_tls_local_include_set().has(key)
     assert torch._C._dispatch_dump("aten::mm") == before

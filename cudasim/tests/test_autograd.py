@@ -36,7 +36,11 @@ def leaf(device):
     ],
 )
 def test_tensors_that_c_plus_plus_makes_within_backward(function):
-    for device in (G1, CPU, G0):  # in turn: what the last backward left behind must not matter
+    for device in (
+        G1,
+        CPU,
+        G0,
+    ):  # in turn: what the last backward left behind must not matter
         x = leaf(device)
         function(x).sum().backward()
         assert x.grad.device == device

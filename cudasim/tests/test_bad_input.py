@@ -16,7 +16,9 @@ from cudasim import config, simulation
 MANY = "the number of simulated GPUs is from 1 to 64"
 CLOCKS = "unknown; choose 'modelled', or none for the machine's own"
 KERNEL = ["-m", "cudasim.kernel"]
-CARDS = ", ".join(name for name, card in cudasim.CARDS.items() if card.type.name == "cuda")
+CARDS = ", ".join(
+    name for name, card in cudasim.CARDS.items() if card.type.name == "cuda"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +26,11 @@ def nothing_is_left():
     """After each test no simulation runs, and nothing of one is in torch or the environment."""
 
     def own():
-        environ = {name: os.environ[name] for name in os.environ if name != "PYTEST_CURRENT_TEST"}
+        environ = {
+            name: os.environ[name]
+            for name in os.environ
+            if name != "PYTEST_CURRENT_TEST"
+        }
         functions = torch.ones, torch.tensor, threading.Thread.run
         return environ, functions, [dict(vars(it)) for it in (torch.cuda, torch.Tensor)]
 
@@ -38,12 +44,18 @@ def nothing_is_left():
     ("given", "said"),
     [
         *(({"gpus": number}, MANY) for number in (0, 65, 2.0, "2", True)),
-        *(({"card": card}, f"unknown; choose one of {CARDS}") for card in ("", "t4", ["T4"])),
+        *(
+            ({"card": card}, f"unknown; choose one of {CARDS}")
+            for card in ("", "t4", ["T4"])
+        ),
         *(({"clock": clock}, CLOCKS) for clock in ("", True)),
         ({"races": "stop"}, "unknown; choose 'warn' or 'raise'"),
         ({"device_type": "tpu"}, "unknown; choose one of cuda, mps"),
         ({"gpus": 2, "device_type": "mps"}, "a machine has exactly one mps device"),
-        ({"card": "T4", "device_type": "mps"}, "is of type cuda, not mps; choose one of M1"),
+        (
+            {"card": "T4", "device_type": "mps"},
+            "is of type cuda, not mps; choose one of M1",
+        ),
         ({"card": "M1"}, f"is of type mps, not cuda; choose one of {CARDS}"),
     ],
 )
@@ -54,7 +66,9 @@ def test_arguments_that_make_no_sense(given, said):
 
 
 def test_a_clock_for_a_card_without_a_data_sheet():
-    said = raised(lambda: cudasim.enable(device_type="mps", clock="modelled"), ValueError)
+    said = raised(
+        lambda: cudasim.enable(device_type="mps", clock="modelled"), ValueError
+    )
     assert said.startswith("card='M1': no data sheet; there are A100, ")
     with cudasim.simulate(device_type="mps"):  # without one it works
         assert cudasim.is_enabled()
@@ -63,7 +77,9 @@ def test_a_clock_for_a_card_without_a_data_sheet():
 def test_enabling_twice():
     with cudasim.simulate(gpus=2):
         for again in ({"gpus": 2}, {"gpus": 3}, {"card": "H100"}):
-            assert "simulated already; call" in raised(lambda again=again: cudasim.enable(**again))
+            assert "simulated already; call" in raised(
+                lambda again=again: cudasim.enable(**again)
+            )
         assert "already" in raised(cudasim.simulate().__enter__)
         assert torch.ones(1, device="cuda:1").get_device() == 1  # the first goes on
 
@@ -90,13 +106,22 @@ def test_tensors_of_a_simulation_that_has_ended():
     assert (x + 1).tolist() == [2, 2]  # without a simulation it is a plain tensor
     with cudasim.simulate():
         for use in (
-            *(lambda: x + 1, lambda: 1 + x, lambda: x.device, x.cuda, x.cpu, lambda: str(x)),
+            *(
+                lambda: x + 1,
+                lambda: 1 + x,
+                lambda: x.device,
+                x.cuda,
+                x.cpu,
+                lambda: str(x),
+            ),
             lambda: x + torch.ones(2, device="cuda:1"),
             lambda: torch.ones(2, device="cuda:1") + x,
             lambda: torch.stack([torch.ones(2), x]),
             lambda: net(torch.ones(1, 2, device="cuda")),
         ):
-            with pytest.raises(RuntimeError, match=r"of a simulation that has ended.* move it to"):
+            with pytest.raises(
+                RuntimeError, match=r"of a simulation that has ended.* move it to"
+            ):
                 use()
         assert (kept.cuda() + 1).tolist() == [2, 2]
 
@@ -111,7 +136,10 @@ def test_tensors_of_a_simulation_that_has_ended():
 def test_an_untested_torch_is_named_once(monkeypatch, version, tested):
     simulation._warn_if_untested.cache_clear()
     monkeypatch.setattr(torch, "__version__", version)
-    with warnings.catch_warnings(record=True, action="always") as said, cudasim.simulate():
+    with (
+        warnings.catch_warnings(record=True, action="always") as said,
+        cudasim.simulate(),
+    ):
         pass
     words = (
         f"cudasim is tested with torch 2.11 to 2.14, this is {version}; "
@@ -124,12 +152,16 @@ def test_an_untested_torch_is_named_once(monkeypatch, version, tested):
             pass
 
 
-@pytest.mark.parametrize("step", ["patch_tensor", "patch_accelerator", "patch_readings"])
+@pytest.mark.parametrize(
+    "step", ["patch_tensor", "patch_accelerator", "patch_readings"]
+)
 def test_what_fails_half_way_leaves_nothing(monkeypatch, step):
     def fail(*_):
         raise OSError("no")
 
-    patches = [fail if patch.__name__ == step else patch for patch in simulation.PATCHES]
+    patches = [
+        fail if patch.__name__ == step else patch for patch in simulation.PATCHES
+    ]
     assert fail in patches
     monkeypatch.setattr(simulation, "PATCHES", patches)
     with pytest.raises(OSError, match="no"):
@@ -151,15 +183,25 @@ def test_disabling_in_another_thread_or_within_another_mode():
 def test_malformed_variables_end_what_imports_torch_with_one_line(tmp_path):
     for variables, said in (
         ({"GPUS": "two"}, f"CUDASIM_GPUS='two': {MANY}"),
-        ({"GPUS": "2", "DEVICE_TYPE": "mps"}, "CUDASIM_GPUS=2: a machine has exactly one mps dev"),
-        ({"GPUS": "1", "DEVICE_TYPE": "tpu"}, "CUDASIM_DEVICE_TYPE='tpu': unknown; choose one of"),
+        (
+            {"GPUS": "2", "DEVICE_TYPE": "mps"},
+            "CUDASIM_GPUS=2: a machine has exactly one mps dev",
+        ),
+        (
+            {"GPUS": "1", "DEVICE_TYPE": "tpu"},
+            "CUDASIM_DEVICE_TYPE='tpu': unknown; choose one of",
+        ),
     ):
         given = {f"CUDASIM_{name}": value for name, value in variables.items()}
         given["PYTHONPATH"] = INHERIT
         got = run("-c", "import torch; print('went on')", cwd=tmp_path, **given)
-        assert (got.returncode, got.stdout) == (1, "") and got.stderr.startswith(f"cudasim: {said}")
+        assert (got.returncode, got.stdout) == (1, "") and got.stderr.startswith(
+            f"cudasim: {said}"
+        )
         assert got.stderr.count("\n") == 1
-        got = run("-c", "print('no torch')", cwd=tmp_path, **given)  # others are left alone
+        got = run(
+            "-c", "print('no torch')", cwd=tmp_path, **given
+        )  # others are left alone
         assert (got.returncode, got.stdout, got.stderr) == (0, "no torch\n", "")
 
 
@@ -174,10 +216,18 @@ def test_malformed_variables_end_what_imports_torch_with_one_line(tmp_path):
         (["--crad", "T4", "x.py"], 2, "error:"),
         (["x.py"], 2, "x.py': No such file or directory"),
         (["-m", "no.such"], 1, "No module named"),
-        (["install-startup", "--help"], 2, "cudasim: 'install-startup' takes no arguments"),
+        (
+            ["install-startup", "--help"],
+            2,
+            "cudasim: 'install-startup' takes no arguments",
+        ),
         ([*KERNEL, "--gpus", "0"], 2, f"--gpus=0: {MANY}"),
         ([*KERNEL, "--card", "X"], 2, "card='X': unknown"),
-        ([*KERNEL, "--device-type", "mps", "--clock", "modelled"], 2, "card='M1': no data sheet"),
+        (
+            [*KERNEL, "--device-type", "mps", "--clock", "modelled"],
+            2,
+            "card='M1': no data sheet",
+        ),
         ([*KERNEL, "--prefix", "file"], 2, "Not a directory"),
     ],
 )

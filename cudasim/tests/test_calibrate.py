@@ -13,7 +13,8 @@ from cudasim.timing.formulas import Work, kernel_seconds
 from cudasim.timing.sheets import find_sheet, host_sheet
 
 no_gpu = pytest.mark.skipif(
-    torch.cuda.is_available(), reason="a GPU is here: what is said without one cannot be seen"
+    torch.cuda.is_available(),
+    reason="a GPU is here: what is said without one cannot be seen",
 )
 
 
@@ -40,7 +41,10 @@ def test_without_a_gpu_one_line_says_so(tmp_path, refused, monkeypatch):
     for command in COMMANDS:
         refused([*command, "--to", tmp_path / "a.json"], "no GPU to measure: torch")
     assert list(tmp_path.iterdir()) == []
-    for built, said in ((None, "without CUDA; run it with a Python"), ("13.0", "finds none")):
+    for built, said in (
+        (None, "without CUDA; run it with a Python"),
+        ("13.0", "finds none"),
+    ):
         monkeypatch.setattr(torch.version, "cuda", built)
         with pytest.raises(CannotCalibrate, match=said):
             machine.find_gpu()
@@ -61,7 +65,9 @@ def test_a_card_file_that_cannot_be_read_is_refused(tmp_path, refused):
         path.write_text(text)
         refused(["validate", "--card", path], str(path), problem)
     refused(["validate", "--card", "T5"], "card='T5': no data sheet; there are", "T4")
-    with pytest.raises(CannotCalibrate, match="the model stopped: ValueError: card='T5'"):
+    with pytest.raises(
+        CannotCalibrate, match="the model stopped: ValueError: card='T5'"
+    ):
         list(modelling.modelled("T5", [], quick=True))
 
 
@@ -85,7 +91,10 @@ def test_what_is_refused_or_interrupted_leaves_the_earlier_file(
     monkeypatch.setattr(measuring, "measure", stop)
     monkeypatch.setattr(validating, "workload_seconds", stop)
     for command in COMMANDS:
-        refused([*command, "--to", earlier], f"{earlier} is there already: --force replaces it")
+        refused(
+            [*command, "--to", earlier],
+            f"{earlier} is there already: --force replaces it",
+        )
     for command in COMMANDS:
         with pytest.raises(SystemExit, match="130"):
             facts(*command, "--to", earlier, "--force")
@@ -104,7 +113,10 @@ HARDWARE = {
 @no_gpu
 @pytest.mark.parametrize("hardware", HARDWARE)
 def test_a_card_is_found_by_what_torch_calls_it(hardware):
-    found, stem = machine.data_sheet(hardware), machine.file_stem(machine.card_name(hardware))
+    found, stem = (
+        machine.data_sheet(hardware),
+        machine.file_stem(machine.card_name(hardware)),
+    )
     assert (found and found.name, stem) == HARDWARE[hardware]
 
 
@@ -120,7 +132,9 @@ def calibrated(tmp_path_factory):
 def near(found, given, names=None, within=0.1):
     """Whether every figure of a table, or those of `names`, is near that of the other."""
     if names:
-        found, given = ({name: getattr(each, name) for name in names} for each in (found, given))
+        found, given = (
+            {name: getattr(each, name) for name in names} for each in (found, given)
+        )
     assert found.keys() <= given.keys()
     assert {name: rate / given[name] for name, rate in found.items()} == pytest.approx(
         dict.fromkeys(found, 1), abs=within
@@ -130,7 +144,13 @@ def near(found, given, names=None, within=0.1):
 def test_calibrating_the_model_gives_the_sheet_back(calibrated):
     found, given = find_sheet(str(calibrated)), find_sheet("T4")
     assert found.name == "T4 calibrated"
-    for name in ("peak", "vector", "bandwidth", "processors", "peer"):  # one card was there
+    for name in (
+        "peak",
+        "vector",
+        "bandwidth",
+        "processors",
+        "peer",
+    ):  # one card was there
         assert getattr(found, name) == getattr(given, name)
     near(found, given, ("launch", "floor", "wait"))
     shares = dict(found.efficiency)
@@ -142,7 +162,9 @@ def test_calibrating_the_model_gives_the_sheet_back(calibrated):
     beside, host = host_sheet(found), host_sheet(given)
     costs = "operation python view operand module backward node step parameter clock bandwidth"
     near(beside, host, costs.split())
-    measured = {name: beside.setup[name] for name in ("matmul", "convolution", "reduction")}
+    measured = {
+        name: beside.setup[name] for name in ("matmul", "convolution", "reduction")
+    }
     near(measured, host.setup)
     near({name: beside.peak[name] for name in ("float32", "float64")}, host.peak)
 
@@ -153,14 +175,19 @@ def test_a_card_without_a_data_sheet_gets_what_was_reached(tmp_path, monkeypatch
     with Uncomputed(), cudasim.simulate(2, "T4", force=True, clock="modelled"):
         measuring.calibrate(path, quick=True, stand_in=True)
     found, given = find_sheet(str(path)), find_sheet("T4")
-    reached = {name: each * given.efficiency["matmul"][name] for name, each in given.peak.items()}
+    reached = {
+        name: each * given.efficiency["matmul"][name]
+        for name, each in given.peak.items()
+    }
     near(found.peak, reached, within=0.03)
     assert set(found.efficiency["matmul"].values()) == {1}
     assert found.bandwidth == pytest.approx(given.bandwidth * 0.75, rel=0.03)
     near({"bandwidth": found.peer["bandwidth"]}, given.peer)  # there were two
     for size in (1024, 4096):
         work = Work("matmul", 2 * size**3, 12 * size**2, shape=(1, size, size, size))
-        assert kernel_seconds(work, found) == pytest.approx(kernel_seconds(work, given), rel=0.02)
+        assert kernel_seconds(work, found) == pytest.approx(
+            kernel_seconds(work, given), rel=0.02
+        )
 
 
 def test_the_file_says_where_it_is_from(calibrated):
@@ -189,7 +216,9 @@ def test_what_a_card_cannot_do_is_left_out_and_named(capsys):
         raise RuntimeError("no kernel for this\nand more")
 
     assert not machine.works("product in bfloat16", refuse)
-    assert capsys.readouterr().out == "left out: product in bfloat16: no kernel for this\n"
+    assert (
+        capsys.readouterr().out == "left out: product in bfloat16: no kernel for this\n"
+    )
 
 
 SIMULATED = """
@@ -214,6 +243,8 @@ def test_a_calibrated_card_is_simulated_by_the_path_of_its_file(calibrated, tmp_
     about = json.loads(calibrated.read_text())
     del about["provenance"]["memory"]
     (tmp_path / "card.json").write_text(json.dumps(about))
-    done = run("-m", "cudasim", "--card", tmp_path / "card.json", "program.py", cwd=tmp_path)
+    done = run(
+        "-m", "cudasim", "--card", tmp_path / "card.json", "program.py", cwd=tmp_path
+    )
     assert done.returncode == 1
     assert "card='T4 calibrated': its file does not say what it is" in done.stderr

@@ -59,7 +59,9 @@ def test_a_call_returns_before_the_work_is_done(clock):
     assert took(clock, lambda: a @ a) == took(clock, lambda: big @ big) == asked
     done = took(clock, lambda: (big @ big, torch.cuda.synchronize()))
     assert done > 20 * asked
-    assert done > ns(2 * 2048**3 / T4.peak["float32"])  # no faster than the card can compute
+    assert done > ns(
+        2 * 2048**3 / T4.peak["float32"]
+    )  # no faster than the card can compute
 
 
 @pytest.mark.parametrize("graphed", [False, True])
@@ -82,19 +84,34 @@ def test_a_gradient_that_goes_home_is_copied(clock):
 
 
 def test_an_engine_fills_its_gaps_and_does_nothing_twice():
-    engine, asked = Engine("compute"), [(100, 50), (0, 20), (10, 100), (0, 1), (200, 5), (180, 3)]
+    engine, asked = (
+        Engine("compute"),
+        [(100, 50), (0, 20), (10, 100), (0, 1), (200, 5), (180, 3)],
+    )
     done = [engine.book(start, duration) for start, duration in asked]
     assert done == [(100, 150), (0, 20), (20, 170), (170, 171), (200, 205), (180, 183)]
-    assert sum(end - start for start, end in engine.busy) == sum(length for _, length in asked)
+    assert sum(end - start for start, end in engine.busy) == sum(
+        length for _, length in asked
+    )
 
 
 def test_lists_views_and_the_cpus_own_work_cost_the_host(clock):
     x, view = torch.ones(8, 8, device="cuda"), ns(clock.host.view)
-    one, many = took(clock, lambda: torch.stack([x])), took(clock, lambda: torch.stack([x] * 231))
+    one, many = (
+        took(clock, lambda: torch.stack([x])),
+        took(clock, lambda: torch.stack([x] * 231)),
+    )
     assert many - one == ns(231 * clock.host.operand) - ns(clock.host.operand)
-    assert took(clock, lambda: x.view(-1)) == took(clock, lambda: x[3]) == view < clock.operation
+    assert (
+        took(clock, lambda: x.view(-1))
+        == took(clock, lambda: x[3])
+        == view
+        < clock.operation
+    )
     real, nothing = torch.ones(1000, 1000), torch.ones(1000, 1000, device="meta")
-    assert took(clock, lambda: real @ real) > 1000 * took(clock, lambda: nothing @ nothing)
+    assert took(clock, lambda: real @ real) > 1000 * took(
+        clock, lambda: nothing @ nothing
+    )
 
 
 def test_modules_autograd_and_optimizers_cost_the_host(clock):
@@ -103,27 +120,52 @@ def test_modules_autograd_and_optimizers_cost_the_host(clock):
     same = nn.Sequential(nn.Identity(), nn.Identity())
     assert took(clock, lambda: same(x)) == 3 * ns(host.module)
     y, gradient = x * 2, torch.ones(8, device="cuda")
-    run = ns(host.backward + 2 * host.node) + call - clock.python  # a product and a leaf
+    run = (
+        ns(host.backward + 2 * host.node) + call - clock.python
+    )  # a product and a leaf
     backward = lambda: torch.autograd.grad(y, x, gradient, retain_graph=True)  # noqa: E731
     assert took(clock, backward) == run
     (span,) = spans(clock, backward, "operation")
-    assert (span.name, span.end - span.start) == ("mul", run)  # one span, and no gap before it
+    assert (span.name, span.end - span.start) == (
+        "mul",
+        run,
+    )  # one span, and no gap before it
     named = 2 * ns(host.view)  # a step has a name for the profiler
     for n in (1, 11):
-        step = torch.optim.SGD([torch.ones(8, device="cuda") for _ in range(n)], 0.1).step
-        assert took(clock, step) == ns(host.step + n * host.parameter) + named  # no gradients
+        step = torch.optim.SGD(
+            [torch.ones(8, device="cuda") for _ in range(n)], 0.1
+        ).step
+        assert (
+            took(clock, step) == ns(host.step + n * host.parameter) + named
+        )  # no gradients
 
 
 def test_inference_mode_takes_what_no_grad_takes(clock):
-    layers = [nn.Conv2d(1, 4, 3), nn.ConvTranspose2d(4, 4, 2), nn.GroupNorm(2, 4), nn.Dropout()]
-    layers += [nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4 * 7 * 7, 8), nn.LayerNorm(8)]
+    layers = [
+        nn.Conv2d(1, 4, 3),
+        nn.ConvTranspose2d(4, 4, 2),
+        nn.GroupNorm(2, 4),
+        nn.Dropout(),
+    ]
+    layers += [
+        nn.BatchNorm2d(4),
+        nn.Flatten(),
+        nn.Linear(4 * 7 * 7, 8),
+        nn.LayerNorm(8),
+    ]
     x, y = torch.ones(2, 1, 8, 8), torch.ones(2, dtype=torch.int64)
 
     def booked(device):
-        net, image, label = nn.Sequential(*layers).to(device), x.to(device), y.to(device)
+        net, image, label = (
+            nn.Sequential(*layers).to(device),
+            x.to(device),
+            y.to(device),
+        )
 
         def work():
-            scores = torch.einsum("ij,kj->ik", net(image), torch.ones(8, 8, device=device))
+            scores = torch.einsum(
+                "ij,kj->ik", net(image), torch.ones(8, 8, device=device)
+            )
             F.scaled_dot_product_attention(*[scores.view(1, 1, 2, 8)] * 3)
             F.cross_entropy(scores, label).item()
 
@@ -191,7 +233,9 @@ def test_the_first_of_several_kernels_begins_before_the_last_is_launched(clock):
 
 
 @pytest.mark.parametrize(("n", "in_turn"), [(2048, True), (4, False)])
-def test_kernels_that_fill_the_card_take_turns_and_small_ones_overlap(clock, n, in_turn):
+def test_kernels_that_fill_the_card_take_turns_and_small_ones_overlap(
+    clock, n, in_turn
+):
     side, x = torch.cuda.Stream(), torch.ones(n, n, device="cuda")
 
     def work():
@@ -247,7 +291,10 @@ def test_data_parallel_and_workers_do_not_hang(clock):
     before = clock.now
     net(torch.ones(8, 4, device="cuda")).sum().backward()
     assert clock.now > before
-    assert {span.lane for span in clock.since(0)} >= {"cuda:1 copies in", "cuda:1 stream 0"}
+    assert {span.lane for span in clock.since(0)} >= {
+        "cuda:1 copies in",
+        "cuda:1 stream 0",
+    }
     data = torch.utils.data.TensorDataset(torch.ones(8, 4))
     loader = torch.utils.data.DataLoader(data, 4, num_workers=1, pin_memory=True)
     for (batch,) in loader:
@@ -310,13 +357,17 @@ def test_a_graph_is_launched_once_and_its_kernels_follow_each_other(clock):
     torch.cuda.synchronize()
     mark = clock.mark()
     replay = capture(chain)
-    assert {span.lane for span in clock.since(mark)} == {"Python"}  # the card has done nothing
+    assert {span.lane for span in clock.since(mark)} == {
+        "Python"
+    }  # the card has done nothing
     assert took(clock, replay) == clock.operation + clock.launch
     torch.cuda.synchronize()
     kernels = spans(clock, replay, "kernel")
     assert len(kernels) == 40 and kernels[0].start == clock.now
     assert all(one.end == two.start for one, two in itertools.pairwise(kernels))
-    assert took(clock, chain) == 40 * (clock.operation + clock.launch)  # and so it is after it
+    assert took(clock, chain) == 40 * (
+        clock.operation + clock.launch
+    )  # and so it is after it
     host, there = torch.ones(1000).pin_memory(), torch.zeros(1000, device="cuda")
     mark = clock.mark()
     replay = capture(lambda: there.copy_(host, non_blocking=True))

@@ -16,7 +16,13 @@ from cudasim.session import session
 
 
 def programs():
-    return time.perf_counter, time.monotonic, time.time, time.sleep, timeit.default_timer
+    return (
+        time.perf_counter,
+        time.monotonic,
+        time.time,
+        time.sleep,
+        timeit.default_timer,
+    )
 
 
 PROGRAMS = programs()
@@ -35,7 +41,10 @@ def test_readings_are_modelled_and_cost_a_little(clock):
         assert read() == (begin + clock.now) / 1e9
         assert clock.now == before + clock.reading
     assert time.perf_counter_ns() == clock.now and time.monotonic_ns() == clock.now
-    assert time.time_ns() == EPOCH + clock.now and timeit.default_timer() == clock.now / 1e9
+    assert (
+        time.time_ns() == EPOCH + clock.now
+        and timeit.default_timer() == clock.now / 1e9
+    )
     assert time.strftime("%Y-%m-%d", time.gmtime(time.time())) == "2026-01-01"
 
 
@@ -61,7 +70,9 @@ def test_sleep_passes_at_once(clock):
             time.sleep(value)
     assert clock.now == before + 10**15 + 5 * 10**8
     with ThreadPoolExecutor() as pool:
-        pool.submit(time.sleep, 1).result()  # sleep itself, with no function of the program
+        pool.submit(
+            time.sleep, 1
+        ).result()  # sleep itself, with no function of the program
     assert clock.now == before + 10**15 + 15 * 10**8
     for function in (time.sleep, time.time, time.perf_counter, time.monotonic_ns):
         assert pickle.loads(pickle.dumps(function)) is function  # for another process
@@ -111,7 +122,10 @@ INSTALLED = "/opt/env/lib/python3.11/site-packages"
 OWN = ["<stdin>", "/home/someone/train.py", timeit.__file__]
 OWN += [f"{INSTALLED}/d2l/torch.py", f"{INSTALLED}/IPython/core/magics/execution.py"]
 OTHERS = [threading.__file__, torch.__file__, "<frozen importlib._bootstrap>"]
-OTHERS += [f"{INSTALLED}/ipykernel/kernelbase.py", "/usr/lib/dist-packages/tornado/ioloop.py"]
+OTHERS += [
+    f"{INSTALLED}/ipykernel/kernelbase.py",
+    "/usr/lib/dist-packages/tornado/ioloop.py",
+]
 
 
 @pytest.mark.parametrize("filename", OWN + OTHERS)
@@ -142,7 +156,8 @@ def test_the_magics_of_ipython_are_modelled(tmp_path):
     pytest.importorskip("IPython", reason="IPython is not installed here")
     script = write(tmp_path / "magics.py", IPYTHON)
     before, after = (
-        run(script, when, cwd=tmp_path, IPYTHONDIR=tmp_path) for when in ("before", "after")
+        run(script, when, cwd=tmp_path, IPYTHONDIR=tmp_path)
+        for when in ("before", "after")
     )
     assert before.stdout == after.stdout, before.stderr
     lines = before.stdout.splitlines()
@@ -172,7 +187,9 @@ CHILDREN = """
 """
 
 
-@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "method", ["fork", pytest.param("spawn", marks=pytest.mark.full)]
+)
 def test_processes_begin_with_a_clock_of_their_own(tmp_path, method):
     script = write(tmp_path / "children.py", CHILDREN)
     got = run(script, method, cwd=tmp_path)

@@ -11,7 +11,13 @@ import cudasim
 from cudasim.backends.cuda.distributed import clocks
 from cudasim.clock.clock import Span, nanoseconds
 from cudasim.clock.timeline import Timeline
-from cudasim.timing.scaling import Cluster, all_reduce_seconds, card_link, collective_seconds, links
+from cudasim.timing.scaling import (
+    Cluster,
+    all_reduce_seconds,
+    card_link,
+    collective_seconds,
+    links,
+)
 from cudasim.timing.sheets import find_sheet
 
 HEAD = """
@@ -37,7 +43,9 @@ SIZE = 4 * 2**22
 
 def launch(tmp_path, text, card="T4", **variables):
     """What each of two ranks tells of its modelled run of a program."""
-    script = write(tmp_path / "worker.py", HEAD + text + "\n    dist.destroy_process_group()\n")
+    script = write(
+        tmp_path / "worker.py", HEAD + text + "\n    dist.destroy_process_group()\n"
+    )
     clock = ["-m", "cudasim", "--clock", "modelled", "--card", card]
     for got in run_ranks(*clock, script, cwd=tmp_path, **variables):
         assert got.returncode == 0, got.stderr
@@ -47,7 +55,11 @@ def launch(tmp_path, text, card="T4", **variables):
 def in_lane(spans, lane, kind="kernel"):
     """{name: span} of the kernels, or the waits, in lanes whose names end so; the last of each."""
     made = [Span(*each) for each in spans]
-    return {each.name: each for each in made if each.lane.endswith(lane) and each.kind == kind}
+    return {
+        each.name: each
+        for each in made
+        if each.lane.endswith(lane) and each.kind == kind
+    }
 
 
 def taken(span):
@@ -92,13 +104,17 @@ def times(tmp_path_factory):
 
 
 def ring(card="T4"):
-    return nanoseconds(all_reduce_seconds(SIZE, Cluster(2, 2, card_link(find_sheet(card)))))
+    return nanoseconds(
+        all_reduce_seconds(SIZE, Cluster(2, 2, card_link(find_sheet(card))))
+    )
 
 
 def test_an_all_reduce_takes_what_its_ring_takes_and_begins_with_the_last_rank(times):
     first, second = (in_lane(told["plain"], "stream 0") for told in times)
     reduce, other = first["all_reduce"], second["all_reduce"]
-    assert (reduce.start, reduce.end) == (other.start, other.end) and taken(reduce) == ring()
+    assert (reduce.start, reduce.end) == (other.start, other.end) and taken(
+        reduce
+    ) == ring()
     wait = in_lane(times[0]["plain"], "stream 0", "wait")["wait for rank 1"]
     assert wait.end == reduce.start and taken(wait) == pytest.approx(0.25e9, rel=0.01)
     assert min(first["mul"].start, second["mul"].start) >= reduce.end
@@ -107,8 +123,12 @@ def test_an_all_reduce_takes_what_its_ring_takes_and_begins_with_the_last_rank(t
 def test_what_is_asynchronous_runs_on_a_stream_of_nccl_until_somebody_waits(times):
     for told in times:
         (reduce,) = in_lane(told["beside"], "NCCL").values()
-        product, scaled = (in_lane(told["beside"], "stream 0")[name] for name in ("mm", "mul"))
-        assert product.start < reduce.end and reduce.start < product.end  # beside each other
+        product, scaled = (
+            in_lane(told["beside"], "stream 0")[name] for name in ("mm", "mul")
+        )
+        assert (
+            product.start < reduce.end and reduce.start < product.end
+        )  # beside each other
         assert scaled.start >= max(reduce.end, product.end)
         assert told["waited"] < 1e-4  # the host goes on
 
@@ -121,7 +141,9 @@ def test_halves_of_an_all_reduce_take_half_its_time(times):
 
 
 def test_a_barrier_blocks_the_host_of_who_comes_first(times):
-    late, early = (taken(in_lane(told["barrier"], "Python", "wait")["barrier"]) for told in times)
+    late, early = (
+        taken(in_lane(told["barrier"], "Python", "wait")["barrier"]) for told in times
+    )
     assert early > 0.09e9 > late
 
 
@@ -178,14 +200,21 @@ def test_every_rank_gets_the_timeline_of_all(trained):
         for lane in ("Python", f"cuda:{rank} stream 0", f"cuda:{rank} NCCL")
     ]
     for rank, told in enumerate((first, second)):
-        mine = [each[1:] for each in told["both"] if each[0].startswith(f"rank {rank}: ")]
-        assert sorted(mine, key=str) == sorted((each[1:] for each in told["spans"]), key=str)
+        mine = [
+            each[1:] for each in told["both"] if each[0].startswith(f"rank {rank}: ")
+        ]
+        assert sorted(mine, key=str) == sorted(
+            (each[1:] for each in told["spans"]), key=str
+        )
     assert 0 < first["busy"] <= 1
     assert str(Timeline.load(folder / "ranks.json")) == first["text"]
 
 
 def test_load_refuses_what_save_has_not_written(tmp_path):
-    path, words = tmp_path / "other.json", r"other.json: not a timeline that save\(\) has written"
+    path, words = (
+        tmp_path / "other.json",
+        r"other.json: not a timeline that save\(\) has written",
+    )
     for text in ("{}", "[]", '{"otherData": 3}'):
         path.write_text(text)
         with pytest.raises(ValueError, match=words):
@@ -195,7 +224,9 @@ def test_load_refuses_what_save_has_not_written(tmp_path):
 def test_gather_needs_ranks():
     with cudasim.simulate(clock="modelled"):
         torch.ones(2, device="cuda")
-        with pytest.raises(RuntimeError, match=r"^gather\(\): there are no ranks; call"):
+        with pytest.raises(
+            RuntimeError, match=r"^gather\(\): there are no ranks; call"
+        ):
             cudasim.timeline().gather()
 
 
@@ -221,13 +252,19 @@ SERVERS = """
 def test_ranks_on_two_servers_use_the_network(tmp_path, name):
     variables = {} if name is None else {clocks.NETWORK: name}
     network = links("between")[name or clocks.USUAL]
-    expected = all_reduce_seconds(SIZE, Cluster(2, 1, card_link(find_sheet("T4")), network))
+    expected = all_reduce_seconds(
+        SIZE, Cluster(2, 1, card_link(find_sheet("T4")), network)
+    )
     for told in launch(tmp_path, SERVERS, **variables):
         reduce = in_lane(told["spans"], "stream 0")["all_reduce"]
         assert taken(reduce) == nanoseconds(expected) > ring()
         of_network, of_gather = told["said"]
-        assert of_network.startswith("CUDASIM_NETWORK='string': unknown; there are eth10, eth25")
-        assert of_gather.startswith("gather(): only modelled times of several processes")
+        assert of_network.startswith(
+            "CUDASIM_NETWORK='string': unknown; there are eth10, eth25"
+        )
+        assert of_gather.startswith(
+            "gather(): only modelled times of several processes"
+        )
 
 
 MESSAGE = """
@@ -255,7 +292,9 @@ MESSAGE = """
 def test_a_message_takes_the_time_of_its_link_and_its_receiver_waits(tmp_path):
     sender, receiver = launch(tmp_path, MESSAGE, card="A100")
     link = card_link(find_sheet("A100"))
-    (sent,), (got,) = (in_lane(told["spans"], "NCCL").values() for told in (sender, receiver))
+    (sent,), (got,) = (
+        in_lane(told["spans"], "NCCL").values() for told in (sender, receiver)
+    )
     assert (sent.start, sent.end) == (got.start, got.end)
     assert taken(sent) == nanoseconds(link.latency + SIZE / link.bandwidth)
     ((name, wait),) = in_lane(receiver["spans"], "NCCL", "wait").items()
@@ -273,7 +312,12 @@ def test_other_collectives_move_what_nccl_tests_says():
     one, many = Cluster(1, 8, link), Cluster(8, 8, link)
     huge = 2**34
     shares = dict.fromkeys(("all_gather", "reduce_scatter", "all_to_all"), 7 / 8)
-    for name, share in {"all_reduce": 14 / 8, "broadcast": 1, "reduce": 1, **shares}.items():
+    for name, share in {
+        "all_reduce": 14 / 8,
+        "broadcast": 1,
+        "reduce": 1,
+        **shares,
+    }.items():
         through = share * huge / link.bandwidth
         assert collective_seconds(name, huge, many) == pytest.approx(through, rel=0.001)
         assert collective_seconds(name, huge, one) == 0
@@ -288,7 +332,9 @@ def test_a_group_of_one_rank_meets_nobody():
             with cudasim.timeline() as lanes:
                 dist.all_reduce(x)
                 dist.all_reduce(x, async_op=True).wait()
-            reduces = [s for s in lanes.spans if s.name == "all_reduce" and s.kind == "kernel"]
+            reduces = [
+                s for s in lanes.spans if s.name == "all_reduce" and s.kind == "kernel"
+            ]
             assert [s.lane for s in reduces] == ["cuda:0 stream 0", "cuda:0 NCCL"]
             assert all(isinstance(s, Span) for s in lanes.gather().spans)
         finally:

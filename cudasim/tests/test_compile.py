@@ -42,7 +42,9 @@ def test_compiled_modules_compute_on_the_gpu(backend, said):
     out.sum().backward()
     assert out.device == plain[0].weight.grad.device == GPU1
     assert torch.equal(out, plain(x))
-    assert next(iter(fast.state_dict())) == "_orig_mod.0.weight"  # as a compiled module's
+    assert (
+        next(iter(fast.state_dict())) == "_orig_mod.0.weight"
+    )  # as a compiled module's
     plain.compile()  # in place
     assert torch.equal(out, plain(x))
     torch._dynamo.reset()
@@ -60,7 +62,9 @@ def test_compiled_functions_obey_devices(said):
     x = torch.ones(2, device="cuda:1")
     assert add(x, x).device == GPU1
     assert [tensor.device for tensor in made(x)] == [GPU1, GPU0]
-    with pytest.raises(RuntimeError, match="found at least two devices, cuda:1 and cuda:0!"):
+    with pytest.raises(
+        RuntimeError, match="found at least two devices, cuda:1 and cuda:0!"
+    ):
         add(x, x.cuda(0))
 
 
@@ -76,7 +80,9 @@ def test_warnings_are_given_once_and_backends_that_would_never_be_called_refused
 
     torch._dynamo.register_backend(backend, "cudasim_test_backend")
     for chosen in (backend, "cudasim_test_backend"):
-        with pytest.raises(NotImplementedError, match="the backend 'backend' would never be call"):
+        with pytest.raises(
+            NotImplementedError, match="the backend 'backend' would never be call"
+        ):
             torch.compile(net(), backend=chosen)
     with pytest.raises(RuntimeError, match="Invalid backend: 'nonsense'"):
         torch.compile(lambda x: x, backend="nonsense")
@@ -99,9 +105,13 @@ def test_after_leaving_torch_compiles_again(said):
 
 def test_the_compiler_is_not_imported_unless_it_is_used(tmp_path):
     program = "import sys, torch, cudasim; cudasim.enable(); net = torch.nn.Linear(2, 2).cuda(1); "
-    program += "net(torch.ones(1, 2, device=1)).sum().backward(); print(sys.modules.keys())"
+    program += (
+        "net(torch.ones(1, 2, device=1)).sum().backward(); print(sys.modules.keys())"
+    )
     done = run("-c", program, cwd=tmp_path)
-    assert "'torch'" in done.stdout and "'torch._dynamo'" not in done.stdout, done.stderr
+    assert "'torch'" in done.stdout and "'torch._dynamo'" not in done.stdout, (
+        done.stderr
+    )
 
 
 # --- torch.export ---
@@ -124,7 +134,11 @@ def test_an_exported_module_computes_on_its_gpu(tmp_path):
     module, x = Block().cuda(1), torch.rand(2, 1, 8, 8, device="cuda:1")
     program = torch.export.export(module, (x,))
     assert module.layers[0].weight.requires_grad
-    (made,) = [node for node in program.graph.nodes if node.target is torch.ops.aten.arange.default]
+    (made,) = [
+        node
+        for node in program.graph.nodes
+        if node.target is torch.ops.aten.arange.default
+    ]
     assert made.kwargs["device"] == GPU1
     torch.export.save(program, tmp_path / "net.pt2")
     for exported in program, torch.export.load(tmp_path / "net.pt2"):
@@ -138,11 +152,17 @@ def test_what_cannot_be_exported_is_refused(monkeypatch):
             return x + torch.ones(2)
 
     older = "two different devices cuda:1, cpu"
-    words = "at least two devices, cuda:1 and cpu!" if torch.__version__ >= (2, 13) else older
+    words = (
+        "at least two devices, cuda:1 and cpu!"
+        if torch.__version__ >= (2, 13)
+        else older
+    )
     with pytest.raises(RuntimeError, match=words):
         torch.export.export(Mixing(), (torch.ones(2, device="cuda:1"),))
     given = net().cuda(), (torch.ones(1, 4, device="cuda"),)
-    with pytest.raises(NotImplementedError, match="strict=True does not run with simulated GPUs"):
+    with pytest.raises(
+        NotImplementedError, match="strict=True does not run with simulated GPUs"
+    ):
         torch.export.export(*given, strict=True)
     monkeypatch.setattr(guards, "REGISTRY", "nowhere")  # what C++ knows of devices
     with pytest.raises(NotImplementedError, match="on this platform; export before"):
@@ -172,7 +192,13 @@ def test_torchscript_makes_tensors_and_is_loaded_where_map_location_says():
 # --- watching ---
 
 
-NAMES = "aten::addmm", "aten::mm", "aten::relu", "aten::item", "aten::_local_scalar_dense"
+NAMES = (
+    "aten::addmm",
+    "aten::mm",
+    "aten::relu",
+    "aten::item",
+    "aten::_local_scalar_dense",
+)
 
 
 def test_the_profiler_counts_what_the_program_calls(tmp_path):
@@ -183,7 +209,9 @@ def test_the_profiler_counts_what_the_program_calls(tmp_path):
         with FlopCounterMode(display=False) as counter:  # and what is made only once
             module(x).sum().backward()
         assert counter.get_total_flops() == 2 * 192 + 3 * 96  # forward and backward
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        with torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU]
+        ) as profile:
             module(x).sum().backward()
             module(x).sum().item()
         profile.export_chrome_trace(str(tmp_path / "trace.json"))
@@ -206,7 +234,9 @@ def test_the_profiler_asked_for_cuda_traces_the_cpu_and_says_so(capfd):
         (torch.profiler.profile, {"activities": both}),
         (torch.autograd.profiler.profile, {"use_device": "cuda"}),
     ):
-        with pytest.warns(UserWarning, match="^cudasim: torch.profiler traces the CPU only"):
+        with pytest.warns(
+            UserWarning, match="^cudasim: torch.profiler traces the CPU only"
+        ):
             with profile(**options) as seen:
                 x @ x
         assert "aten::mm" in {event.key for event in seen.key_averages()}

@@ -56,7 +56,9 @@ class TestSome(unittest.TestCase):
     def test_g_takes_too_long(self):
         time.sleep(600)
 """
-LEFT_OUT = reasons.Reason("hardware", "slow", ("test_cuda::TestSome.test_g_takes_too_long",), False)
+LEFT_OUT = reasons.Reason(
+    "hardware", "slow", ("test_cuda::TestSome.test_g_takes_too_long",), False
+)
 
 
 def test_each_outcome_is_noted_and_kept_once_every_failure_has_its_reason(
@@ -65,23 +67,44 @@ def test_each_outcome_is_noted_and_kept_once_every_failure_has_its_reason(
     monkeypatch.setattr(tables, "HERE", tmp_path)
     monkeypatch.setattr(running, "FILES", ("test_cuda",))
     monkeypatch.setattr(reasons, "read", lambda: [LEFT_OUT])
-    command = ["conformance", tmp_path, "--outcomes", tmp_path / "outcomes", "--limit", 15]
+    command = [
+        "conformance",
+        tmp_path,
+        "--outcomes",
+        tmp_path / "outcomes",
+        "--limit",
+        15,
+    ]
     path = write(tmp_path / "test" / "test_cuda.py", TESTS)
     write(path.with_name("torchvision.py"), "raise RuntimeError('nms does not exist')")
-    with pytest.raises(SystemExit, match=r"TestSome\.test_c_fails: failed, no reason in reasons"):
+    with pytest.raises(
+        SystemExit, match=r"TestSome\.test_c_fails: failed, no reason in reasons"
+    ):
         facts(*command)
     assert not (tmp_path / "conformance.json").exists()
     records = tmp_path / "outcomes" / "test_cuda.jsonl"
-    verdicts = running.run(path, records, 15, print, reasons.left_out("test_cuda", [LEFT_OUT]))
+    verdicts = running.run(
+        path, records, 15, print, reasons.left_out("test_cuda", [LEFT_OUT])
+    )
     found = {verdict.test.partition(".test_")[2]: verdict for verdict in verdicts}
     assert {name: verdict.outcome for name, verdict in found.items()} == {
-        **{"a_dies": "crashed", "b_hangs": "too slow", "c_fails": "failed", "d_passes": "passed"},
+        **{
+            "a_dies": "crashed",
+            "b_hangs": "too slow",
+            "c_fails": "failed",
+            "d_passes": "passed",
+        },
         **{"e_skipped": "skipped", "f_parts": "failed", "g_takes_too_long": "not run"},
     }
-    assert found["a_dies"].reason == "exit status 3" and found["e_skipped"].reason == "not here"
+    assert (
+        found["a_dies"].reason == "exit status 3"
+        and found["e_skipped"].reason == "not here"
+    )
     assert found["c_fails"].reason.startswith("AssertionError: 2.0 != 3")
 
-    lines = records.read_text().splitlines()  # as if a run had been stopped in the fourth test
+    lines = (
+        records.read_text().splitlines()
+    )  # as if a run had been stopped in the fourth test
     stopped = next(number for number, line in enumerate(lines) if "d_passes" in line)
     records.write_text("\n".join(lines[: stopped + 1]) + "\n")
     why = reasons.Reason("hardware", "why", ("test_cuda::TestSome.*",))
@@ -116,7 +139,9 @@ def test_a_run_that_is_stopped_ends_its_worker(tmp_path):
     worker = write(tmp_path / "test" / "test_cuda_trace.py", SLEEPS).with_name("worker")
     command = [sys.executable, PROJECT / "facts", "conformance", tmp_path]
     command += ["test_cuda_trace", "--outcomes", tmp_path / "records"]
-    run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    run = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     while run.poll() is None and not (worker.exists() and worker.read_text()):
         time.sleep(0.1)
     run.send_signal(signal.SIGTERM)
@@ -135,9 +160,16 @@ def listed(tmp_path, text):
 
 def test_a_failure_without_a_reason_and_a_reason_without_a_failure_are_named(tmp_path):
     known = listed(tmp_path, 'tests = ["file::A.*", "file::B.gone"]')
-    outcomes = {"A.one": "failed", "B.gone": "passed", "B.new": "crashed", "B.left": "skipped"}
+    outcomes = {
+        "A.one": "failed",
+        "B.gone": "passed",
+        "B.new": "crashed",
+        "B.left": "skipped",
+    }
     found = [Verdict(name, outcome, "") for name, outcome in outcomes.items()]
-    assert [verdict.test for verdict in reasons.unexplained("file", found, known)] == ["B.new"]
+    assert [verdict.test for verdict in reasons.unexplained("file", found, known)] == [
+        "B.new"
+    ]
     assert reasons.outdated({"file": found}, known) == ["file::B.gone"]
     assert reasons.outdated({"other": []}, known) == []
 
@@ -147,7 +179,10 @@ def test_a_failure_without_a_reason_and_a_reason_without_a_failure_are_named(tmp
     [
         ("[[reason", "no TOML"),
         ("", "say kind, reason and tests"),
-        ('tests = ["a"]\n[[reason]]\nkind = "o"\nreason = "w"\ntests = ["a"]', "kind is one of"),
+        (
+            'tests = ["a"]\n[[reason]]\nkind = "o"\nreason = "w"\ntests = ["a"]',
+            "kind is one of",
+        ),
         ('run = false\ntests = ["a::*"]', "false for full names"),
     ],
 )
@@ -162,6 +197,9 @@ def test_the_list_names_files_that_are_run():
 
 
 def test_a_folder_without_tests_is_refused_in_one_line(tmp_path, facts):
-    for name, words in (("test_cuda", "give the folder of Py"), ("test_other", "no file of the l")):
+    for name, words in (
+        ("test_cuda", "give the folder of Py"),
+        ("test_other", "no file of the l"),
+    ):
         with pytest.raises(SystemExit, match=f"^[^\n]*{words}[^\n]*$"):
             facts("conformance", tmp_path, name)

@@ -50,13 +50,23 @@ class Dispatching(torch.Tensor):
 @pytest.mark.parametrize("kind", [Plain, Overriding, Dispatching])
 def test_subclasses_keep_their_gpu_and_the_class_that_they_keep_on_the_cpu(x, kind):
     mine, kept = x.as_subclass(kind), type(x.cpu().as_subclass(kind) + 1)
-    for result in (mine + 1, mine.cuda(0), mine.cpu().cuda(1), mine.to(ZERO).to(ONE), mine[0]):
+    for result in (
+        mine + 1,
+        mine.cuda(0),
+        mine.cpu().cuda(1),
+        mine.to(ZERO).to(ONE),
+        mine[0],
+    ):
         assert type(result) is kept and result.is_cuda
     assert (mine.cuda(0) + 1).device == ZERO and mine.cpu().device == HOST
     assert "at least two devices" in raised(lambda: mine + x.cuda(0))
     Overriding.called.clear()
     x.as_subclass(Overriding).cuda(0).to("cpu").cpu()
-    assert [name for name in Overriding.called if name != "__get__"] == ["cuda", "to", "cpu"]
+    assert [name for name in Overriding.called if name != "__get__"] == [
+        "cuda",
+        "to",
+        "cpu",
+    ]
 
 
 def test_wrappers_are_on_the_gpu_of_what_they_wrap_and_see_their_moves(x):
@@ -64,14 +74,27 @@ def test_wrappers_are_on_the_gpu_of_what_they_wrap_and_see_their_moves(x):
     mine = LoggingTensor(x)
     assert torch.cuda.memory_allocated(1) == before  # it has no memory of its own
     assert mine.device == ONE and mine.is_cuda and mine.get_device() == 1
-    for result in (mine + 1, mine @ mine, mine + x, mine.clone(), torch.zeros_like(mine)):
-        assert type(result) is LoggingTensor and result.device == result.elem.device == ONE
+    for result in (
+        mine + 1,
+        mine @ mine,
+        mine + x,
+        mine.clone(),
+        torch.zeros_like(mine),
+    ):
+        assert (
+            type(result) is LoggingTensor and result.device == result.elem.device == ONE
+        )
     assert "device='cuda:1'" in repr(mine)
-    assert "two devices, cuda:1 and cuda:0" in raised(lambda: mine + LoggingTensor(x.cuda(0)))
+    assert "two devices, cuda:1 and cuda:0" in raised(
+        lambda: mine + LoggingTensor(x.cuda(0))
+    )
     with capture_logs() as seen:
         for target in (ZERO, HOST):
             moved = mine.to(target)
-            assert type(moved) is LoggingTensor and moved.device == moved.elem.device == target
+            assert (
+                type(moved) is LoggingTensor
+                and moved.device == moved.elem.device == target
+            )
     assert sum("aten._to_copy.default" in line for line in seen) == 2
     assert moved.cuda(1).elem.device == ONE and torch.equal(moved.elem, x.cpu())
 
@@ -142,7 +165,9 @@ def test_a_mode_above_sees_each_operation_once_with_its_device_and_one_below_the
 
 
 def test_fake_tensors_leave_nothing_behind():
-    known = registry()[session.type.number]  # what C++ knows of CUDA without a simulation
+    known = registry()[
+        session.type.number
+    ]  # what C++ knows of CUDA without a simulation
     with cudasim.simulate(2):
         x = torch.ones(2, device=ONE)
         with FakeTensorMode():
@@ -168,7 +193,11 @@ def test_threads_of_every_kind_see_the_gpus():
         older.submit(int).result()  # the thread is there before the simulation
         with cudasim.simulate(2):
             older.submit(compute).result()
-            for thread in (Own(), threading.Thread(target=compute), threading.Timer(0, compute)):
+            for thread in (
+                Own(),
+                threading.Thread(target=compute),
+                threading.Timer(0, compute),
+            ):
                 thread.start()
                 thread.join()
             asyncio.run(asyncio.to_thread(compute))
@@ -187,7 +216,10 @@ def zeroed_in_part(x):
 ALONE = "abs contiguous exp neg relu sigmoid sin t tanh".split()
 SAME = [  # what is done to a tensor, and another beside it, as to their twins
     *(lambda x, _, name=name: getattr(x, name)() for name in ALONE),
-    *(lambda x, y, name=name: getattr(x, name)(y) for name in "add matmul maximum mul sub".split()),
+    *(
+        lambda x, y, name=name: getattr(x, name)(y)
+        for name in "add matmul maximum mul sub".split()
+    ),
     lambda x, _: x.softmax(0),
     lambda x, _: x.mul_(0.5).add_(1),
     lambda x, _: zeroed_in_part(x),
@@ -217,12 +249,16 @@ def run_program(seed):
     for _ in range(20):
         (tensor, twin, device), (other, other_twin, there) = chance.choices(values, k=2)
         target = chance.choice([ZERO, ONE, HOST])
-        match chance.choice("both both both both move index copy gradient make".split()):
+        match chance.choice(
+            "both both both both move index copy gradient make".split()
+        ):
             case "both" if device == there:
                 function = chance.choice(SAME)
                 keep(function(tensor, other), function(twin, other_twin), device)
             case "both":
-                with pytest.raises(RuntimeError, match="all tensors to be on the same device"):
+                with pytest.raises(
+                    RuntimeError, match="all tensors to be on the same device"
+                ):
                     tensor + other
             case "move":
                 moved = tensor.to(target)
@@ -237,12 +273,19 @@ def run_program(seed):
                 other.copy_(tensor)
                 other_twin.copy_(twin)
             case "gradient":
-                leaf, leaf_twin = tensor.clone().requires_grad_(), twin.clone().requires_grad_()
+                leaf, leaf_twin = (
+                    tensor.clone().requires_grad_(),
+                    twin.clone().requires_grad_(),
+                )
                 ((leaf * 2).to(target).tanh() ** 2).sum().backward()
                 ((leaf_twin * 2).tanh() ** 2).sum().backward()
                 keep(leaf.grad, leaf_twin.grad, device)
             case "make":
-                keep(torch.full((4, 4), 3.0, device=target), torch.full((4, 4), 3.0), target)
+                keep(
+                    torch.full((4, 4), 3.0, device=target),
+                    torch.full((4, 4), 3.0),
+                    target,
+                )
         if len(values) > 12:
             values.pop(chance.randrange(len(values)))
     for value in [*values]:
@@ -250,7 +293,8 @@ def run_program(seed):
 
 
 @pytest.mark.parametrize(
-    "first", [0, *(pytest.param(first, marks=pytest.mark.full) for first in range(20, 200, 20))]
+    "first",
+    [0, *(pytest.param(first, marks=pytest.mark.full) for first in range(20, 200, 20))],
 )
 def test_random_programs_agree_with_the_cpu_and_give_all_memory_back(two_gpus, first):
     for seed in range(first, first + 20):

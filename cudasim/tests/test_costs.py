@@ -56,7 +56,10 @@ def test_a_broadcast_input_counts_what_it_holds():
 
 def test_memory_without_numbers_costs_nothing():
     x = meta(10, 10)
-    views = lambda: (x.view(100), x.T, x[3:], x.expand(5, 10, 10), x.detach(), x.split(5))  # noqa: E731
+
+    def views():
+        return x.view(100), x.T, x[3:], x.expand(5, 10, 10), x.detach(), x.split(5)
+
     assert works(views) == works(lambda: torch.empty_like(x)) == []
 
 
@@ -66,8 +69,16 @@ def test_products():
     assert work == ("matmul", 12e6, 4.0 * 110_000, "float32", 1, (1, 100, 300, 200))
     x, weight, bias = meta(7, 100, 200), meta(300, 200), meta(300)
     assert one(lambda: F.linear(x, weight, bias)).shape == (1, 700, 300, 200)
-    assert one(lambda: torch.bmm(meta(5, 10, 20), meta(5, 20, 30))).shape == (5, 10, 30, 20)
-    assert one(lambda: torch.baddbmm(meta(1), meta(5, 10, 20), meta(5, 20, 30))).flops == 60_000
+    assert one(lambda: torch.bmm(meta(5, 10, 20), meta(5, 20, 30))).shape == (
+        5,
+        10,
+        30,
+        20,
+    )
+    assert (
+        one(lambda: torch.baddbmm(meta(1), meta(5, 10, 20), meta(5, 20, 30))).flops
+        == 60_000
+    )
     assert one(lambda: torch.mv(a, meta(200))).shape == (1, 100, 1, 200)
     assert one(lambda: torch.dot(meta(200), meta(200))).flops == 400
     assert works(lambda: torch.linalg.inv_ex(meta(5, 100, 100)))[0].flops == 5 * 2e6
@@ -76,7 +87,9 @@ def test_products():
 def test_flops_are_those_of_the_flop_counter():
     from torch.utils.flop_counter import FlopCounterMode
 
-    net = nn.Sequential(nn.Conv2d(3, 8, 3, stride=2), nn.Flatten(), nn.Linear(8 * 15 * 15, 10))
+    net = nn.Sequential(
+        nn.Conv2d(3, 8, 3, stride=2), nn.Flatten(), nn.Linear(8 * 15 * 15, 10)
+    )
     net, x = net.to("meta"), meta(4, 3, 32, 32)
     with FlopCounterMode(display=False) as counter:
         net(x).sum().backward()
@@ -109,7 +122,10 @@ def test_convolutions():
     one_each = one(lambda: F.conv2d(meta(1, 32, 9, 9), meta(32, 1, 3, 3), groups=32))
     assert one_each.kind == "pointwise"
     # 16-bit ones turn images around unless channels are last
-    x, weight = meta(2, 64, 9, 9, dtype=torch.float16), meta(64, 64, 3, 3, dtype=torch.float16)
+    x, weight = (
+        meta(2, 64, 9, 9, dtype=torch.float16),
+        meta(64, 64, 3, 3, dtype=torch.float16),
+    )
     last = x.to(memory_format=torch.channels_last)
     plain, fast = one(lambda: F.conv2d(x, weight)), one(lambda: F.conv2d(last, weight))
     assert (plain.bytes, plain.kernels, plain.flops) == (3 * fast.bytes, 3, fast.flops)
@@ -132,12 +148,19 @@ def test_bytes_of_other_families():
     assert one(lambda: F.embedding(index, x)).bytes == 80 + 2 * 10 * 64 * 4
     assert one(lambda: x[index]).bytes == 80 + 2 * 10 * 64 * 4
     y = torch.arange(12.0).view(3, 4)
-    rows, each = torch.tensor([True, False, True]), y > 9  # 2 rows and 2 elements, as places first
+    rows, each = (
+        torch.tensor([True, False, True]),
+        y > 9,
+    )  # 2 rows and 2 elements, as places first
     assert one(lambda: y[rows]).bytes == 3 + 2 * 2 * 8 + 2 * 2 * 16
     assert one(lambda: y[each]).bytes == 12 + 2 * 2 * 2 * 8 + 2 * 2 * 4
-    assert one(lambda: y.masked_select(each)).bytes == one(lambda: y[each]).bytes  # CUDA's is this
+    assert (
+        one(lambda: y.masked_select(each)).bytes == one(lambda: y[each]).bytes
+    )  # CUDA's is this
     assert one(lambda: x.softmax(-1)).bytes == 2 * x.nbytes
-    assert one(lambda: meta(4, 10**6).softmax(-1)).bytes == 4 * 16e6  # rows too long for a read
+    assert (
+        one(lambda: meta(4, 10**6).softmax(-1)).bytes == 4 * 16e6
+    )  # rows too long for a read
     assert one(lambda: F.layer_norm(x, (64,))).bytes == 2 * x.nbytes + 2 * 1000 * 4
     image = meta(2, 3, 8, 8)
     inference = one(lambda: F.batch_norm(image, meta(3), meta(3)))
@@ -167,19 +190,26 @@ def test_every_name_in_the_table_is_an_operator():
 def test_a_collective_counts_its_bytes_and_is_not_the_operator_of_its_name(unknown):
     parts = [torch.ones(4)]
     for collective in (torch.ops.c10d.gather_.default, torch.ops.c10d.scatter_.default):
-        assert work_of(collective, ([parts], parts, None, 0, -1), {}, [parts]).kind == "other"
+        assert (
+            work_of(collective, ([parts], parts, None, 0, -1), {}, [parts]).kind
+            == "other"
+        )
     assert without_rule() == []
 
 
 def test_an_operator_without_a_rule_counts_its_bytes_and_is_told(unknown):
     x = torch.eye(4)
     assert without_rule() == []
-    work = work_of(aten.linalg_cholesky_ex.default, (x,), {}, [x.clone(), torch.zeros(())])
+    work = work_of(
+        aten.linalg_cholesky_ex.default, (x,), {}, [x.clone(), torch.zeros(())]
+    )
     assert work == ("other", 0.0, 64 + 64 + 4, "float32", 1, None)
     assert without_rule() == ["aten.linalg_cholesky_ex.default"]
 
 
-@pytest.mark.parametrize("device", ["meta", "cuda", pytest.param("cpu", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "device", ["meta", "cuda", pytest.param("cpu", marks=pytest.mark.full)]
+)
 @pytest.mark.parametrize(
     ("optimizer", "options"),
     [
@@ -193,7 +223,12 @@ def test_an_operator_without_a_rule_counts_its_bytes_and_is_told(unknown):
 def test_every_operator_of_a_training_step_has_a_rule(
     optimizer, options, device, unknown, two_gpus
 ):
-    layers = [nn.Conv2d(1, 6, 5, padding=2), nn.Sigmoid(), nn.AvgPool2d(2), nn.Conv2d(6, 16, 5)]
+    layers = [
+        nn.Conv2d(1, 6, 5, padding=2),
+        nn.Sigmoid(),
+        nn.AvgPool2d(2),
+        nn.Conv2d(6, 16, 5),
+    ]
     layers += [nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()]
     of_images = nn.Sequential(*layers, nn.Linear(400, 64), nn.Dropout(), nn.Tanh())
     layer = nn.TransformerEncoderLayer(64, 4, 128, activation="gelu", batch_first=True)

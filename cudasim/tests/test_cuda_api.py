@@ -22,7 +22,9 @@ ARGUMENTS = {
     **dict.fromkeys(("StreamContext", "graph", "stream", "use_mem_pool"), (None,)),
     **dict.fromkeys(("ExternalStream", "get_stream_from_external"), (64,)),
     **dict.fromkeys(("manual_seed", "manual_seed_all"), (1,)),
-    **dict.fromkeys(("export_dot", "export_graph_data"), ("no-such-folder/graph",)),  # hooks
+    **dict.fromkeys(
+        ("export_dot", "export_graph_data"), ("no-such-folder/graph",)
+    ),  # hooks
     "CUDAPluggableAllocator": ("no-such-library", "allocate", "free"),
     "caching_allocator_alloc": (100,),
     "caching_allocator_delete": (0,),
@@ -39,17 +41,24 @@ REFUSED = {
     "Graph": (NotImplementedError, "cudasim: "),
     "change_current_allocator": (NotImplementedError, "cudasim: "),
     "CUDAPluggableAllocator": (OSError, "no-such-library"),
-    "caching_allocator_delete": (RuntimeError, "cudasim: |invalid device"),  # was never given
+    "caching_allocator_delete": (
+        RuntimeError,
+        "cudasim: |invalid device",
+    ),  # was never given
 }
 NVML = "clock_rate device_memory_used memory_usage power_draw temperature utilization".split()
 REFUSED |= dict.fromkeys(NVML, (ModuleNotFoundError, "nvidia-ml-py does not seem"))
-if importlib.util.find_spec("pynvml"):  # it is installed, and asks the machine's real driver
+if importlib.util.find_spec(
+    "pynvml"
+):  # it is installed, and asks the machine's real driver
     REFUSED |= dict.fromkeys(NVML, (Exception, ""))
 MODULES = torch.cuda, torch.accelerator
 FUNCTIONS = [(module, name) for module in MODULES for name in module.__all__]
 
 
-@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")  # of new names
+@pytest.mark.filterwarnings(
+    "ignore::FutureWarning", "ignore::UserWarning"
+)  # of new names
 @pytest.mark.parametrize("module, name", FUNCTIONS)
 def test_every_public_function_answers_or_says_why_not(module, name):
     found, arguments = getattr(module, name), ARGUMENTS.get(name, ())
@@ -68,7 +77,9 @@ def test_the_current_gpu_is_that_of_its_thread_and_comes_back_after_an_error():
         raise ZeroDivisionError
     assert torch.cuda.current_device() == 0
     torch.accelerator.set_device_index(1)
-    assert torch.cuda.current_device() == 1 and in_thread(torch.cuda.current_device) == 0
+    assert (
+        torch.cuda.current_device() == 1 and in_thread(torch.cuda.current_device) == 0
+    )
     with torch.accelerator.device_index(None):
         assert torch.cuda.current_device() == 1
     supported = torch.accelerator.get_device_capability()["supported_dtypes"]
@@ -83,7 +94,10 @@ def test_properties_have_cudas_fields_and_print_as_cudas():
         "pci_domain_id=0, L2_cache_size=4MB)"
     )
     assert uuid.UUID(str(properties.uuid)) != torch.cuda.get_device_properties(0).uuid
-    assert (properties.warp_size, properties.max_threads_per_multi_processor) == (32, 1024)
+    assert (properties.warp_size, properties.max_threads_per_multi_processor) == (
+        32,
+        1024,
+    )
     assert torch.cuda.get_device_properties(1) is properties
     assert torch.cuda.get_arch_list() == ["sm_75"]
     assert torch.cuda.is_bf16_supported()
@@ -122,7 +136,11 @@ def test_settings_are_read_back():
     for get, change, value in (
         ("_cuda_getCublasWorkspaceSize", "_cuda_setCublasWorkspaceSize", 64),
         ("_cuda_tunableop_is_enabled", "_cuda_tunableop_enable", True),
-        ("_cuda_tunableop_get_max_tuning_duration", "_cuda_tunableop_set_max_tuning_duration", 5),
+        (
+            "_cuda_tunableop_get_max_tuning_duration",
+            "_cuda_tunableop_set_max_tuning_duration",
+            5,
+        ),
     ):
         assert getattr(torch._C, get)() != value
         getattr(torch._C, change)(value)
@@ -136,7 +154,10 @@ def test_settings_are_read_back():
 def test_the_runtime_pins_memory_and_makes_streams():
     cudart, tensor = torch.cuda.cudart(), torch.ones(20)
     with torch.cuda.profiler.profile():
-        assert cudart.cudaHostRegister(tensor.data_ptr(), 80, 0) == 0 and tensor.is_pinned()
+        assert (
+            cudart.cudaHostRegister(tensor.data_ptr(), 80, 0) == 0
+            and tensor.is_pinned()
+        )
     assert cudart.cudaHostUnregister(tensor.data_ptr()) == 0 and not tensor.is_pinned()
     assert cudart.cudaHostUnregister(tensor.data_ptr()) == 713
     address = ctypes.c_uint64(0)
@@ -147,12 +168,19 @@ def test_the_runtime_pins_memory_and_makes_streams():
 
 def test_old_types_take_a_device():
     made = torch.cuda.LongTensor([1, 2], device=torch.device("cuda", 1))
-    assert made.get_device() == 1 and made.dtype is torch.int64 and made.tolist() == [1, 2]
+    assert (
+        made.get_device() == 1 and made.dtype is torch.int64 and made.tolist() == [1, 2]
+    )
     with torch.cuda.device(1):
-        made = [torch.cuda.FloatTensor(1, device=each).get_device() for each in (0, 1, None)]
+        made = [
+            torch.cuda.FloatTensor(1, device=each).get_device() for each in (0, 1, None)
+        ]
     assert made == [0, 1, 1]
     named = torch.cuda.LongTensor(size=(2, 3)), torch.cuda.LongTensor(data=[1, 2])
-    assert [(each.get_device(), list(each.shape)) for each in named] == [(0, [2, 3]), (0, [2])]
+    assert [(each.get_device(), list(each.shape)) for each in named] == [
+        (0, [2, 3]),
+        (0, [2]),
+    ]
     assert raised(lambda: torch.cuda.FloatTensor(2, device="cpu")) == (
         "legacy constructor expects device type: cuda but device type: cpu was passed"
     )
@@ -169,12 +197,16 @@ def test_an_old_type_may_be_the_default():
         assert torch.nn.Linear(1, 1).weight.is_cuda
         assert repr(torch.tensor([1])) == "tensor([1])"
         torch.set_default_tensor_type("torch.FloatTensor")
-        assert str(torch.ones(1).device) == "cpu" and torch.ones(1).dtype is torch.float32
+        assert (
+            str(torch.ones(1).device) == "cpu" and torch.ones(1).dtype is torch.float32
+        )
         assert repr(torch.ones(1, device="cuda")) == "tensor([1.], device='cuda:0')"
         torch.set_default_tensor_type("torch.cuda.FloatTensor")
         with pytest.raises(TypeError, match="only floating-point types are supported"):
             torch.set_default_tensor_type(torch.cuda.LongTensor)
-    assert torch.ones(1).device.type == "cpu"  # the simulation takes its default with it
+    assert (
+        torch.ones(1).device.type == "cpu"
+    )  # the simulation takes its default with it
     assert torch.version.cuda is before
 
 

@@ -34,7 +34,9 @@ def test_batches_arrive(options):
     for _ in range(2 if options.get("persistent_workers") else 1):
         result = torch.zeros((), device="cuda:1")
         for x, y in loader:
-            assert x.device.type == "cpu" and x.is_pinned() == bool(options.get("pin_memory"))
+            assert x.device.type == "cpu" and x.is_pinned() == bool(
+                options.get("pin_memory")
+            )
             x, y = x.to("cuda:1", non_blocking=True), y.to(1, non_blocking=True)
             assert x.device == y.device == GPU1
             result += (x.squeeze(1) * y).sum()

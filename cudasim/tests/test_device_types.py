@@ -29,7 +29,9 @@ def ones(*shape, on="mps", **options):
 def test_tensors_on_mps(mps):
     X = ones(2)
     assert repr(X) == "tensor([1., 1.], device='mps:0')"
-    assert repr(X.device) == "device(type='mps', index=0)" and X.device == torch.device(0)
+    assert repr(X.device) == "device(type='mps', index=0)" and X.device == torch.device(
+        0
+    )
     assert X.is_mps and not X.is_cuda and not X.is_cpu and X.get_device() == 0
     assert X.type() == "torch.mps.FloatTensor"
     assert torch.ones(3).to("mps").sum().item() == 3
@@ -39,12 +41,16 @@ def test_tensors_on_mps(mps):
     assert not hasattr(X, "mps")  # as on a Mac: there is no such method
     with torch.device("mps"):
         assert torch.zeros(1).is_mps
-    assert "can't convert mps:0 device type tensor to numpy" in raised(X.numpy, TypeError)
+    assert "can't convert mps:0 device type tensor to numpy" in raised(
+        X.numpy, TypeError
+    )
 
 
 def test_torch_mps_and_torch_accelerator(mps):
     assert torch.backends.mps.is_available() and torch.backends.mps.is_built()
-    assert torch.backends.mps.get_name() == session.current().name == "Simulated GPU (M1)"
+    assert (
+        torch.backends.mps.get_name() == session.current().name == "Simulated GPU (M1)"
+    )
     for module in torch.mps, torch.accelerator:
         assert module.is_available() and module.device_count() == 1
         module.synchronize()
@@ -57,10 +63,14 @@ def test_torch_mps_and_torch_accelerator(mps):
     held = ones(1000)
     assert torch.mps.current_allocated_memory() >= held.nbytes
     assert torch.mps.driver_allocated_memory() >= torch.mps.current_allocated_memory()
-    assert torch.mps.recommended_max_memory() == 11453251584  # what a Mac of 16 GB answers
+    assert (
+        torch.mps.recommended_max_memory() == 11453251584
+    )  # what a Mac of 16 GB answers
     del held
     torch.mps.empty_cache()
-    assert torch.mps.current_allocated_memory() == torch.mps.driver_allocated_memory() == 0
+    assert (
+        torch.mps.current_allocated_memory() == torch.mps.driver_allocated_memory() == 0
+    )
     first, second = (torch.mps.Event(enable_timing=True) for _ in range(2))
     first.record(), second.record()
     first.wait(), second.synchronize()
@@ -177,7 +187,9 @@ def test_autocast_on_mps(mps):
     with torch.autocast("mps"):
         y = net(X)
         assert y.dtype is torch.float16 and y.softmax(1).dtype is torch.float32
-        assert F.binary_cross_entropy(y.sigmoid().float(), ones(2, 2)).is_mps  # not banned here
+        assert F.binary_cross_entropy(
+            y.sigmoid().float(), ones(2, 2)
+        ).is_mps  # not banned here
         assert nn.Linear(3, 2)(torch.ones(2, 3)).dtype is torch.float32  # the CPU's own
     with torch.autocast("mps", dtype=torch.bfloat16):
         assert net(X).dtype is torch.bfloat16
@@ -206,7 +218,9 @@ def test_children_are_told_the_type():
     before = dict(os.environ)
     with cudasim.simulate(device_type="mps", force=True):
         assert os.environ["CUDASIM_DEVICE_TYPE"] == "mps"
-        assert publishing.FOLDER not in os.environ  # nothing is published for nvidia-smi
+        assert (
+            publishing.FOLDER not in os.environ
+        )  # nothing is published for nvidia-smi
         assert os.environ["PATH"] == before["PATH"]
     assert os.environ == before
 
@@ -218,5 +232,7 @@ def test_one_type_after_another():
             warnings.simplefilter("error")
             assert str(torch.ones(2, device=kind).device) == f"{kind}:0"
             with torch.autocast(kind):
-                assert ones(2, 2, on=kind).mm(ones(2, 2, on=kind)).dtype is torch.float16
+                assert (
+                    ones(2, 2, on=kind).mm(ones(2, 2, on=kind)).dtype is torch.float16
+                )
     assert torch.accelerator.current_accelerator() == before

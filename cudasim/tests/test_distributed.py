@@ -69,7 +69,9 @@ COLLECTIVES = """
 def test_collectives_of_two_ranks(tmp_path):
     got, said = launch(tmp_path, COLLECTIVES)
     assert [one.returncode for one in got] == [0, 0], got
-    assert set(said.values()) == {"RuntimeError: No backend type associated with device type cpu"}
+    assert set(said.values()) == {
+        "RuntimeError: No backend type associated with device type cpu"
+    }
     assert len(said) == 2
 
 
@@ -138,7 +140,10 @@ def test_a_gpu_that_the_process_cannot_have(alone, device, said):
     [
         (dist.ReduceOp.BAND, "Cannot use ReduceOp.BAND with NCCL"),
         (dist.ReduceOp(dist.ReduceOp.BXOR), "Cannot use ReduceOp.BXOR with NCCL"),
-        (dist._make_nccl_premul_sum(2.0), "PreMulSum Data type must be half, float, bfloat16"),
+        (
+            dist._make_nccl_premul_sum(2.0),
+            "PreMulSum Data type must be half, float, bfloat16",
+        ),
     ],
 )
 def test_reductions_that_nccl_does_not_know(alone, op, said):
@@ -153,17 +158,23 @@ def test_statistics_of_16_bits_are_in_32(two_gpus):
     assert mean.dtype is invstd.dtype is torch.float32 and mean.device == numbers.device
     out = torch.batch_norm_elemt(numbers, None, None, mean, invstd, 1e-5)
     assert out.dtype is torch.float16 and out.device == numbers.device
-    expected = torch.nn.functional.batch_norm(numbers.float(), None, None, training=True)
+    expected = torch.nn.functional.batch_norm(
+        numbers.float(), None, None, training=True
+    )
     torch.testing.assert_close(out.float(), expected, atol=2e-3, rtol=0)
     means, scales = torch.ones(2, 3, device="cuda:1"), torch.ones(2, 3, device="cuda:1")
-    gathered = torch.batch_norm_gather_stats(out, means, scales, None, None, 0.1, 1e-5, 2)
+    gathered = torch.batch_norm_gather_stats(
+        out, means, scales, None, None, 0.1, 1e-5, 2
+    )
     assert [each.tolist() for each in gathered] == [[1, 1, 1], pytest.approx([1, 1, 1])]
     with pytest.raises(NotImplementedError):  # the CPU has no such operator
         torch.batch_norm_stats(numbers.cpu(), 1e-5)
 
 
 def test_when_a_collective_returns_no_thread_holds_its_tensors(alone):
-    alone("nccl", pg_options=dist.ProcessGroupNCCL.Options(is_high_priority_stream=True))
+    alone(
+        "nccl", pg_options=dist.ProcessGroupNCCL.Options(is_high_priority_stream=True)
+    )
     x = torch.ones(4, device="cuda:0")
     outs = [torch.empty(4, device="cuda:0")]
     for call in (

@@ -27,7 +27,9 @@ def test_a_factory_writes_to_out_where_it_is_or_refuses_it(name, arguments):
     assert make(out=out, device="cuda") is out
     torch.manual_seed(3)
     made = make(device="cuda:1", dtype=torch.float32)
-    assert out.device == made.device == torch.device("cuda:1") and torch.equal(out, made)
+    assert out.device == made.device == torch.device("cuda:1") and torch.equal(
+        out, made
+    )
     words = "device type {} does not match device type of out parameter ({})".format
     assert words("cuda", "cpu") in raised(lambda: make(out=mine, device="cuda"))
     assert gpu_of(mine) is None and not mine.any()
@@ -49,7 +51,9 @@ def test_asarray_copies_where_it_is_told_to(there):
     assert torch.asarray(source, **there) is source
     copy = torch.asarray(source, copy=True, **there)
     assert copy.device == source.device and copy.data_ptr() != source.data_ptr()
-    with pytest.raises(ValueError, match="can't alias tensor with dtype 'Float' into dtype 'Int'"):
+    with pytest.raises(
+        ValueError, match="can't alias tensor with dtype 'Float' into dtype 'Int'"
+    ):
         torch.asarray(source, copy=False, dtype=torch.int32, **there)
 
 
@@ -82,7 +86,9 @@ def test_asarray_keeps_or_drops_the_history(there):
     dropped = torch.asarray(history, device=there, requires_grad=False)
     assert kept.grad_fn is not None and kept.device == torch.device(there)
     assert dropped.grad_fn is None and not dropped.requires_grad
-    assert torch.asarray(torch.ones(2, device="cuda:0"), device=there, requires_grad=True).is_leaf
+    assert torch.asarray(
+        torch.ones(2, device="cuda:0"), device=there, requires_grad=True
+    ).is_leaf
 
 
 def test_asarray_of_another_device_is_copied_once():

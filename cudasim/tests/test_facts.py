@@ -17,19 +17,37 @@ CARD = {
     "card": "H100",
     "provenance": {"hardware": "NVIDIA H100", "date": "2026-11-21"},
     "rows": [
-        {"name": "a sum", "measured": 1e-3, "modelled": 2e-3, "ratio": 2.0, "counted": True},
-        {"name": "on the host", "measured": 1e-3, "modelled": 9.0, "ratio": 9e3, "counted": False},
+        {
+            "name": "a sum",
+            "measured": 1e-3,
+            "modelled": 2e-3,
+            "ratio": 2.0,
+            "counted": True,
+        },
+        {
+            "name": "on the host",
+            "measured": 1e-3,
+            "modelled": 9.0,
+            "ratio": 9e3,
+            "counted": False,
+        },
     ],
 }
 
 
-QUICK = tables.TABLES.keys() - {"timings"}  # which asks the model for all that was published
+QUICK = tables.TABLES.keys() - {
+    "timings"
+}  # which asks the model for all that was published
 
 
-@pytest.mark.parametrize("name", [*sorted(QUICK), pytest.param("timings", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "name", [*sorted(QUICK), pytest.param("timings", marks=pytest.mark.full)]
+)
 def test_a_table_is_what_its_data_give(name):
     text = (tables.HERE / f"{name}.md").read_text(encoding="utf-8")
-    assert text == tables.drawn(name), f"'{tables.COMMAND} tables' draws facts/{name}.md afresh"
+    assert text == tables.drawn(name), (
+        f"'{tables.COMMAND} tables' draws facts/{name}.md afresh"
+    )
     readme = tables.README.read_text(encoding="utf-8")
     assert readme == tables.with_suites(readme)
 
@@ -58,7 +76,9 @@ def test_a_newer_row_of_support_takes_the_place_of_an_older(here, facts):
 def test_what_is_no_row_of_support_is_named_and_nothing_is_written(here, text, facts):
     if text:
         (here / "rows" / "bad.json").write_text(text)
-    with pytest.raises(SystemExit, match="bad.json: not what" if text else "rows: holds no row"):
+    with pytest.raises(
+        SystemExit, match="bad.json: not what" if text else "rows: holds no row"
+    ):
         facts("support", here / "rows")
     assert json.loads((here / "support.json").read_text())["rows"] == [ROW]
     assert not (here / "support.md").exists()
@@ -74,9 +94,13 @@ def test_a_survey_is_kept_unless_something_failed(here, monkeypatch, facts):
     assert not (here / "survey.json").exists()
     verdicts[1] = Verdict("operator", "sin", "passed", "", 1, 0.0)
     facts("survey")
-    assert {"date", "hardware", "torch"} < json.loads((here / "survey.json").read_text()).keys()
+    assert {"date", "hardware", "torch"} < json.loads(
+        (here / "survey.json").read_text()
+    ).keys()
     lines = (here / "survey.md").read_text().splitlines()
-    assert "| operators | 2 | 1 | 50.0 % | 0 |" in lines and lines[-1] == "| `lu` | why |"
+    assert (
+        "| operators | 2 | 1 | 50.0 % | 0 |" in lines and lines[-1] == "| `lu` | why |"
+    )
 
 
 SUITE = """
@@ -110,11 +134,15 @@ def test_tests_of_a_project_are_counted_with_and_without_gpus(here, facts, monke
     monkeypatch.setattr(tables, "README", readme)
     real = suites._verdicts
     once = functools.cache(lambda gpus: real(project, {"tests": ["tests"]}, gpus))
-    monkeypatch.setattr(suites, "_verdicts", lambda *given: once(given[-1]))  # it takes long
+    monkeypatch.setattr(
+        suites, "_verdicts", lambda *given: once(given[-1])
+    )  # it takes long
     facts("suites", f"pytest={project}")
     (row,) = json.loads((here / "suites.json").read_text())["projects"]
     counts = {"alone": 2, "passed": 2, "thanks": 1, "failed": 1, "anyway": 1}
-    assert counts.items() <= row.items() and row["reasons"] == [[1, "It asks the driver."]]
+    assert counts.items() <= row.items() and row["reasons"] == [
+        [1, "It asks the driver."]
+    ]
     assert "| pytest | 1 | It asks the driver. |" in readme.read_text()
     write(listed, LISTED)
     for given, said in (
@@ -135,12 +163,19 @@ def test_a_card_that_was_measured_comes_first(here, monkeypatch):
     rows = [fit, replace(fit, use="validate", modelled=2e-3)]
     monkeypatch.setattr(tables.published, "rows", lambda: rows)
     lines = tables.timings()
-    assert lines[0].startswith("**H100**, measured on NVIDIA H100, 2026-11-21: median error 100%")
+    assert lines[0].startswith(
+        "**H100**, measured on NVIDIA H100, 2026-11-21: median error 100%"
+    )
     assert "| a sum | 1.00 | 2.00 | 2.00 |" in lines
-    assert any("not used to fit the model: median error 0%, 100% within" in line for line in lines)
+    assert any(
+        "not used to fit the model: median error 0%, 100% within" in line
+        for line in lines
+    )
     assert any(line.endswith("| 2.00 | 1.00 | 0.50 |") for line in lines)
     write(card, "{}")
-    with pytest.raises(comparing.BadFile, match="not what 'python cudasim/facts calibrate' writes"):
+    with pytest.raises(
+        comparing.BadFile, match="not what 'python cudasim/facts calibrate' writes"
+    ):
         tables.timings()
 
 
@@ -157,17 +192,25 @@ def test_a_broken_file_is_one_line(here, name, text):
 SOME = ["devices.devices_print", "mixing.adding", "moves.copy_home"]
 
 
-def test_answers_of_cards_are_counted_and_differences_told_with_their_reasons(here, monkeypatch):
+def test_answers_of_cards_are_counted_and_differences_told_with_their_reasons(
+    here, monkeypatch
+):
     known = index.programs()
     for name, gpus in (("h100", 1), ("2xt4", 2)):
         said = {program: {"code": known[program].code, "answer": 1} for program in SOME}
         if gpus == 2:
             said[SOME[0]]["code"] = "of an earlier program"  # it waits
-        facts = dict.fromkeys(comparing.FACTS, "") | {"card": name, "gpus": gpus, "programs": said}
+        facts = dict.fromkeys(comparing.FACTS, "") | {
+            "card": name,
+            "gpus": gpus,
+            "programs": said,
+        }
         write(here / "answers" / f"{name}.json", json.dumps(facts))
     text = "['mixing.adding']\nkind = 'simulation'\nreason = 'Why.'\ncards = ['h100']\n"
     text += "['moves.copy_home']\nkind = 'hardware'\nreason = 'So.'\n"
-    text += "['sparse.products_stay']\nkind = 'hardware'\nreason = 'No card was asked.'\n"
+    text += (
+        "['sparse.products_stay']\nkind = 'hardware'\nreason = 'No card was asked.'\n"
+    )
     listed = comparing.read_differences(write(here / "list.toml", text))
     monkeypatch.setattr(index, "ANSWERS", here / "answers")
     monkeypatch.setattr(comparing, "read_differences", lambda: listed)

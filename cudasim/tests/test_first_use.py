@@ -33,10 +33,22 @@ def buses():
 @pytest.mark.parametrize(
     ("visible", "left"),
     [
-        *[("", []), ("-1", []), ("0", [0]), ("1", [1]), ("1,0", [1, 0]), (" 1 , 0 ", [1, 0])],
+        *[
+            ("", []),
+            ("-1", []),
+            ("0", [0]),
+            ("1", [1]),
+            ("1,0", [1, 0]),
+            (" 1 , 0 ", [1, 0]),
+        ],
         *[("0,2,1", [0]), ("1,1", []), ("1,x,0", [1]), ("1x,0", [1, 0]), ("+1", [1])],
         *[("NoDevFiles", []), (UUIDS[1], [1]), (f"{UUIDS[1]},{UUIDS[0]}", [1, 0])],
-        *[(UUIDS[1][:10], [1]), ("GPU-", []), (f"{UUIDS[1]},{UUIDS[1]}", []), ("GPU-no", [])],
+        *[
+            (UUIDS[1][:10], [1]),
+            ("GPU-", []),
+            (f"{UUIDS[1]},{UUIDS[1]}", []),
+            ("GPU-no", []),
+        ],
         *[(f"{UUIDS[1]},0", [1]), (f"0,{UUIDS[1]}", [0])],
     ],
 )
@@ -52,7 +64,9 @@ def test_cards_are_shown_in_the_order_of_the_variable(visible, left, monkeypatch
         assert (buses() if left else []) == left
         for index in range(len(left)):
             assert torch.ones(2, device=index).device == torch.device("cuda", index)
-        with pytest.raises(RuntimeError, match="invalid device ordinal" if left else "No CUDA"):
+        with pytest.raises(
+            RuntimeError, match="invalid device ordinal" if left else "No CUDA"
+        ):
             torch.ones(2, device=f"cuda:{len(left)}")
 
 
@@ -61,8 +75,16 @@ def test_a_program_that_sees_no_card_is_told_so(monkeypatch, capsys):
     with cudasim.simulate(gpus=2):
         assert "of which CUDA_VISIBLE_DEVICES='' shows none" in capsys.readouterr().out
         for use in (
-            *(lambda: torch.ones(1, device="cuda"), torch.ones(1).cuda, torch.nn.Linear(1, 1).cuda),
-            *(torch.cuda.current_device, torch.cuda.get_device_properties, torch.cuda.Stream),
+            *(
+                lambda: torch.ones(1, device="cuda"),
+                torch.ones(1).cuda,
+                torch.nn.Linear(1, 1).cuda,
+            ),
+            *(
+                torch.cuda.current_device,
+                torch.cuda.get_device_properties,
+                torch.cuda.Stream,
+            ),
         ):
             assert raised(use) == "No CUDA GPUs are available"
         assert not torch.accelerator.is_available()
@@ -96,7 +118,9 @@ def test_the_variable_counts_until_the_first_use(monkeypatch):
 @pytest.mark.parametrize(
     ("visible", "force", "seen"), [("1", False, "[1]"), ("-1", True, "[0, 1]")]
 )
-def test_a_started_program_sees_the_same_cards(monkeypatch, tmp_path, visible, force, seen):
+def test_a_started_program_sees_the_same_cards(
+    monkeypatch, tmp_path, visible, force, seen
+):
     """A forced simulation ignores what hides the cards of the machine, as a runner does."""
     ask = "import torch; p = torch.cuda.get_device_properties"
     ask += "; print([p(i).pci_bus_id - 1 for i in range(torch.cuda.device_count())])"
@@ -107,7 +131,9 @@ def test_a_started_program_sees_the_same_cards(monkeypatch, tmp_path, visible, f
         got = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert (got.stdout.strip(), got.stderr) == (seen, "")
         query = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
-        assert subprocess.check_output(query, text=True) == "0\n1\n"  # it shows every card
+        assert (
+            subprocess.check_output(query, text=True) == "0\n1\n"
+        )  # it shows every card
 
 
 def in_fork(call):
@@ -132,10 +158,17 @@ def in_fork(call):
 @forks
 def test_a_process_may_fork_until_it_has_used_a_gpu(monkeypatch, two_gpus):
     torch.cuda.is_available(), torch.cuda.device_count(), torch.manual_seed(1)
-    assert in_fork(lambda: torch.ones(1, device="cuda:1")) == "tensor([1.], device='cuda:1')"
+    assert (
+        in_fork(lambda: torch.ones(1, device="cuda:1"))
+        == "tensor([1.], device='cuda:1')"
+    )
     x = torch.ones(1, device="cuda")
     for use in (
-        *(lambda: torch.ones(2, device="cuda"), torch.ones(2).cuda, torch.nn.Linear(2, 2).cuda),
+        *(
+            lambda: torch.ones(2, device="cuda"),
+            torch.ones(2).cuda,
+            torch.nn.Linear(2, 2).cuda,
+        ),
         *(torch.cuda.synchronize, torch.cuda.Stream, torch.cuda.current_device),
         lambda: torch.cuda.set_device(1),
     ):
@@ -144,19 +177,33 @@ def test_a_process_may_fork_until_it_has_used_a_gpu(monkeypatch, two_gpus):
     assert in_fork(lambda: (x + torch.ones(1, device="cuda")).tolist()) == "[2.0]"
     cudasim.disable()
     monkeypatch.setenv(config.FORK, "yes")
-    with pytest.raises(ValueError, match=r"^CUDASIM_FORK='yes': unknown; set it to 'allow', or"):
+    with pytest.raises(
+        ValueError, match=r"^CUDASIM_FORK='yes': unknown; set it to 'allow', or"
+    ):
         cudasim.enable()
 
 
 @forks
 def test_tensors_do_not_survive_a_fork(two_gpus):
     x = torch.ones(2, device="cuda:1")
-    for use in (lambda: x + 1, x.cpu, x.tolist, x.__repr__, x[0].item, lambda: x.add_(1)):
+    for use in (
+        lambda: x + 1,
+        x.cpu,
+        x.tolist,
+        x.__repr__,
+        x[0].item,
+        lambda: x.add_(1),
+    ):
         assert in_fork(use) == "CUDA error: initialization error"
-    assert in_fork(lambda: (x.device, x.shape)) == "(device(type='cuda', index=1), torch.Size([2]))"
+    assert (
+        in_fork(lambda: (x.device, x.shape))
+        == "(device(type='cuda', index=1), torch.Size([2]))"
+    )
     assert in_fork(torch.cuda._is_in_bad_fork) == "True"
     assert in_fork(torch.cuda.is_initialized) == "False"
-    assert in_fork(lambda: (torch.manual_seed(1), torch.ones(1) + 1)[1]) == "tensor([2.])"
+    assert (
+        in_fork(lambda: (torch.manual_seed(1), torch.ones(1) + 1)[1]) == "tensor([2.])"
+    )
     assert (x + 1).tolist() == [2, 2]  # the parent goes on
 
 
@@ -171,10 +218,14 @@ class OnGpu(Dataset):
 
 
 @forks
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.filterwarnings(
+    "ignore:This process .* is multi-threaded:DeprecationWarning"
+)
 @pytest.mark.parametrize("kept", [False, True])
 def test_workers_that_touch_a_gpu(two_gpus, kept):
     weights = torch.ones(1, device="cuda")
-    data = [weights] if kept else OnGpu()  # those that are kept a worker copies into a batch
+    data = (
+        [weights] if kept else OnGpu()
+    )  # those that are kept a worker copies into a batch
     loader = DataLoader(data, num_workers=1, multiprocessing_context="fork")
     assert REFUSED in raised(lambda: list(loader))

@@ -100,10 +100,16 @@ def test_what_is_foreseen_is_what_is_counted(monkeypatch):
     def held():
         with cudasim.simulate(gpus=1, force=True):
             x = torch.rand(200, 300, device="cuda", requires_grad=True)
-            y = torch.nn.functional.conv2d(x[None, None], torch.ones(2, 1, 3, 3, device="cuda"))
+            y = torch.nn.functional.conv2d(
+                x[None, None], torch.ones(2, 1, 3, 3, device="cuda")
+            )
             y = torch.cat([y.flatten(), (x @ x.T).flatten()]).sort().values.double()
             y.sum().backward()
-            kept = torch.arange(5, device="cuda"), torch.eye(3, device="cuda"), x.to("cpu").cuda()
+            kept = (
+                torch.arange(5, device="cuda"),
+                torch.eye(3, device="cuda"),
+                x.to("cpu").cuda(),
+            )
             masked = torch.std_mean(x[x > 0.5])
             assert kept and masked
             return torch.cuda.memory_allocated(), torch.cuda.max_memory_allocated()

@@ -97,7 +97,10 @@ AGAIN = """
         print(error)
 """
 PROGRAMS = {"jax": JAX, "tensorflow": TENSORFLOW}
-LATE = {"jax": "import jax; jax.devices()", "tensorflow": "import tensorflow as tf; tf.ones(1)"}
+LATE = {
+    "jax": "import jax; jax.devices()",
+    "tensorflow": "import tensorflow as tf; tf.ones(1)",
+}
 FRAMEWORKS = [("jax", "JAX"), ("tensorflow", "TensorFlow")]
 
 
@@ -105,7 +108,9 @@ def run_in(framework, text, folder):
     """Run a program with the Python of an environment that has the framework."""
     variable = f"CUDASIM_{framework.upper()}"
     if variable not in os.environ:
-        pytest.skip(f"{variable} names no Python that has {framework}; see the head of {__file__}")
+        pytest.skip(
+            f"{variable} names no Python that has {framework}; see the head of {__file__}"
+        )
     script = write(folder / "script.py", text)
     return run(script, cwd=folder, python=os.environ[variable], TF_CPP_MIN_LOG_LEVEL=3)
 
@@ -115,7 +120,9 @@ def test_names_placement_and_errors(tmp_path, name, called):
     again = AGAIN.format(name=name)
     done = run_in(name, PROGRAMS[name].replace("    AGAIN", again), tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.replace("] and device", "] and with device").splitlines() == [  # JAX 0.7
+    assert done.stdout.replace(
+        "] and device", "] and with device"
+    ).splitlines() == [  # JAX 0.7
         f"cudasim: 2 simulated GPUs in {called}, computed on the CPU",
         *SAID[name],
         f"2 GPUs are simulated in {called} already; for 3 start a new process",

@@ -107,7 +107,8 @@ RACE = """
 
 
 @pytest.mark.parametrize(
-    "wait", ["", "side.wait_stream(torch.cuda.current_stream())", "torch.cuda.synchronize()"]
+    "wait",
+    ["", "side.wait_stream(torch.cuda.current_stream())", "torch.cuda.synchronize()"],
 )
 def test_the_sanitizer_finds_a_race(wait, tmp_path):
     script = write(tmp_path / "race.py", RACE.replace("WAIT", wait))
@@ -115,9 +116,13 @@ def test_the_sanitizer_finds_a_race(wait, tmp_path):
     if wait:
         assert got.stdout == "no race\n", got.stderr
         return
-    assert "CSAN detected a possible data race on tensor with data pointer" in got.stderr
+    assert (
+        "CSAN detected a possible data race on tensor with data pointer" in got.stderr
+    )
     assert "writing to argument(s) self, out, and to the output" in got.stderr
-    assert got.stderr.splitlines()[-1].endswith("CUDASanitizerErrors: detected 1 errors")
+    assert got.stderr.splitlines()[-1].endswith(
+        "CUDASanitizerErrors: detected 1 errors"
+    )
 
 
 # Busy streams.

@@ -27,7 +27,9 @@ def test_the_memory_of_a_graph_is_its_own_and_is_used_again():
     reserved = torch.cuda.memory_reserved()
     torch.cuda.empty_cache()
     assert torch.cuda.memory_reserved() == reserved  # the graph needs it
-    assert graph.pool() in {each["segment_pool_id"] for each in torch.cuda.memory_snapshot()}
+    assert graph.pool() in {
+        each["segment_pool_id"] for each in torch.cuda.memory_snapshot()
+    }
     peak = torch.cuda.max_memory_allocated()
     graph.replay()
     assert torch.cuda.max_memory_allocated() == peak and result[0].item() == 11
@@ -53,7 +55,9 @@ def test_callables_are_graphed_and_train_as_before():
     plain, graphed = nn.Linear(4, 1).cuda(), nn.Linear(4, 1).cuda()
     graphed.load_state_dict(plain.state_dict())
     inputs, losses = torch.randn(3, 5, 4, device="cuda"), []
-    fast = torch.cuda.make_graphed_callables(graphed, (torch.zeros(5, 4, device="cuda"),))
+    fast = torch.cuda.make_graphed_callables(
+        graphed, (torch.zeros(5, 4, device="cuda"),)
+    )
     for model in (plain, fast):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         for batch in inputs:
@@ -66,7 +70,11 @@ def test_callables_are_graphed_and_train_as_before():
 
 
 def test_a_capture_may_use_a_pool_of_ones_own():
-    graph, pool, x = torch.cuda.CUDAGraph(), torch.cuda.MemPool(), torch.ones(4, device="cuda")
+    graph, pool, x = (
+        torch.cuda.CUDAGraph(),
+        torch.cuda.MemPool(),
+        torch.ones(4, device="cuda"),
+    )
     with torch.cuda.graph(graph), torch.cuda.use_mem_pool(pool):
         y = x + 1
     graph.replay()

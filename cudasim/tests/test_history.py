@@ -34,14 +34,25 @@ def test_events_come_in_their_order_with_the_code_that_caused_them():
     record()
     give_back([take()])
     torch.cuda.empty_cache()
-    taken = ["segment_alloc", "alloc", "free_requested", "free_completed", "segment_free"]
+    taken = [
+        "segment_alloc",
+        "alloc",
+        "free_requested",
+        "free_completed",
+        "segment_free",
+    ]
     assert actions() == taken and events(1) == []
     _, alloc, freed, *_ = events()
     assert alloc["size"] == 1200 and alloc["addr"] == freed["addr"]
-    assert alloc["frames"][0]["name"] == "take" and "test_history" in alloc["frames"][0]["filename"]
+    assert (
+        alloc["frames"][0]["name"] == "take"
+        and "test_history" in alloc["frames"][0]["filename"]
+    )
     assert freed["frames"][0]["name"] == "give_back"
     for plot in (trace_plot, segment_plot):  # PyTorch draws it
-        (drawn,) = re.findall(r'"([A-Za-z0-9+/]{200,}=*)"', plot(torch.cuda.memory._snapshot()))
+        (drawn,) = re.findall(
+            r'"([A-Za-z0-9+/]{200,}=*)"', plot(torch.cuda.memory._snapshot())
+        )
         assert b"test_history.py" in base64.b64decode(drawn)
 
 

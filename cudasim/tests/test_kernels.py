@@ -38,7 +38,12 @@ TOO_OLD = "Flash attention only supports gpu architectures in the range [sm80, s
     [
         ("T4", HALF, "flash", TOO_OLD + "Attempting to run on a sm 7.5 gpu."),
         ("A100", HALF, "flash", None),
-        ("A100", FLOAT, "flash", "to all be of dtype: {Half, BFloat16}. Got Query dtype:"),
+        (
+            "A100",
+            FLOAT,
+            "flash",
+            "to all be of dtype: {Half, BFloat16}. Got Query dtype:",
+        ),
         ("A100", FLOAT, "efficient", None),
         ("T4", HALF, "efficient", None),
         ("T4", BRAIN, "efficient", "dtype"),
@@ -58,7 +63,9 @@ def test_kernels_of_attention_want_cards_and_types(card, dtype, kernel, why, rec
     else:
         assert said == "RuntimeError: No available kernel. Aborting execution."
         assert any(why in each for each in told)
-    assert F.scaled_dot_product_attention(x, x, x).device == GPU1  # by whichever kernel takes it
+    assert (
+        F.scaled_dot_product_attention(x, x, x).device == GPU1
+    )  # by whichever kernel takes it
 
 
 @pytest.mark.parametrize("card", ["A100", "RTX 4090", "H100"])
@@ -66,10 +73,13 @@ def test_products_of_8_bit_floats_want_ada_and_columns(card):
     on(card)
     x, one = of(FLOAT, 16, 16).to(torch.float8_e4m3fn), torch.ones((), device=GPU1)
     columns, rows = (
-        raised(lambda y=y: torch._scaled_mm(x, y, one, one, out_dtype=BRAIN)) for y in (x.t(), x)
+        raised(lambda y=y: torch._scaled_mm(x, y, one, one, out_dtype=BRAIN))
+        for y in (x.t(), x)
     )
     if card == "A100":
-        assert columns.startswith("RuntimeError: torch._scaled_mm is only supported on CUDA dev")
+        assert columns.startswith(
+            "RuntimeError: torch._scaled_mm is only supported on CUDA dev"
+        )
     else:
         assert columns == "no error" and "CUBLAS_STATUS_NOT_SUPPORTED" in rows
 
@@ -77,10 +87,14 @@ def test_products_of_8_bit_floats_want_ada_and_columns(card):
 @pytest.fixture(scope="module")
 def database():
     made = json.loads(dtypes.TABLE.read_text(encoding="utf-8"))["torch"]
-    pins = PROJECT.parent / "requirements.txt"  # of the book, in whose folder this one may be
+    pins = (
+        PROJECT.parent / "requirements.txt"
+    )  # of the book, in whose folder this one may be
     assert not pins.is_file() or f"\ntorch=={made} " in pins.read_text(encoding="utf-8")
     if not torch.__version__.startswith(made):
-        pytest.skip(f"the table of types is of torch {made}: python cudasim/facts types")
+        pytest.skip(
+            f"the table of types is of torch {made}: python cudasim/facts types"
+        )
     with cudasim.simulate(force=True):
         load_databases()
         from torch.testing._internal.common_methods_invocations import op_db
@@ -113,14 +127,20 @@ def test_each_type_that_cuda_lacks_is_refused(database):
     """Some of the samples may be empty, or scalars that no kernel sees; not all of them."""
     found = answers(database, lambda op: op.dtypes - op.dtypesIfCUDA, APART)
     assert [name for name, said in found.items() if not set(said) - {"no error"}] == []
-    assert [each for said in found.values() for each in said if not REFUSAL.fullmatch(each)] == []
+    assert [
+        each for said in found.values() for each in said if not REFUSAL.fullmatch(each)
+    ] == []
 
 
 @pytest.mark.full
 def test_each_type_that_the_cpu_lacks_is_computed(database):
-    apart = {f"torch.ops.aten._{name}_attention_forward" for name in ("flash", "efficient")}
+    apart = {
+        f"torch.ops.aten._{name}_attention_forward" for name in ("flash", "efficient")
+    }
     found = answers(database, lambda op: op.dtypesIfCUDA - op.dtypes, apart)
-    assert {name: said for name, said in found.items() if set(said) != {"no error"}} == {}
+    assert {
+        name: said for name, said in found.items() if set(said) != {"no error"}
+    } == {}
 
 
 @pytest.mark.full
@@ -128,8 +148,12 @@ def test_the_table_is_that_of_the_database(database):
     """For one card; `python cudasim/facts types` compares all."""
     for op in database:
         name = f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
-        cpu, cuda = ({*map(dtypes.short, kinds)} for kinds in (op.dtypes, op.dtypesIfCUDA))
-        entry = dtypes.operators().get(name, {"cpu": cpu, "cuda": dict.fromkeys(cpu, 0)})
+        cpu, cuda = (
+            {*map(dtypes.short, kinds)} for kinds in (op.dtypes, op.dtypesIfCUDA)
+        )
+        entry = dtypes.operators().get(
+            name, {"cpu": cpu, "cuda": dict.fromkeys(cpu, 0)}
+        )
         taken = {kind for kind, least in entry["cuda"].items() if float(least) <= 7.5}
         assert (set(entry["cpu"]), taken) == (cpu, cuda), name
 

@@ -11,7 +11,9 @@ ORDER = (
     "words modes device timing startup_file config frameworks jax tensorflow patching clock "
     "session dispatch patches backends simulation recorded testing startup ipython kernel __main__"
 ).split()
-MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent.name != "inherit")
+MODULES = sorted(
+    path for path in PACKAGE.rglob("*.py") if path.parent.name != "inherit"
+)
 PARTS = {path: path.relative_to(PACKAGE).with_suffix("").parts[0] for path in MODULES}
 TYPES = {"cuda", "mps"}
 
@@ -26,13 +28,17 @@ def imported(path):
             yield from (f"{node.module}.{each.name}" for each in node.names)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+@pytest.mark.parametrize(
+    "path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix()
+)
 def test_a_module_imports_only_what_comes_before_it(path):
     if PARTS[path] == "__init__":  # its names are looked up when they are used
         return
     before = ORDER[: ORDER.index(PARTS[path]) + 1]
     names = [f"{name}.__init__".split(".") for name in imported(path)]
-    assert [name for name in names if name[0] == "cudasim" and name[1] not in before] == []
+    assert [
+        name for name in names if name[0] == "cudasim" and name[1] not in before
+    ] == []
 
 
 def test_the_order_names_every_module_and_none_takes_the_place_of_a_public_name():
@@ -47,6 +53,10 @@ def test_only_a_type_and_its_backend_compare_names_of_types():
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Compare):
-                names = {each.value for each in ast.walk(node) if isinstance(each, ast.Constant)}
+                names = {
+                    each.value
+                    for each in ast.walk(node)
+                    if isinstance(each, ast.Constant)
+                }
                 found += [f"{path.name}:{node.lineno}"] if names & TYPES else []
     assert found == []

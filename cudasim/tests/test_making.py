@@ -13,12 +13,20 @@ from fidelity.asking import raised
 
 
 def test_an_index_alone_is_a_gpu_and_its_class_is_torchs_own(two_gpus):
-    assert torch.device(1) == torch.device("cuda", 1) == torch.device(type="cuda", index=1)
+    assert (
+        torch.device(1) == torch.device("cuda", 1) == torch.device(type="cuda", index=1)
+    )
     assert in_thread(lambda: torch.device(0)) == torch.device("cuda:0")
     with torch.device(1):
         assert torch.ones(1).device == torch.device("cuda:1")
-    for device in (torch.device(1), *(torch.ones(1, device=n).device for n in (1, "cpu", "meta"))):
-        assert type(device) is torch.device and pickle.loads(pickle.dumps(device)) == device
+    for device in (
+        torch.device(1),
+        *(torch.ones(1, device=n).device for n in (1, "cpu", "meta")),
+    ):
+        assert (
+            type(device) is torch.device
+            and pickle.loads(pickle.dumps(device)) == device
+        )
 
 
 @pytest.mark.parametrize("value", ["nope", "cuda:x", -1, None, 1.5, True, ("cuda", 0)])
@@ -32,7 +40,11 @@ def test_the_class_is_left_as_it_was():
     before = dict(vars(torch.device)), torch.device, raised(lambda: torch.device(0))
     with cudasim.simulate(gpus=2):
         assert vars(torch.device)["__new__"] is not before[0]["__new__"]
-    assert (dict(vars(torch.device)), torch.device, raised(lambda: torch.device(0))) == before
+    assert (
+        dict(vars(torch.device)),
+        torch.device,
+        raised(lambda: torch.device(0)),
+    ) == before
     assert torch.device.__new__(torch.device, "cpu") == torch.device("cpu")
 
 

@@ -50,7 +50,9 @@ def test_out_of_memory_leaves_the_counts_and_the_next_request_is_served():
     keep = block(100)
     before = allocated(), reserved(), torch.cuda.max_memory_allocated()
     for refused in (lambda: block(100), lambda: keep + 1):
-        with pytest.raises(torch.OutOfMemoryError, match=r"in use\. 164\.03 MiB allowed; Of the"):
+        with pytest.raises(
+            torch.OutOfMemoryError, match=r"in use\. 164\.03 MiB allowed; Of the"
+        ):
             refused()
         gc.collect()
         assert (allocated(), reserved(), torch.cuda.max_memory_allocated()) == before

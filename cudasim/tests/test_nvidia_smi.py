@@ -41,7 +41,9 @@ def identity(index):
 def test_the_table_is_straight_and_says_that_it_is_simulated():
     code, text = smi()
     assert code == 0 and "SIMULATED" in text and text.count("Simulated GPU (T4)") == 2
-    assert "No running processes found" in text and "context" not in text  # until one has it
+    assert (
+        "No running processes found" in text and "context" not in text
+    )  # until one has it
     cudasim.disable()
     for card in ("TITAN RTX", "H200"):
         with cudasim.simulate(card=card, clock="modelled"):
@@ -84,7 +86,9 @@ def test_queries_print_as_nvidias():
         "--query-compute-apps=pid,used_memory --format=csv": (
             f"pid, used_memory [MiB]\n{os.getpid()}, {mine} MiB\n"
         ),
-        "-L": "".join(f"GPU {n}: Simulated GPU (T4) (UUID: {names[n]})\n" for n in (0, 1)),
+        "-L": "".join(
+            f"GPU {n}: Simulated GPU (T4) (UUID: {names[n]})\n" for n in (0, 1)
+        ),
         f"-i 1,0 --query-gpu=index {BARE}": "1\n0\n",
         f"-i 1 --query-compute-apps=pid {BARE}": "\n",
         f"--id=0 {QUERY} {BARE}": f"{mine}\n",
@@ -99,7 +103,11 @@ def test_queries_print_as_nvidias():
 def test_bad_questions_are_refused_with_nvidias_exit_codes():
     for question, code, words in (
         ("-i 7", 6, "No devices were found\n"),
-        ("--query-gpu=memory.usage --format=csv", 2, 'Field "memory.usage" is not a valid field'),
+        (
+            "--query-gpu=memory.usage --format=csv",
+            2,
+            'Field "memory.usage" is not a valid field',
+        ),
         (QUERY, 2, "format"),
         ("--reboot", 2, "--reboot"),
     ):
@@ -144,8 +152,12 @@ def test_two_processes_share_a_card():
             assert f"{pid}, {identity(1)}, {CONTEXT + mib}\n" in apps
         torch.cuda.set_per_process_memory_fraction(1.0, 1)
         wanted = (before - 100 * MIB) // 4
-        said = raised(lambda: torch.empty(wanted, device="cuda:1"), torch.OutOfMemoryError)
-        mine = "Including non-PyTorch memory, this process has 135.00 MiB memory in use. "
+        said = raised(
+            lambda: torch.empty(wanted, device="cuda:1"), torch.OutOfMemoryError
+        )
+        mine = (
+            "Including non-PyTorch memory, this process has 135.00 MiB memory in use. "
+        )
         theirs = f"Process {other.pid} has 199.00 MiB memory in use. "
         assert (mine + theirs if os.getpid() < other.pid else theirs + mine) in said
         assert f"total capacity of {total / 2**30:.2f} GiB of which" in said
@@ -186,8 +198,16 @@ def test_leaving_takes_the_figures_and_the_command_away(monkeypatch):
 
 def test_on_windows_the_bare_name_is_replaced():
     started = []
-    for args in (["nvidia-smi", "-L"], ("nvidia-smi", "-L"), ["ls"], "nvidia-smi -L", []):
-        publishing.start(lambda *given, **named: started.append(given[1]), "process", args)
+    for args in (
+        ["nvidia-smi", "-L"],
+        ("nvidia-smi", "-L"),
+        ["ls"],
+        "nvidia-smi -L",
+        [],
+    ):
+        publishing.start(
+            lambda *given, **named: started.append(given[1]), "process", args
+        )
     ours = [sys.executable, "-I", "-S", nvidia_smi.__file__, "-L"]
     assert started == [ours, ours, ["ls"], "nvidia-smi -L", []]
 
@@ -195,16 +215,26 @@ def test_on_windows_the_bare_name_is_replaced():
 def test_windows_has_a_command_that_a_search_finds():
     command = publishing.PROGRAMS / "nvidia-smi.cmd"
     started = command.read_text().splitlines()[-1]
-    assert started.startswith(f'"%{publishing.PYTHON}%" -I -S "%~dp0') and started.endswith("%*")
+    assert started.startswith(
+        f'"%{publishing.PYTHON}%" -I -S "%~dp0'
+    ) and started.endswith("%*")
     path = started.partition("%~dp0")[2].partition('"')[0]
-    assert (publishing.PROGRAMS / path.replace("\\", "/")).resolve() == Path(nvidia_smi.__file__)
+    assert (publishing.PROGRAMS / path.replace("\\", "/")).resolve() == Path(
+        nvidia_smi.__file__
+    )
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows does not tell which processes live")
+@pytest.mark.skipif(
+    os.name == "nt", reason="Windows does not tell which processes live"
+)
 def test_what_a_program_left_that_a_signal_ended_is_swept(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     enable = "import cudasim, os; cudasim.enable(); "
     run("-c", enable + "os.kill(os.getpid(), 9)", cwd=tmp_path, fresh=True)
     left = list(tmp_path.glob("cudasim-*"))
-    got = run("-c", enable + "print(os.environ['CUDASIM_FIGURES'])", cwd=tmp_path, fresh=True)
-    assert len(left) == 1 and not left[0].exists() and str(tmp_path) in got.stdout, got.stderr
+    got = run(
+        "-c", enable + "print(os.environ['CUDASIM_FIGURES'])", cwd=tmp_path, fresh=True
+    )
+    assert len(left) == 1 and not left[0].exists() and str(tmp_path) in got.stdout, (
+        got.stderr
+    )

@@ -33,7 +33,9 @@ def test_data_parallel_halves_the_batch_and_gathers(home):
     seen = []
     model = nn.DataParallel(Watcher(seen).to(0))
     x = torch.rand(5, 4)
-    there = x.to(home).clone().requires_grad_(home != "cpu")  # PyTorch warns of its own backward
+    there = (
+        x.to(home).clone().requires_grad_(home != "cpu")
+    )  # PyTorch warns of its own backward
     out = model(there, factor=2)
     assert out.device == GPU0 and len(out) == 5
     halves = [(*[gpu] * 3, size, torch.float32) for gpu, size in ((GPU0, 3), (GPU1, 2))]
@@ -48,19 +50,29 @@ def test_data_parallel_halves_the_batch_and_gathers(home):
     if there.requires_grad:
         torch.testing.assert_close(there.grad.cpu(), x.grad)
     with torch.autocast("cuda"):  # in the replicas' threads too
-        assert model(x.to(home)).dtype is torch.float32 and seen[-1][-1] is torch.float16
+        assert (
+            model(x.to(home)).dtype is torch.float32 and seen[-1][-1] is torch.float16
+        )
 
 
 def test_data_parallel_on_chosen_gpus_with_an_error_and_with_a_layer_that_nobody_uses():
     model = nn.DataParallel(nn.Linear(4, 2).to(1), device_ids=[1, 0], output_device=0)
     assert model(torch.rand(4, 4, device=1)).device == GPU0
-    assert nn.DataParallel(nn.Linear(4, 2), device_ids=[1])(torch.rand(4, 4)).device == GPU1
-    with pytest.raises(RuntimeError, match="Caught RuntimeError in replica 0 on device 1"):
+    assert (
+        nn.DataParallel(nn.Linear(4, 2), device_ids=[1])(torch.rand(4, 4)).device
+        == GPU1
+    )
+    with pytest.raises(
+        RuntimeError, match="Caught RuntimeError in replica 0 on device 1"
+    ):
         model(torch.rand(4, 3, device=1))
     partly = nn.Linear(4, 2)
     partly.unused = nn.Linear(4, 2)
     nn.DataParallel(partly.to(0))(torch.rand(4, 4, device=0)).sum().backward()
-    assert partly.bias.grad.tolist() == [4, 4] and partly.unused.bias.grad.tolist() == [0, 0]
+    assert partly.bias.grad.tolist() == [4, 4] and partly.unused.bias.grad.tolist() == [
+        0,
+        0,
+    ]
 
 
 # What programs of `fidelity` leave out of torch.cuda.comm.
@@ -75,7 +87,10 @@ def test_copies_on_each_gpu_but_its_own():
     tensors = [torch.ones(2, device=0), torch.zeros(3, dtype=torch.long, device=0)]
     own, others = comm.broadcast_coalesced(tensors, [0, 1])
     assert own[0] is tensors[0] and own[1] is tensors[1]
-    assert [(t.device, t.dtype) for t in others] == [(GPU1, torch.float32), (GPU1, torch.long)]
+    assert [(t.device, t.dtype) for t in others] == [
+        (GPU1, torch.float32),
+        (GPU1, torch.long),
+    ]
 
 
 def test_sums_and_chunks_and_gathers():
@@ -97,7 +112,10 @@ def on_each():
 def test_collectives_of_one_process():
     nccl, made = torch.cuda.nccl, on_each()
     nccl.all_reduce(made)
-    assert [(each.device, each.tolist()) for each in made] == [(GPU0, [3] * 4), (GPU1, [3] * 4)]
+    assert [(each.device, each.tolist()) for each in made] == [
+        (GPU0, [3] * 4),
+        (GPU1, [3] * 4),
+    ]
     made = on_each()
     nccl.broadcast(made, root=1)
     assert made[0].tolist() == [2] * 4

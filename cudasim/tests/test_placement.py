@@ -10,7 +10,10 @@ pytestmark = pytest.mark.usefixtures("two_gpus")
 
 G0, G1 = torch.device("cuda:0"), torch.device("cuda:1")
 CPU = torch.device("cpu")
-early_zeros, early_like = torch.zeros, torch.ones_like  # at import there is no simulation
+early_zeros, early_like = (
+    torch.zeros,
+    torch.ones_like,
+)  # at import there is no simulation
 
 FACTORIES = {
     "empty": (2, 3),
@@ -50,11 +53,20 @@ def test_factories_in_every_spelling(name, args):
 def test_functions_taken_before_the_simulation():
     made = early_zeros(2, device="cuda:1")
     assert made.device == G1 and (made + torch.ones(2, device=G1)).device == G1
-    assert early_like(made).device == G1 and early_like(made, device="cpu").device == CPU
+    assert (
+        early_like(made).device == G1 and early_like(made, device="cpu").device == CPU
+    )
 
 
 def test_types_of_old():
     here, there = torch.ones(1), torch.ones(1, device=G1)
-    assert isinstance(here, torch.FloatTensor) and not isinstance(here, torch.LongTensor)
-    assert torch.FloatTensor in torch._tensor_classes and torch.LongTensor.dtype == torch.int64
-    assert there.type(torch.FloatTensor).device == torch.FloatTensor([1, 2]).device == CPU
+    assert isinstance(here, torch.FloatTensor) and not isinstance(
+        here, torch.LongTensor
+    )
+    assert (
+        torch.FloatTensor in torch._tensor_classes
+        and torch.LongTensor.dtype == torch.int64
+    )
+    assert (
+        there.type(torch.FloatTensor).device == torch.FloatTensor([1, 2]).device == CPU
+    )

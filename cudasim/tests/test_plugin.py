@@ -26,8 +26,12 @@ def pytest_on(folder, text, *options, variables=PATH, **outcomes):
 
 def printed(got, outcomes):
     """What pytest printed, and in its last line {what: how many}."""
-    found = re.findall(r"(\d+) (passed|failed|error|skipped|xfailed)", got.stdout.splitlines()[-1])
-    assert {what: int(number) for number, what in found} == outcomes, got.stdout + got.stderr
+    found = re.findall(
+        r"(\d+) (passed|failed|error|skipped|xfailed)", got.stdout.splitlines()[-1]
+    )
+    assert {what: int(number) for number, what in found} == outcomes, (
+        got.stdout + got.stderr
+    )
     return got.stdout
 
 
@@ -43,7 +47,10 @@ def test_a_card(gpus):
     got = pytest_on(tmp_path, text, *options, passed=1)
     assert "cudasim: 3 simulated GPUs (H100); real values, computed on the CPU\n" in got
     assert "\ncudasim: 1 test on 3 simulated GPUs (H100)\n" in got
-    assert 'name="gpus" value="3 simulated GPUs (H100)"' in (tmp_path / "report.xml").read_text()
+    assert (
+        'name="gpus" value="3 simulated GPUs (H100)"'
+        in (tmp_path / "report.xml").read_text()
+    )
 
 
 def test_without_options_nothing_is_simulated_and_torch_is_not_imported(tmp_path):
@@ -94,13 +101,21 @@ def test_what_needs_more_gpus_than_there_are_is_skipped_with_the_mend(tmp_path):
     [
         (["--simulated-gpus=two"], "--simulated-gpus='two'"),
         (["--simulated-card=X1"], "X1"),
-        (["--simulated-device-type=tpu"], "--simulated-device-type='tpu': unknown; choose one of"),
-        (["--simulated-force"], "--simulated-force: say with --simulated-gpus how many GPUs"),
+        (
+            ["--simulated-device-type=tpu"],
+            "--simulated-device-type='tpu': unknown; choose one of",
+        ),
+        (
+            ["--simulated-force"],
+            "--simulated-force: say with --simulated-gpus how many GPUs",
+        ),
         ([TWO], "--simulated-gpus: No module named 'torch'"),
     ],
 )
 def test_bad_options_and_a_lack_of_torch_are_one_line(tmp_path, options, words):
-    write(tmp_path / "torch.py", "raise ModuleNotFoundError(\"No module named 'torch'\")")
+    write(
+        tmp_path / "torch.py", "raise ModuleNotFoundError(\"No module named 'torch'\")"
+    )
     path = f"{tmp_path}{os.pathsep}{PATH['PYTHONPATH']}"
     got = run(*PLUGIN, *options, cwd=tmp_path, **PATH | {"PYTHONPATH": path})
     assert got.returncode == 4 and not got.stdout
@@ -173,10 +188,19 @@ def test_no_world(rank):
         (markers.gpus, {"n": 2, "memory": "1.5KiB"}, (2, 1536)),
         (markers.gpus, {"n": 1, "memory": 512}, (1, 512)),
         (markers.world, {"n": 2}, (2, 2, 300)),
-        *((markers.gpus, {"memory": size}, "512MiB") for size in (0, True, "1GB", "0.5B")),
-        *((markers.gpus, {"n": n}, "n=.*whole number from 1") for n in (0, 2.5, "2", True)),
+        *(
+            (markers.gpus, {"memory": size}, "512MiB")
+            for size in (0, True, "1GB", "0.5B")
+        ),
+        *(
+            (markers.gpus, {"n": n}, "n=.*whole number from 1")
+            for n in (0, 2.5, "2", True)
+        ),
         (markers.world, {"n": 2, "gpus": -1}, "gpus=-1: write a whole number from 0"),
-        *((markers.world, {"n": 2, "timeout": t}, "of seconds") for t in (0, "5", float("nan"))),
+        *(
+            (markers.world, {"n": 2, "timeout": t}, "of seconds")
+            for t in (0, "5", float("nan"))
+        ),
     ],
 )
 def test_what_the_markers_say(says, values, said):
@@ -199,7 +223,12 @@ def test_no_sync(gpus):
     with pytest.raises(RuntimeError, match="called a synchronizing CUDA operation"):
         with gpus.no_sync():
             y.sum().item()
-    for thing in (torch.cuda, torch.accelerator, torch.cuda.Stream(), torch.cuda.Event()):
+    for thing in (
+        torch.cuda,
+        torch.accelerator,
+        torch.cuda.Stream(),
+        torch.cuda.Event(),
+    ):
         before = thing.synchronize
         with pytest.raises(AssertionError, match="synchronize makes the host wait"):
             with gpus.no_sync():
@@ -241,11 +270,15 @@ def test_no_leak(gpus):
         cycle = [x]
         cycle.append(cycle)  # collected, so no leak
         del x, cycle
-    with pytest.raises(AssertionError, match=r"cuda:1 holds 512 bytes more .*\(4, 4\) float32$"):
+    with pytest.raises(
+        AssertionError, match=r"cuda:1 holds 512 bytes more .*\(4, 4\) float32$"
+    ):
         with gpus.no_leak():
             kept.append(torch.ones(4, 4, device="cuda:1"))
     weight = torch.ones(2**10, device="cuda:0", requires_grad=True)
-    with pytest.raises(AssertionError, match=r"cuda:0 holds .* bytes more than before; still held"):
+    with pytest.raises(
+        AssertionError, match=r"cuda:0 holds .* bytes more than before; still held"
+    ):
         with gpus.no_leak():
             kept.append((weight * 2).exp().sum())
     with gpus.no_leak():
@@ -260,7 +293,9 @@ def test_mps_as_the_device():
         with gpus.no_leak(), gpus.no_copies():
             torch.ones(2, device="mps") + 1
         assert gpus[0].peak > 0
-        with pytest.raises(NotImplementedError, match="PyTorch tells of no waits on mps"):
+        with pytest.raises(
+            NotImplementedError, match="PyTorch tells of no waits on mps"
+        ):
             with gpus.no_sync():
                 pass
 
@@ -305,7 +340,9 @@ def test_sum(rank, gpus):
 
 @pytest.mark.full
 def test_what_fails_in_a_world_is_one_report_of_all_ranks(tmp_path):
-    got = pytest_on(tmp_path, FAILURES, TWO, "-rs", failed=3, skipped=1, xfailed=1, passed=1)
+    got = pytest_on(
+        tmp_path, FAILURES, TWO, "-rs", failed=3, skipped=1, xfailed=1, passed=1
+    )
     for words in (
         "===== rank 0: passed =====",
         "===== rank 1: failed =====",
@@ -373,7 +410,9 @@ def test_the_others_have_it(gpus):
     options = "--data=some data", "-o", "greeting=hello", "-W", "error", TWO, "below"
 
     def tested(*more, **outcomes):
-        return printed(run(*PLUGIN, *options, *more, cwd=tmp_path / "sub", **PATH), outcomes)
+        return printed(
+            run(*PLUGIN, *options, *more, cwd=tmp_path / "sub", **PATH), outcomes
+        )
 
     tested("--slow", passed=5)
     tested(skipped=5)  # what is false here is false in a rank

@@ -38,7 +38,10 @@ def test_a_sheet_says_which_rows_it_is_from():
     named = [
         (name, word)
         for name in sheets.sheet_names()
-        for sheet in (sheets.find_sheet(name), sheets.host_sheet(sheets.find_sheet(name)))
+        for sheet in (
+            sheets.find_sheet(name),
+            sheets.host_sheet(sheets.find_sheet(name)),
+        )
         for text in sheet.sources.values()
         for word in text.replace(",", " ").replace(";", " ").split()
         if word in rows
@@ -52,9 +55,13 @@ def test_ratios_are_as_seen(modelled):
     off = {name for name, row in modelled.items() if not 1 / 1.5 <= row.ratio <= 1.5}
     assert off == {name for name in MISSES if not name.startswith(SLOW)}
     fit = [row for row in modelled.values() if row.use == "fit"]
-    assert [row for row in fit if abs(row.ratio - 1) > 0.25 and row.id not in MISSES] == []
+    assert [
+        row for row in fit if abs(row.ratio - 1) > 0.25 and row.id not in MISSES
+    ] == []
     assert summary([row.ratio for row in fit])[0] < 0.05
-    error, within = summary([row.ratio for row in modelled.values() if row.use == "validate"])
+    error, within = summary(
+        [row.ratio for row in modelled.values() if row.use == "validate"]
+    )
     assert error < 0.20 and within > 0.80
 
 
@@ -79,6 +86,9 @@ def test_the_readme_tells_what_the_model_says():
     rows = [row_of(each) for each in READ]
     assert {row.id for row in rows if not 1 / 1.5 <= row.ratio <= 1.5} == set(MISSES)
     ratios = [row.ratio for row in rows if row.use == "validate"]
-    (error, within), text = summary(ratios), (PROJECT / "README.md").read_text(encoding="utf-8")
+    (error, within), text = (
+        summary(ratios),
+        (PROJECT / "README.md").read_text(encoding="utf-8"),
+    )
     assert f"{len(ratios)} did not" in text and f"with {len(READ)} published" in text
     assert f"median error {error:.0%}, {within:.0%}".replace("%", " %") in text

@@ -43,7 +43,9 @@ def test_drawing_on_a_gpu_leaves_other_generators_alone(draw):
     assert torch.equal(draw(x), once)
 
 
-@pytest.mark.skipif(not hasattr(torch.accelerator, "random"), reason="torch 2.14 has it first")
+@pytest.mark.skipif(
+    not hasattr(torch.accelerator, "random"), reason="torch 2.14 has it first"
+)
 def test_the_accelerators_generators_are_those_of_its_gpus():
     torch.cuda.manual_seed_all(7)
     first, second = torch.accelerator.random.get_rng_state_all()

@@ -156,7 +156,10 @@ def test_ranks_that_ask_for_different_collectives(tmp_path):
         "root": ("Root=0", "Root=1"),
         "barrier": ("OpType=ALLREDUCE", "OpType=BARRIER)"),
         "functional": ("TensorShape=[4]", "TensorShape=[5]"),
-        "rows": ("_ALLGATHER_BASE, TensorShape=[4, 2]", "_ALLGATHER_BASE, TensorShape=[5, 2]"),
+        "rows": (
+            "_ALLGATHER_BASE, TensorShape=[4, 2]",
+            "_ALLGATHER_BASE, TensorShape=[5, 2]",
+        ),
         "apart": ("TensorShape=[1], [2]", "TensorShape=[1], [3]"),
     }
     for name, (by_0, by_1) in asked.items():
@@ -171,7 +174,9 @@ def test_ranks_that_ask_for_different_collectives(tmp_path):
 @pytest.mark.parametrize(("way", "number"), [("collective", 2), ("recv", 1)])
 def test_a_rank_that_never_arrives_or_has_ended(tmp_path, way, number):
     got, said = launch(tmp_path, MISSING, "late", way)
-    work, there = {"recv": ("RECV", "Rank")}.get(way, ("ALLREDUCE", "Rank 0 is there; rank"))
+    work, there = {"recv": ("RECV", "Rank")}.get(
+        way, ("ALLREDUCE", "Rank 0 is there; rank")
+    )
     assert said[0, "waits"] == (
         f"DistBackendError: Watchdog caught collective operation timeout: WorkNCCL(SeqNum={number},"
         f" OpType={work}, NumelIn=4, NumelOut=4, Timeout(ms)=2000) ran for more than 2000 "

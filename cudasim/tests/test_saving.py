@@ -71,7 +71,11 @@ def test_map_location(two_gpus, tmp_path, form, weights_only, where, expected):
     loaded = torch.load(tmp_path / "checkpoint.pt", map_location=where, **options)
     assert places(*loaded.values()) == expected.split()
     if where != "meta":
-        assert loaded["zero"].tolist() == [0, 1, 2, 3] and loaded["one"].tolist() == [0, 1, 2]
+        assert loaded["zero"].tolist() == [0, 1, 2, 3] and loaded["one"].tolist() == [
+            0,
+            1,
+            2,
+        ]
         loaded["zero"][1] = 9
         assert loaded["view"].tolist() == [9, 2, 3]  # still a view
 
@@ -90,7 +94,9 @@ def test_loading_counts_memory_once_per_storage_on_the_current_gpu(two_gpus):
     assert places(*load(content, map_location="cuda").values()) == ["cuda:1"] * 4
     loaded = load(content, map_location="cpu")["zero"]
     (loaded + torch.ones(4)).numpy()  # as any of the CPU
-    assert "two devices, cuda:0 and cpu" in raised(lambda: loaded + torch.ones(4, device="cuda:0"))
+    assert "two devices, cuda:0 and cpu" in raised(
+        lambda: loaded + torch.ones(4, device="cuda:0")
+    )
 
 
 @pytest.mark.skipif(torch.cuda.device_count() > 0, reason="real GPUs are here")

@@ -14,7 +14,10 @@ FAST, SLOW = Link("fast", 100e9, 2e-6), Link("slow", 1e9, 50e-6)
 
 def by_turns(size, gpus, link):
     """A ring, one step after the other: each GPU sends a share of its tensor to the next."""
-    seconds, have = 0.0, [{rank} for rank in range(gpus)]  # of share 0: whose terms are in it
+    seconds, have = (
+        0.0,
+        [{rank} for rank in range(gpus)],
+    )  # of share 0: whose terms are in it
     for _ in range(2 * (gpus - 1)):
         have = [have[rank] | have[rank - 1] for rank in range(gpus)]
         seconds += size / gpus / link.bandwidth + link.latency
@@ -49,7 +52,9 @@ def test_between_servers_the_slower_link_counts():
 
 def test_small_sums_take_a_tree_and_large_ones_a_ring():
     cluster = Cluster(1024, 8, FAST, SLOW)
-    tree = 2 * 7 * FAST.latency + 2 * 7 * SLOW.latency  # 128 servers: 7 steps up, 7 down
+    tree = (
+        2 * 7 * FAST.latency + 2 * 7 * SLOW.latency
+    )  # 128 servers: 7 steps up, 7 down
     assert all_reduce_seconds(4, cluster) == pytest.approx(tree, rel=0.01)
     ring = 2 * 1023 / 1024 * 2**40 / SLOW.bandwidth
     assert all_reduce_seconds(2**40, cluster) == pytest.approx(ring, rel=0.01)
@@ -79,7 +84,9 @@ def test_only_the_last_bucket_shows_where_links_keep_up():
     assert found.exposed == pytest.approx(last)
     alone = step_of(Training(1.0, FIRST // 2), cluster)  # one bucket hides nothing
     assert alone.exposed == pytest.approx(all_reduce_seconds(FIRST // 2, cluster))
-    assert found.communication == pytest.approx(4 * last + all_reduce_seconds(FIRST, cluster))
+    assert found.communication == pytest.approx(
+        4 * last + all_reduce_seconds(FIRST, cluster)
+    )
 
 
 def test_all_but_the_backward_pass_shows_where_links_are_slow():
@@ -95,7 +102,9 @@ def test_links_are_sourced_and_every_card_has_one():
     assert len(ids) == len(set(ids))
     for where in listed.values():
         for each in where:
-            assert all(each["sources"][figure] for figure in ("line", "share", "latency"))
+            assert all(
+                each["sources"][figure] for figure in ("line", "share", "latency")
+            )
             assert each["share"] < 1 and each["latency"] < 1e-4 < each["line"]
     cards = [card for each in listed["inside"] for card in each["cards"]]
     assert sorted(cards) == sorted(sheet_names())

@@ -44,7 +44,9 @@ def test_one_place_of_a_program_may_make_and_use_in_turn():
     x = torch.ones(3, device=G0)
     calls = (torch.ops.aten.zeros.default, [3]), (torch.FloatTensor, 3)
     for own in [operator(size) for operator, size in calls]:
-        assert "two devices, cuda:0 and cpu" in raised(lambda own=own: torch.add(x, own))
+        assert "two devices, cuda:0 and cpu" in raised(
+            lambda own=own: torch.add(x, own)
+        )
 
 
 def ctc_loss():

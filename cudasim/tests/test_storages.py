@@ -18,7 +18,11 @@ held = torch.cuda.memory_allocated
 
 def test_a_copied_host_storage_stays_on_the_host():
     host, there = torch.ones(3), torch.zeros(3, device="cuda")
-    assert torch.UntypedStorage(3).device.type == host.untyped_storage().device.type == "cpu"
+    assert (
+        torch.UntypedStorage(3).device.type
+        == host.untyped_storage().device.type
+        == "cpu"
+    )
     assert torch.UntypedStorage(3, device="meta").device.type == "meta"
     host.untyped_storage().clone()
     host.untyped_storage().copy_(there.untyped_storage())
@@ -31,8 +35,15 @@ def receive(queue, back):
     if not cudasim.is_enabled():
         cudasim.enable(2)
     tensor, weight, *others = (queue.get() for _ in range(4))
-    found = places(tensor, weight, *others), type(weight) is nn.Parameter, tensor.tolist(), held(1)
-    assert "received from another process" in raised(tensor.untyped_storage()._share_cuda_)
+    found = (
+        places(tensor, weight, *others),
+        type(weight) is nn.Parameter,
+        tensor.tolist(),
+        held(1),
+    )
+    assert "received from another process" in raised(
+        tensor.untyped_storage()._share_cuda_
+    )
     tensor += 1
     back.put(found)
     queue.get()  # until the sender has looked
@@ -75,7 +86,10 @@ def test_tensors_travel_through_a_queue(method, strategy):
 
 
 def test_dlpack_stays_within_torch():
-    tensor, words = torch.ones(3, device="cuda"), "cuda:0 is simulated: no other library can read"
+    tensor, words = (
+        torch.ones(3, device="cuda"),
+        "cuda:0 is simulated: no other library can read",
+    )
     for export in (np.from_dlpack, torch.utils.dlpack.to_dlpack):
         assert words in raised(lambda export=export: export(tensor))
     assert torch.from_dlpack(np.ones(2)).device.type == "cpu"

@@ -12,7 +12,10 @@ pytestmark = pytest.mark.usefixtures("two_gpus")
 
 def test_streams_are_numbered_as_cudas():
     first, second = torch.cuda.Stream(), torch.Stream(device="cuda")
-    assert (first.stream_id, second.stream_id) == (3, 35)  # as c10/cuda/CUDAStream.cpp counts
+    assert (first.stream_id, second.stream_id) == (
+        3,
+        35,
+    )  # as c10/cuda/CUDAStream.cpp counts
     assert repr(second) == "torch.Stream device_type=cuda, device_index=0, stream_id=35"
     assert torch.Stream(1).device == torch.device("cuda:1")
     assert in_thread(lambda: torch.cuda.current_stream(1).stream_id) == 0
@@ -59,7 +62,9 @@ def test_streams_and_events_obey_a_modelled_clock(modelled):
     torch.cuda._sleep(10**6)
     end.record()
     assert not stream.query() and not end.query()
-    words = "RuntimeError: Both events must be completed before calculating elapsed time."
+    words = (
+        "RuntimeError: Both events must be completed before calculating elapsed time."
+    )
     assert raised(lambda: start.elapsed_time(end)) == words
     end.synchronize()
     assert end.query() and stream.query()
@@ -78,15 +83,26 @@ def test_streams_and_events_obey_a_modelled_clock(modelled):
 
 
 def test_events_of_another_simulation_are_refused(modelled):
-    old, unused = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    old, unused = (
+        torch.cuda.Event(enable_timing=True),
+        torch.cuda.Event(enable_timing=True),
+    )
     old.record()
     cudasim.disable()
     with cudasim.simulate(clock="modelled"):
         new = torch.cuda.Event(enable_timing=True)
         new.record()
         torch.cuda.synchronize()
-        uses = [lambda: old.elapsed_time(new), lambda: new.elapsed_time(old), unused.record]
-        uses += [lambda: torch.cuda.current_stream().wait_event(old), old.query, old.synchronize]
+        uses = [
+            lambda: old.elapsed_time(new),
+            lambda: new.elapsed_time(old),
+            unused.record,
+        ]
+        uses += [
+            lambda: torch.cuda.current_stream().wait_event(old),
+            old.query,
+            old.synchronize,
+        ]
         for use in uses:
             assert "a simulation that has ended" in raised(use)
         assert new.query()

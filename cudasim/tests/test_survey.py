@@ -18,17 +18,26 @@ def databases():  # they hold PyTorch's functions as a simulation has them
 
 
 @pytest.mark.parametrize(
-    ("device", "first"), [("cuda:1", 2), pytest.param("mps:0", 0, marks=pytest.mark.full)]
+    ("device", "first"),
+    [("cuda:1", 2), pytest.param("mps:0", 0, marks=pytest.mark.full)],
 )
 def test_a_sample_of_the_survey_has_no_unexpected_failure(databases, device, first):
-    assert set(survey.EXPECTED) <= {*databases[0], *databases[1]}  # the names of operators
+    assert set(survey.EXPECTED) <= {
+        *databases[0],
+        *databases[1],
+    }  # the names of operators
     tasks = survey.chosen(databases)[first::STRIDE]
     with cudasim.simulate(device_type=device.partition(":")[0]):
         verdicts = [survey.survey_one(*task, databases, device) for task in tasks]
     failed = [verdict for verdict in verdicts if verdict.outcome == "failed"]
     if device == "mps:0":  # some samples need float64, or complex128
-        refused = ("TypeError: Cannot convert a MPS", "TypeError: Trying to convert ComplexDouble")
-        failed = [verdict for verdict in failed if not verdict.reason.startswith(refused)]
+        refused = (
+            "TypeError: Cannot convert a MPS",
+            "TypeError: Trying to convert ComplexDouble",
+        )
+        failed = [
+            verdict for verdict in failed if not verdict.reason.startswith(refused)
+        ]
     assert failed == []
     figures = survey.summary(verdicts)
     assert figures["operator"]["passed"] > 30 and figures["module"]["passed"]
@@ -63,7 +72,9 @@ class StandIn:
     ],
 )
 def test_the_survey_notices(two_gpus, result, reason):
-    verdict = survey.survey_one("operator", "sin", ({"sin": StandIn(result)}, {}), "cuda:1")
+    verdict = survey.survey_one(
+        "operator", "sin", ({"sin": StandIn(result)}, {}), "cuda:1"
+    )
     assert verdict.outcome == ("failed" if reason else "passed")
     assert reason in verdict.reason
 

@@ -18,7 +18,12 @@ def operands(request):
     with cudasim.simulate(clock=request.param):
         x = torch.rand(4, device="cuda")
         mask = torch.tensor([True, False, True, True], device="cuda")
-        yield x, torch.rand((), device="cuda"), torch.tensor([0, 2, 3], device="cuda"), mask
+        yield (
+            x,
+            torch.rand((), device="cuda"),
+            torch.tensor([0, 2, 3], device="cuda"),
+            mask,
+        )
 
 
 def put(x, index, value):
@@ -34,7 +39,9 @@ WAITING = [
     lambda x, y, ind, mask: x.nonzero(),
     lambda x, y, ind, mask: 1 if y else 2,
     lambda x, y, ind, mask: torch.nn.functional.one_hot(ind),
-    lambda x, y, ind, mask: torch.repeat_interleave(x, torch.full((1,), 2, device="cuda")),
+    lambda x, y, ind, mask: torch.repeat_interleave(
+        x, torch.full((1,), 2, device="cuda")
+    ),
     lambda x, y, ind, mask: x.unique(),
     lambda x, y, ind, mask: torch.equal(x, x),
     lambda x, y, ind, mask: y.item(),
@@ -66,14 +73,18 @@ SILENT = [
     lambda x, y, ind, mask: torch.ones(4)[torch.ones(4) > 0].nonzero().tolist(),
     lambda x, y, ind, mask: torch.cuda.Event().synchronize(),  # which nobody recorded
     lambda x, y, ind, mask: torch.cuda.current_stream().query(),
-    lambda x, y, ind, mask: torch.ones(2**14).to(x.device, non_blocking=True),  # few are staged
+    lambda x, y, ind, mask: torch.ones(2**14).to(
+        x.device, non_blocking=True
+    ),  # few are staged
     lambda x, y, ind, mask: torch.ones(4).pin_memory().to(x.device, non_blocking=True),
     lambda x, y, ind, mask: torch.ones(4).pin_memory().copy_(x, non_blocking=True),
 ]
 UNTOLD = [  # what waits without a word
     lambda x, y, ind, mask: torch.cuda.synchronize(),
     lambda x, y, ind, mask: torch.accelerator.synchronize(),
-    lambda x, y, ind, mask: torch.ones(2**15).to(x.device, non_blocking=True),  # on a clock
+    lambda x, y, ind, mask: torch.ones(2**15).to(
+        x.device, non_blocking=True
+    ),  # on a clock
 ]
 
 
@@ -126,7 +137,9 @@ def test_it_ends_with_the_simulation():
 
 
 SAYS = "synchronizes that device with the CPU"
-DOCUMENTED = [name for name, value in vars(torch.linalg).items() if SAYS in (value.__doc__ or "")]
+DOCUMENTED = [
+    name for name, value in vars(torch.linalg).items() if SAYS in (value.__doc__ or "")
+]
 
 
 def test_the_documentation_names_what_waits():

@@ -66,7 +66,16 @@ def test_a_block_under_the_modelled_clock(clock):
     spend(clock, US, "after")
     assert lanes.modelled and lanes.source == "modelled for a T4"
     names = [span.name for span in lanes.spans]
-    assert names == ["mm", "mm", "add", "copy", "item", "add_", "nms", "load cuBLAS 12.1"]
+    assert names == [
+        "mm",
+        "mm",
+        "add",
+        "copy",
+        "item",
+        "add_",
+        "nms",
+        "load cuBLAS 12.1",
+    ]
     assert lanes.lanes == ["Python", "cuda:0 stream 0", "cuda:0 copies out"]
     assert lanes.total == 500e-6
     assert lanes.busy("cuda:0 stream 0") == 350 / 500
@@ -119,7 +128,9 @@ def test_a_block_that_raises_gives_the_card_back(product):
 
 
 def test_another_card_needs_a_clock_a_sheet_and_a_block():
-    with pytest.raises(RuntimeError, match=r"card='H100'\): only a modelled clock knows"):
+    with pytest.raises(
+        RuntimeError, match=r"card='H100'\): only a modelled clock knows"
+    ):
         cudasim.timeline(card="H100")
     with cudasim.simulate(gpus=1, clock="modelled"):
         torch.ones(2, device="cuda")
@@ -155,7 +166,9 @@ def test_plain_numbers():
     assert lanes.busy("Python") == 0.2  # waiting is not work
     assert lanes.busy("cuda:0 stream 0") == 0.6
     assert lanes.busy("cuda:0") == 0.7  # the copy and the kernel overlap
-    with pytest.raises(ValueError, match=r"^'cuda:1': no such lane; there are Python, cuda:0 str"):
+    with pytest.raises(
+        ValueError, match=r"^'cuda:1': no such lane; there are Python, cuda:0 str"
+    ):
         lanes.busy("cuda:1")
     assert lanes.table()[1] == ("Python", "item", 4e-6, 16e-6)
 
@@ -173,7 +186,12 @@ def test_text():
 
 
 def test_lanes_have_an_order():
-    lanes = "cuda:1 stream 0", "cuda:0 copies out", "cuda:0 stream 35", "Python, Thread-1"
+    lanes = (
+        "cuda:1 stream 0",
+        "cuda:0 copies out",
+        "cuda:0 stream 35",
+        "Python, Thread-1",
+    )
     more = "cuda:0 stream 3", "cuda:0 copies in", "Python"
     timeline = made_of(*(Span(lane, "a", 0, 1, "kernel") for lane in lanes + more))
     assert timeline.lanes == [
@@ -186,7 +204,9 @@ def test_lanes_have_an_order():
 
 
 def test_many_threads_share_a_lane_and_it_is_said():
-    spans = [Span(f"Python, Thread-{n}", "add", n, n + 1, "operation") for n in range(1000)]
+    spans = [
+        Span(f"Python, Thread-{n}", "add", n, n + 1, "operation") for n in range(1000)
+    ]
     lanes = made_of(*spans, Span("Python", "add", 5, 6, "operation"))
     assert len(lanes.lanes) == THREADS + 2 and OTHERS in lanes.lanes
     assert len(lanes.table()) == 1001 and len(lanes.bars()) <= BARS
@@ -201,7 +221,9 @@ def test_threads_without_a_name_are_counted_as_they_begin(clock):
     shown = [span.lane for span in cudasim.timeline().spans]
     first, second = "Python, thread 1 (run)", "Python, thread 2 (run)"
     assert shown == [first, "Python, loader", second, first]
-    spend(clock, US, "add.Tensor", lane="Python, Thread-20 (run)")  # Python goes on counting
+    spend(
+        clock, US, "add.Tensor", lane="Python, Thread-20 (run)"
+    )  # Python goes on counting
     assert [span.lane for span in cudasim.timeline().spans] == [first]
 
 
@@ -215,15 +237,28 @@ def test_a_picture_is_bounded_and_says_what_it_merged(count):
     lanes = made_of(*spans)
     bars, merged = lanes.bars(), count == 5000
     assert 1 < len(bars) <= BARS and (len(bars) < count) == merged
-    assert sum(bar.merged for bar in bars) == count and max(bar.end for bar in bars) == lanes.length
-    assert any("neighbours are merged" in note for note in lanes.chart().notes) == merged
-    assert sum(len(part.encode()) for part in lanes._repr_mimebundle_().values()) < 40 * 1024
+    assert (
+        sum(bar.merged for bar in bars) == count
+        and max(bar.end for bar in bars) == lanes.length
+    )
+    assert (
+        any("neighbours are merged" in note for note in lanes.chart().notes) == merged
+    )
+    assert (
+        sum(len(part.encode()) for part in lanes._repr_mimebundle_().values())
+        < 40 * 1024
+    )
 
 
 def test_neighbours_of_one_name_are_merged_and_counted():
-    spans = [Span("Python", "add", 10 * i, 10 * i + 10, "operation") for i in range(BARS + 1)]
+    spans = [
+        Span("Python", "add", 10 * i, 10 * i + 10, "operation") for i in range(BARS + 1)
+    ]
     (bar,) = made_of(*spans).bars()
-    assert (bar.merged, bar.label) == (BARS + 1, f"add \N{MULTIPLICATION SIGN} {BARS + 1}")
+    assert (bar.merged, bar.label) == (
+        BARS + 1,
+        f"add \N{MULTIPLICATION SIGN} {BARS + 1}",
+    )
 
 
 def test_what_the_clock_dropped_is_said(clock, monkeypatch):
@@ -244,13 +279,22 @@ def test_what_a_notebook_and_a_page_show():
     shown, again = (made_of(*TWO)._repr_mimebundle_() for _ in range(2))
     assert shown == again
     picture, payload = shown["image/svg+xml"], shown[MIME]
-    assert "modelled for a T4" in picture and "≈ µs" in picture and "<dc:date>" not in picture
+    assert (
+        "modelled for a T4" in picture
+        and "≈ µs" in picture
+        and "<dc:date>" not in picture
+    )
     ElementTree.fromstring(picture)
-    assert payload.startswith('{"unit":"≈ ns",')  # how a comparison knows a real clock's
+    assert payload.startswith(
+        '{"unit":"≈ ns",'
+    )  # how a comparison knows a real clock's
     content = json.loads(payload)
     assert content["bars"][1] == [0, 1, 4000, 16000, 1, 1]
     assert content["lanes"][0] == ["Python", {"operation": 1, "wait": 1}, 0.2]
-    assert (content["total"], content["kinds"]) == (20000, ["operation", "wait", "kernel", "copy"])
+    assert (content["total"], content["kinds"]) == (
+        20000,
+        ["operation", "wait", "kernel", "copy"],
+    )
 
 
 def test_a_trace_for_chrome(tmp_path):
@@ -258,7 +302,11 @@ def test_a_trace_for_chrome(tmp_path):
     written = json.loads((tmp_path / "trace.json").read_text())
     assert written["otherData"]["source"] == "modelled for a T4"
     events = written["traceEvents"]
-    names = {each["tid"]: each["args"]["name"] for each in events if each["name"] == "thread_name"}
+    names = {
+        each["tid"]: each["args"]["name"]
+        for each in events
+        if each["name"] == "thread_name"
+    }
     assert list(names.values()) == ["Python", "cuda:0 stream 0", "cuda:0 copies in"]
     drawn = [each for each in events if each["ph"] == "X"]
     shown = [(names[each["tid"]], each["ts"], each["dur"]) for each in drawn]
@@ -278,17 +326,30 @@ def test_python_measured_by_the_profiler():
     assert lanes.source.startswith("measured on ") and len(lanes.source) > 13
     assert str(lanes).startswith("timeline, measured: ≈ ")
     assert 0 < lanes.busy("Python") <= 1
-    with cudasim.simulate(), cudasim.timeline() as lanes:  # without a clock it is the CPU
+    with (
+        cudasim.simulate(),
+        cudasim.timeline() as lanes,
+    ):  # without a clock it is the CPU
         torch.ones(2, device="cuda:0") + 1
     assert lanes.lanes == ["Python"] and "measured on" in lanes.source
     with cudasim.timeline() as lanes:
         pass
-    assert repr(lanes) == "cudasim.timeline(): nothing was recorded: no operation of PyTorch ran"
+    assert (
+        repr(lanes)
+        == "cudasim.timeline(): nothing was recorded: no operation of PyTorch ran"
+    )
 
 
 def event(cat, name, ts, dur, tid=88, pid=88, **args):
     """An event as Kineto exports it: microseconds, GPUs as processes, streams as threads."""
-    found = {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": BEGIN + ts}
+    found = {
+        "ph": "X",
+        "cat": cat,
+        "name": name,
+        "pid": pid,
+        "tid": tid,
+        "ts": BEGIN + ts,
+    }
     return found | {"dur": dur, "args": args}
 
 
@@ -304,20 +365,27 @@ def test_a_trace_of_the_profiler_with_a_gpu_in_it():
         event("user_annotation", trace.BLOCK, 0, 300),
         event("cpu_op", "aten::to", 1, 30, **{"External id": 1}),
         event("cpu_op", "aten::copy_", 3, 27, **{"External id": 2}),
-        on_gpu("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 10, 15, 20, 2, bytes=4096),
+        on_gpu(
+            "gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 10, 15, 20, 2, bytes=4096
+        ),
         event("cpu_op", "aten::mm", 41, 18, **{"External id": 4}),
         on_gpu("kernel", "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n", 52, 100, 7, 4),
         on_gpu("kernel", kernel, 152, 10, 7, 5),
         event("cpu_op", "aten::item", 70, 100, **{"External id": 6}),
         event("cuda_runtime", "cudaStreamSynchronize", 80, 85),
         on_gpu("gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 163, 1.5, 7, 6),
-        on_gpu("gpu_memcpy", "Memcpy PtoP (Device -> Device)", 180, 20, 7, 7, **between),
+        on_gpu(
+            "gpu_memcpy", "Memcpy PtoP (Device -> Device)", 180, 20, 7, 7, **between
+        ),
         event("cpu_op", "aten::add", 200, 4, tid=99, **{"External id": 9}),  # a thread
         event("cpu_op", "aten::early", -20, 4, **{"External id": 0}),
         event("cuda_runtime", "cudaDeviceSynchronize", 320, 40),  # the profiler's own
     ]
     spans = trace.read({"traceEvents": recorded})
-    found = {(span.lane, span.name, span.start / US, span.end / US, span.kind) for span in spans}
+    found = {
+        (span.lane, span.name, span.start / US, span.end / US, span.kind)
+        for span in spans
+    }
     assert found == {
         ("Python", "to", 1, 31, "operation"),
         ("Python", "mm", 41, 59, "operation"),
@@ -340,11 +408,16 @@ def test_a_trace_of_the_profiler_with_a_gpu_in_it():
 
 def test_the_clock_is_off_and_there_is_no_block():
     lanes = cudasim.timeline()
-    assert "there is no modelled clock; write 'with cudasim.timeline() as lanes:'" in repr(lanes)
+    assert (
+        "there is no modelled clock; write 'with cudasim.timeline() as lanes:'"
+        in repr(lanes)
+    )
     assert list(lanes._repr_mimebundle_()) == ["text/plain"]
     asked = lanes.table, lanes.figure, lanes.payload, lanes.__str__, lambda: lanes.total
     for ask in (*asked, lambda: lanes.busy("Python"), lambda: lanes.save("never.json")):
-        with pytest.raises(RuntimeError, match=r"^[^\n]*there is no modelled clock[^\n]*$"):
+        with pytest.raises(
+            RuntimeError, match=r"^[^\n]*there is no modelled clock[^\n]*$"
+        ):
             ask()
 
 
@@ -388,7 +461,9 @@ def test_modelled_timelines_within_another_have_what_is_theirs(clock):
 
 def test_another_card_within_a_timeline_would_change_its_times(product):
     with cudasim.timeline() as lanes:
-        with pytest.raises(RuntimeError, match=r"card='H100'\): within another timeline"):
+        with pytest.raises(
+            RuntimeError, match=r"card='H100'\): within another timeline"
+        ):
             cudasim.timeline(card="H100").__enter__()
         product()
     assert lanes.source == "modelled for a T4" and lanes.total > 0
@@ -412,5 +487,7 @@ except ModuleNotFoundError as error:
 """
     got = run("-c", code, cwd=tmp_path)
     first, second = got.stdout.splitlines()
-    assert first == second and got.stderr == "", got.stderr  # the profiler has nothing to say
+    assert first == second and got.stderr == "", (
+        got.stderr
+    )  # the profiler has nothing to say
     assert first.startswith("cudasim.timeline(): a picture needs matplotlib")

@@ -32,7 +32,9 @@ def test_every_card_of_cuda_has_a_sheet():
     assert cards == set(NAMES)
     with pytest.raises(ValueError) as error:
         find_sheet("K80")
-    assert str(error.value) == f"card='K80': no data sheet; there are {', '.join(NAMES)}"
+    assert (
+        str(error.value) == f"card='K80': no data sheet; there are {', '.join(NAMES)}"
+    )
 
 
 def test_every_figure_has_a_source(sheet):
@@ -41,7 +43,11 @@ def test_every_figure_has_a_source(sheet):
     assert all(len(source) > 20 for source in sheet.sources.values())
     for key in ("peak", "bandwidth", "processors"):
         assert sheet.sources[key].startswith("https://")
-    host = {each.name for each in dataclasses.fields(Host)} - {"name", "provenance", "sources"}
+    host = {each.name for each in dataclasses.fields(Host)} - {
+        "name",
+        "provenance",
+        "sources",
+    }
     assert set(host_sheet().sources) == host
 
 
@@ -50,7 +56,9 @@ def test_a_sheet_agrees_with_the_card_and_itself(sheet):
     assert sheet.processors == cudasim.CARDS[sheet.name].processors
     ampere = cudasim.CARDS[sheet.name].capability >= (8, 0)
     assert ("tf32" in sheet.peak) == ampere
-    works = [product(4096, 4096, 4096, each) for each in ("bfloat16", "float32", "float16")]
+    works = [
+        product(4096, 4096, 4096, each) for each in ("bfloat16", "float32", "float16")
+    ]
     bfloat16, float32, float16 = [kernel_seconds(work, sheet) for work in works]
     assert (bfloat16 < float32) == ampere and float16 < float32  # before it is emulated
     for kind in ("matmul", "convolution", "attention"):
@@ -59,19 +67,35 @@ def test_a_sheet_agrees_with_the_card_and_itself(sheet):
     assert 0.7 < sheet.efficiency["memory"] < 0.95
     assert sheet.vector["float32"] <= sheet.peak["float32"]
     pageable = max(sheet.link["pageable_in"], sheet.link["pageable_out"])
-    assert pageable < min(sheet.link["pinned_in"], sheet.link["pinned_out"]) < sheet.bandwidth
+    assert (
+        pageable
+        < min(sheet.link["pinned_in"], sheet.link["pinned_out"])
+        < sheet.bandwidth
+    )
     assert sheet.peer["staged"] <= sheet.peer["bandwidth"] < sheet.bandwidth
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        *(({"bandwidth": value}, f"bandwidth is {value!r}, not a") for value in (-1.0, "f", True)),
-        ({"peak": {"float32": float("nan")}}, "peak.float32 is nan, not a positive figure"),
+        *(
+            ({"bandwidth": value}, f"bandwidth is {value!r}, not a")
+            for value in (-1.0, "f", True)
+        ),
+        (
+            {"peak": {"float32": float("nan")}},
+            "peak.float32 is nan, not a positive figure",
+        ),
         ({"peak": {"float16": 1.0}}, "peak.float32 is missing"),
         ({"link": {"latency": 1e-6}}, "link.pinned_in is missing"),
-        ({"efficiency": SHARES | {"matmul": {"float32": 0}}}, "efficiency.matmul.float32 is 0"),
-        ({"efficiency": SHARES | {"matmul": {"float16": 1}}}, "efficiency.matmul.float32 is mi"),
+        (
+            {"efficiency": SHARES | {"matmul": {"float32": 0}}},
+            "efficiency.matmul.float32 is 0",
+        ),
+        (
+            {"efficiency": SHARES | {"matmul": {"float16": 1}}},
+            "efficiency.matmul.float32 is mi",
+        ),
         ({"peer": 5.0}, "peer is 5.0, not a table"),
         ({"floor": {"a": 1.0}}, "floor is {'a': 1.0}, not a positive figure"),
         ({"speed": 1.0}, "speed is unknown; a sheet has name, peak,"),
@@ -116,12 +140,20 @@ def test_known_times_by_hand():
     ):
         assert found == pytest.approx(seconds)
     for kind, way in (("pinnned", "in"), ("pinned", "up"), ("latency", "in")):
-        with pytest.raises(ValueError, match="there are pinned, pageable, peer, staged, device"):
+        with pytest.raises(
+            ValueError, match="there are pinned, pageable, peer, staged, device"
+        ):
             copy_seconds(1, t4, kind, way)
     lacked, had = product(999, 999, 999, "tf32"), product(999, 999, 999)
     assert kernel_seconds(lacked, t4) == kernel_seconds(had, t4)
-    for precision, slower in (("float16", True), ("float32", False)):  # rows that are not aligned
-        even, odd = product(4096, 4096, 4096, precision), product(4096, 4096, 4095, precision)
+    for precision, slower in (
+        ("float16", True),
+        ("float32", False),
+    ):  # rows that are not aligned
+        even, odd = (
+            product(4096, 4096, 4096, precision),
+            product(4096, 4096, 4095, precision),
+        )
         assert (rate(odd, t4) < 0.7 * rate(even, t4)) == slower
 
 
@@ -130,7 +162,12 @@ def test_more_work_takes_no_less_time_and_no_product_exceeds_the_peak(sheet):
     for precision in sheet.peak:
         times = [kernel_seconds(product(n, n, n, precision), sheet) for n in sizes]
         assert all(small <= large for small, large in pairwise(times))
-    for shape in ((1, 1, 1, 1), (1, 1, 4096, 4096), (64, 128, 128, 64), (1, 8192, 8192, 8192)):
+    for shape in (
+        (1, 1, 1, 1),
+        (1, 1, 4096, 4096),
+        (64, 128, 128, 64),
+        (1, 8192, 8192, 8192),
+    ):
         assert 0 < formulas.utilisation(shape, sheet.processors) <= 1
     for kind in ("pinned", "pageable", "peer", "staged", "device"):
         times = [copy_seconds(size, sheet, kind) for size in (0, *sizes)]
@@ -153,5 +190,7 @@ def test_every_sheet_is_described_to_programs_without_torch():
     assert [*cards] == NAMES
     for name, card in cards.items():
         sheet = find_sheet(name)
-        assert card["peak"] == sheet.peak and card["memory"] == cudasim.CARDS[name].memory
+        assert (
+            card["peak"] == sheet.peak and card["memory"] == cudasim.CARDS[name].memory
+        )
         assert card["seconds"]["copy"] == copy_seconds(2**30, sheet, "pinned")

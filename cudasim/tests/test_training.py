@@ -38,13 +38,21 @@ def test_recurrent_layers_are_as_on_the_cpu_and_do_not_warn(kind, monkeypatch):
 
 KINDS = {kind for kind in vars(torch.optim).values() if isinstance(kind, type)}
 OPTIMIZERS = sorted(kind.__name__ for kind in KINDS - {torch.optim.Optimizer})
-OPTIONS = {}, {"foreach": True}, {"foreach": False}, {"fused": True}, {"capturable": True}
+OPTIONS = (
+    {},
+    {"foreach": True},
+    {"foreach": False},
+    {"fused": True},
+    {"capturable": True},
+)
 
 
 def takes(name, options):
     """Whether an optimizer has these options, and this version of PyTorch fuses it on CUDA."""
     kind = getattr(torch.optim, name)
-    if "fused" in options and "cuda_unsupported=True" in inspect.getsource(inspect.getmodule(kind)):
+    if "fused" in options and "cuda_unsupported=True" in inspect.getsource(
+        inspect.getmodule(kind)
+    ):
         return False
     return set(options) <= set(inspect.signature(kind).parameters)
 
@@ -67,7 +75,9 @@ def steps(name, device, options):
         optimizer.zero_grad()
         if name == "SparseAdam":
             rows = torch.tensor([0, 2], device=device)
-            loss = sum((F.embedding(rows, p, sparse=True) ** 2).sum() for p in parameters)
+            loss = sum(
+                (F.embedding(rows, p, sparse=True) ** 2).sum() for p in parameters
+            )
         else:
             loss = sum(((p - 1) ** 2).sum() for p in parameters)
         loss.backward()
@@ -85,8 +95,14 @@ def test_every_optimizer_steps_as_on_the_cpu_with_its_state_on_the_gpu(name, opt
     home, _ = steps(name, CPU, on_cpu)  # capturable is for GPUs only
     for one, other in zip(away, home, strict=True):
         assert one.device == GPU1
-        torch.testing.assert_close(one.detach().cpu(), other.detach(), rtol=1e-6, atol=1e-6)
-    where = {key: value.device for key, value in state.items() if isinstance(value, torch.Tensor)}
+        torch.testing.assert_close(
+            one.detach().cpu(), other.detach(), rtol=1e-6, atol=1e-6
+        )
+    where = {
+        key: value.device
+        for key, value in state.items()
+        if isinstance(value, torch.Tensor)
+    }
     counts = {key: where.pop(key) for key in ("step", "mu_product") if key in where}
     assert set(where.values()) <= {GPU1}
     # ASGD keeps its count beside the parameters, whatever is asked.
@@ -94,11 +110,18 @@ def test_every_optimizer_steps_as_on_the_cpu_with_its_state_on_the_gpu(name, opt
     assert set(counts.values()) <= {GPU1 if beside else CPU}
 
 
-@pytest.mark.parametrize("name, options", [("SGD", {}), ("Adam", {}), ("Adam", {"fused": True})])
+@pytest.mark.parametrize(
+    "name, options", [("SGD", {}), ("Adam", {}), ("Adam", {"fused": True})]
+)
 def test_a_training_on_two_gpus_and_types_gives_what_it_gives_on_the_cpu(name, options):
     def train(first, second):
         torch.manual_seed(0)
-        layers = nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2)
+        layers = (
+            nn.Conv2d(1, 4, 3, padding=1),
+            nn.BatchNorm2d(4),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+        )
         lower = nn.Sequential(*layers, nn.Conv2d(4, 8, 3), nn.Flatten()).to(first)
         upper = nn.Linear(32, 3).to(second).double()
         net = nn.ModuleList([lower, upper])

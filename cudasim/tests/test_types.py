@@ -27,7 +27,13 @@ PROGRAM = """
 def mypy(*arguments, cwd):
     """Run mypy; returns (exit code, what it says)."""
     pytest.importorskip("mypy", reason="mypy is not installed: no types are checked")
-    command = [sys.executable, "-m", "mypy", "--config-file", PROJECT / "pyproject.toml"]
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--config-file",
+        PROJECT / "pyproject.toml",
+    ]
     command += ["--cache-dir", PROJECT.parent / "_build" / "mypy", *arguments]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr
@@ -42,7 +48,10 @@ def test_the_public_face_is_clean():
     ("more", "words"),
     [
         ("", "Success"),
-        ("cudasim.enable(gpus='two')", 'incompatible type "str"; expected "int | None"'),
+        (
+            "cudasim.enable(gpus='two')",
+            'incompatible type "str"; expected "int | None"',
+        ),
         ("Gpus()[0].peek", '"Gpu" has no attribute "peek"'),
         ("cudasim.nothing()", 'Module has no attribute "nothing"'),
     ],

@@ -87,7 +87,9 @@ def test_a_crash_has_its_own_traceback_and_exit_code(tmp_path):
     first, second, *lines, last = got.stderr.removeprefix(LINE).splitlines()
     assert first == "Traceback (most recent call last):"
     assert second == f'  File "{script}", line 7, in <module>'
-    assert [each for each in lines if each.startswith("  File") and str(script) not in each] == []
+    assert [
+        each for each in lines if each.startswith("  File") and str(script) not in each
+    ] == []
     assert last.endswith("but found at least two devices, cuda:0 and cuda:1!")
     full = run("-m", "cudasim", "--full-traceback", script, cwd=tmp_path)
     assert "placement.py" in full.stderr  # the test above would see it
@@ -107,7 +109,9 @@ def test_no_startup_where_python_does_not_find_the_package(tmp_path):
     assert (got.returncode, got.stdout, got.stderr) == (1, "", words)
 
 
-def test_the_environment_is_enough_for_a_plain_python_with_another_sitecustomize(tmp_path):
+def test_the_environment_is_enough_for_a_plain_python_with_another_sitecustomize(
+    tmp_path,
+):
     program = """
         import sys, time
         assert "torch" not in sys.modules
@@ -120,7 +124,9 @@ def test_the_environment_is_enough_for_a_plain_python_with_another_sitecustomize
     asked = {"CUDASIM_CARD": "H100", "CUDASIM_CLOCK": "modelled", "PYTHONPATH": path}
     got = run("-c", "print('program')", cwd=tmp_path, **asked, CUDASIM_GPUS="")
     assert (got.stdout, got.stderr) == ("mine\nprogram\n", "")
-    got = run(write(tmp_path / "plain.py", program), cwd=tmp_path, **asked, CUDASIM_GPUS="2")
+    got = run(
+        write(tmp_path / "plain.py", program), cwd=tmp_path, **asked, CUDASIM_GPUS="2"
+    )
     assert got.stderr == line("2 simulated GPUs", "H100", MODELLED)
     assert got.stdout == "mine\n2 Simulated GPU (H100, modelled time) True\n"
 
@@ -190,7 +196,9 @@ def test_jupyter_kernel(tmp_path, monkeypatch):
 def test_a_jupyter_kernel_in_the_folder_of_the_user(tmp_path):
     asked = ["--gpus", "1", "--card", "H100", "--clock", "modelled", "--races", "warn"]
     got = run("-m", "cudasim.kernel", *asked, cwd=tmp_path, HOME=tmp_path)
-    assert got.stdout.startswith("cudasim: kernel 'cudasim-1-h100-modelled-warn' is in "), got
+    assert got.stdout.startswith(
+        "cudasim: kernel 'cudasim-1-h100-modelled-warn' is in "
+    ), got
     (spec,) = tmp_path.rglob("kernel.json")
     found = json.loads(spec.read_text())
     assert found["display_name"] == "Python (1 simulated GPU, modelled time)"
@@ -241,7 +249,9 @@ def test_ipython_extension(tmp_path):
 
 @pytest.mark.parametrize("kind", ["cuda", pytest.param("mps", marks=pytest.mark.full)])
 def test_leaving_restores_torch_exactly(tmp_path, kind):
-    got = run(write(tmp_path / "leave.py", LEAVING.replace("{kind}", kind)), cwd=tmp_path)
+    got = run(
+        write(tmp_path / "leave.py", LEAVING.replace("{kind}", kind)), cwd=tmp_path
+    )
     *said, same, errors = (
         each for each in got.stdout.splitlines() if not each.startswith("cudasim:")
     )
@@ -251,7 +261,10 @@ def test_leaving_restores_torch_exactly(tmp_path, kind):
 
 
 def test_what_torch_remembers_of_its_functions_is_its_own_again():
-    attend, overridable = F.scaled_dot_product_attention, torch.overrides.get_testing_overrides
+    attend, overridable = (
+        F.scaled_dot_product_attention,
+        torch.overrides.get_testing_overrides,
+    )
     with cudasim.simulate():
         assert attend not in overridable()  # another takes its place
     assert attend in overridable()

@@ -13,7 +13,9 @@ from programs import run, run_ranks, write
 
 import cudasim
 
-WITNESSES = tomllib.loads(Path(__file__).with_name("witnesses.toml").read_text())["witness"]
+WITNESSES = tomllib.loads(Path(__file__).with_name("witnesses.toml").read_text())[
+    "witness"
+]
 HEAD = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
 
 
@@ -30,7 +32,10 @@ def simulated(witness):
     def tell(message, category, *_):
         print(f"{category.__name__}: {message}", file=said)
 
-    with cudasim.simulate(gpus=2, card=witness.get("card", "T4")), warnings.catch_warnings():
+    with (
+        cudasim.simulate(gpus=2, card=witness.get("card", "T4")),
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("always" if witness.get("warns") else "ignore")
         warnings.showwarning = tell
         with contextlib.redirect_stdout(said):
@@ -44,9 +49,19 @@ def simulated(witness):
 def apart(witness, tmp_path):
     """What a program prints in processes of its own, one a rank."""
     script = write(tmp_path / "witness.py", HEAD + textwrap.dedent(witness["program"]))
-    started = ["-m", "cudasim", "--gpus", 2, "--card", witness.get("card", "T4"), script]
+    started = [
+        "-m",
+        "cudasim",
+        "--gpus",
+        2,
+        "--card",
+        witness.get("card", "T4"),
+        script,
+    ]
     if ranks := witness.get("ranks"):
-        return "".join(got.stdout for got in run_ranks(*started, cwd=tmp_path, ranks=ranks))
+        return "".join(
+            got.stdout for got in run_ranks(*started, cwd=tmp_path, ranks=ranks)
+        )
     return run(*started, cwd=tmp_path).stdout
 
 

@@ -17,8 +17,13 @@ def test_there_are_enough_of_each_kind_and_precision_with_names_of_their_own():
     assert {each.precision for each in select(("float32",))} == {"float32"}
     assert len(select(("float64", "float32", "float16"))) >= 40
     assert len({each.group for each in WORKLOADS.values()}) == 12
-    assert all(faster != slower and {faster, slower} <= {*WORKLOADS} for faster, slower in PAIRS)
-    with pytest.raises(ValueError, match="two workloads are called 'product of 256 x 256'"):
+    assert all(
+        faster != slower and {faster, slower} <= {*WORKLOADS}
+        for faster, slower in PAIRS
+    )
+    with pytest.raises(
+        ValueError, match="two workloads are called 'product of 256 x 256'"
+    ):
         workloads._add("products", "product of 256 x 256", None, 1, 1)
 
 
@@ -34,17 +39,36 @@ def test_it_runs_at_its_quick_size(name):
 
 def test_the_model_is_compared_with_the_card(tmp_path):
     faster, slower = PAIRS[0]  # the slower is the CPU's
-    measured = {faster: 1e-3, slower: 2e-3, "product of 4096 x 4096": 4e-3, "product of 32 x 32": 1}
-    modelled = {faster: 2e-3, slower: 1e-3, "product of 4096 x 4096": 5e-3, "product of 32 x 32": 1}
+    measured = {
+        faster: 1e-3,
+        slower: 2e-3,
+        "product of 4096 x 4096": 4e-3,
+        "product of 32 x 32": 1,
+    }
+    modelled = {
+        faster: 2e-3,
+        slower: 1e-3,
+        "product of 4096 x 4096": 5e-3,
+        "product of 32 x 32": 1,
+    }
     about = compare(modelled, measured)
     ratios = {row["name"]: row["ratio"] for row in about["rows"]}
     assert ratios[faster] == 2 and ratios[slower] == 0.5
     assert [row["name"] for row in about["rows"] if not row["counted"]] == [slower]
-    figures = {"workloads": 3, "median_error": 0.25, "near": 2 / 3, "pairs": 1, "pairs_right": 0}
+    figures = {
+        "workloads": 3,
+        "median_error": 0.25,
+        "near": 2 / 3,
+        "pairs": 1,
+        "pairs_right": 0,
+    }
     assert about["figures"] == figures
     text = table(about)
     assert f"in another order than on the card: {faster}; {slower}" in text
-    assert "median error 25%, 67% within a factor of 1.5, 0 of 1 pairs" in text.splitlines()[-1]
+    assert (
+        "median error 25%, 67% within a factor of 1.5, 0 of 1 pairs"
+        in text.splitlines()[-1]
+    )
     assert "  2 ms      1 ms   2.00" in text
     write(tmp_path / "t4.json", about)
     assert rows(tmp_path / "t4.json") == about["rows"]

@@ -21,10 +21,14 @@ from helpers import ROOT
 from tools.book.repository import read_repository
 
 HERE = Path(__file__).parent
-ROOMS = ROOT / "_build" / ".cleanroom"  # hidden: building the site looks through other folders
+ROOMS = (
+    ROOT / "_build" / ".cleanroom"
+)  # hidden: building the site looks through other folders
 REPOSITORY = ROOMS / "repository.git"
 AT_HAND = f"{sys.version_info.major}.{sys.version_info.minor}"
-CUDA = os.environ.get("CLEANROOM_TORCH") == "cuda"  # the builds for CUDA, as on Colab: 8 GB
+CUDA = (
+    os.environ.get("CLEANROOM_TORCH") == "cuda"
+)  # the builds for CUDA, as on Colab: 8 GB
 BUILD = "" if CUDA else "+cpu"
 INDEX = [] if CUDA else ["--extra-index-url", "https://download.pytorch.org/whl/cpu"]
 # What a service has and a test machine may lack. Nothing else of this process gets in.
@@ -63,7 +67,9 @@ def environment(**variables: str) -> dict[str, str]:
     """What a room's processes see. The book's address leads to a clone of this repository."""
     passed = {name: value for name, value in os.environ.items() if PASSED.match(name)}
     folders = os.environ["PATH"].split(os.pathsep)
-    outside = [folder for folder in folders if not Path(folder).is_relative_to(sys.prefix)]
+    outside = [
+        folder for folder in folders if not Path(folder).is_relative_to(sys.prefix)
+    ]
     home = ROOMS / "home"
     home.mkdir(parents=True, exist_ok=True)
     own = {
@@ -87,7 +93,17 @@ def make_repository() -> None:
     git = ["git", "--git-dir", REPOSITORY, "-c", "core.bare=false", "--work-tree", ROOT]
     run("git", "init", "--quiet", "--bare", "--initial-branch", branch, REPOSITORY)
     run(*git, "add", "--all")
-    run(*git, "-c", "user.name=x", "-c", "user.email=x@x", "commit", "--quiet", "--message", "x")
+    run(
+        *git,
+        "-c",
+        "user.name=x",
+        "-c",
+        "user.email=x@x",
+        "commit",
+        "--quiet",
+        "--message",
+        "x",
+    )
 
 
 def once(folder: Path, make: Callable, *arguments: object) -> None:
@@ -129,11 +145,16 @@ def with_torch(room: Room, *wanted: tuple[str, str]) -> None:
 def make_base(base: Room, python: str, torch: str) -> None:
     """A virtual environment with torch alone; without CUDA unless that is asked for."""
     program = sys.executable if python == AT_HAND else shutil.which(f"python{python}")
-    if program is None or subprocess.run([program, "-V"], capture_output=True).returncode:
+    if (
+        program is None
+        or subprocess.run([program, "-V"], capture_output=True).returncode
+    ):
         raise Unavailable(f"no python{python} on this machine")
     run(program, "-m", "venv", base.folder)
     base.pip(f"torch=={torch}{BUILD}", *INDEX)
-    run(base.python, "-c", "import torch._dynamo, torch.distributed.run")  # compiled for all copies
+    run(
+        base.python, "-c", "import torch._dynamo, torch.distributed.run"
+    )  # compiled for all copies
 
 
 def link(base: Room, room: Room) -> None:
@@ -154,22 +175,34 @@ def make_bare(room: Room) -> None:
 def make_colab(room: Room) -> None:
     lines = (HERE / "colab.txt").read_text().splitlines()
     packages = dict(line.split("==") for line in lines if not line.startswith("#"))
-    torch, vision = (packages.pop(name).partition("+")[0] for name in ("torch", "torchvision"))
+    torch, vision = (
+        packages.pop(name).partition("+")[0] for name in ("torch", "torchvision")
+    )
     room_pairs = [("3.12", torch), ("3.13", torch)]
-    with_torch(room, *room_pairs, *([] if CUDA else [(AT_HAND, torch), (AT_HAND, pin("torch"))]))
+    with_torch(
+        room,
+        *room_pairs,
+        *([] if CUDA else [(AT_HAND, torch), (AT_HAND, pin("torch"))]),
+    )
     room.pip(*(f"{name}=={version}" for name, version in packages.items()))
     try:
         room.pip("--no-deps", f"torchvision=={vision}{BUILD}", *INDEX)
     except Unavailable:
-        room.note(f"left out: torchvision {vision}{BUILD}; the set-up cell installs one")
+        room.note(
+            f"left out: torchvision {vision}{BUILD}; the set-up cell installs one"
+        )
 
 
 def make_studio_lab(room: Room) -> None:
-    *packages, last = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+    *packages, last = yaml.safe_load((ROOT / "environment.yml").read_text())[
+        "dependencies"
+    ]
     (python,) = (line for line in packages if line.startswith("python="))
     with_torch(room, (python.partition("=")[2], pin("torch")), (AT_HAND, pin("torch")))
     requirements = room.folder / "environment.txt"
-    requirements.write_text("\n".join(last["pip"]).replace(" binder/", f" {ROOT}/binder/"))
+    requirements.write_text(
+        "\n".join(last["pip"]).replace(" binder/", f" {ROOT}/binder/")
+    )
     room.pip("--requirement", requirements)
     room.note("left out: conda; its packages here are pip's")
 
@@ -185,7 +218,9 @@ def make_binder(room: Room) -> None:
         checkout = Path(folder) / "book"
         once(REPOSITORY, make_repository)
         run("git", "clone", "--quiet", REPOSITORY, checkout, cwd=Path(folder))
-        room.pip("--no-cache-dir", "--requirement", "binder/requirements.txt", cwd=checkout)
+        room.pip(
+            "--no-cache-dir", "--requirement", "binder/requirements.txt", cwd=checkout
+        )
         path = os.pathsep.join([str(room.python.parent), environment()["PATH"]])
         run("./binder/postBuild", cwd=checkout, PATH=path)
     room.note("left out: JupyterLab, which repo2docker installs with conda")

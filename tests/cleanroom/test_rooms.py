@@ -65,7 +65,13 @@ def cases():
     for room in PINNED:
         yield room, DEAREST, [name for name in local if name != DEAREST], False, False
     for language in read_languages(ROOT):  # all other code is the same in all
-        yield "bare", f"../languages/{language}/notebooks/computing-devices", [], False, False
+        yield (
+            "bare",
+            f"../languages/{language}/notebooks/computing-devices",
+            [],
+            False,
+            False,
+        )
 
 
 # No worker is to be left with a long one at the end.
@@ -91,7 +97,9 @@ def the_others(chapters):
 
 
 def packages(room):
-    found = [path.stem for path in room.folder.glob("lib/python*/site-packages/*.dist-info")]
+    found = [
+        path.stem for path in room.folder.glob("lib/python*/site-packages/*.dist-info")
+    ]
     return dict(name.rsplit("-", 1) for name in found)
 
 
@@ -100,7 +108,10 @@ def execute(notebook, room, folder, monkeypatch):
     copy_kernel(folder.parent / "jupyter", "cpu", "room", argv=argv, env={})
     monkeypatch.setenv("JUPYTER_PATH", str(folder.parent / "jupyter"))
     client = NotebookClient(
-        notebook, kernel_name="room", timeout=600, resources={"metadata": {"path": str(folder)}}
+        notebook,
+        kernel_name="room",
+        timeout=600,
+        resources={"metadata": {"path": str(folder)}},
     )
     return client.execute(env=environment())
 
@@ -122,8 +133,12 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("name, chapter, more, simulated, whole", LONGEST_FIRST)
-def test_chapter_runs(name, chapter, more, simulated, whole, folder, monkeypatch, record_property):
-    notebook = nbformat.read(shutil.copy(ROOT / "notebooks" / f"{chapter}.ipynb", folder), 4)
+def test_chapter_runs(
+    name, chapter, more, simulated, whole, folder, monkeypatch, record_property
+):
+    notebook = nbformat.read(
+        shutil.copy(ROOT / "notebooks" / f"{chapter}.ipynb", folder), 4
+    )
     set_up, switch = cell(notebook, "setup"), cell(notebook, "switch")
     assert switch.source.startswith(SWITCH)
     if not simulated:
@@ -143,7 +158,9 @@ def test_chapter_runs(name, chapter, more, simulated, whole, folder, monkeypatch
         done = execute(notebook, room, folder, monkeypatch)
         after, notes = packages(room), room.notes.read_text().splitlines()
 
-    new = sorted(f"{package} {after[package]}" for package in after.keys() - before.keys())
+    new = sorted(
+        f"{package} {after[package]}" for package in after.keys() - before.keys()
+    )
     took = f"measured {seconds(cell(done, 'setup')):.1f} s"
     notes.append(f"{chapter}: set-up installed {', '.join(new) or 'nothing'}, {took}")
     if said(done, "room-complete") == "True\n":
@@ -151,8 +168,12 @@ def test_chapter_runs(name, chapter, more, simulated, whole, folder, monkeypatch
     for note in notes:
         record_property(name, note)
 
-    assert bool(said(done, "setup")) == bool(new) or simulated  # silent where all is there
-    assert {package: after[package] for package in before} == before  # and nothing replaced
+    assert (
+        bool(said(done, "setup")) == bool(new) or simulated
+    )  # silent where all is there
+    assert {
+        package: after[package] for package in before
+    } == before  # and nothing replaced
     silent = [*others[::2], cell(done, "room-again")]
     assert [(each.id, words) for each in silent if (words := said(done, each.id))] == []
     assert seconds(cell(done, "room-again")) < 10
@@ -162,7 +183,9 @@ def test_chapter_runs(name, chapter, more, simulated, whole, folder, monkeypatch
 
 
 def test_chapter_without_its_set_up_fails(folder, monkeypatch):
-    notebook = nbformat.read(ROOT / "notebooks" / "copying-between-devices.ipynb", as_version=4)
+    notebook = nbformat.read(
+        ROOT / "notebooks" / "copying-between-devices.ipynb", as_version=4
+    )
     cell(notebook, "setup").source = ""
     with copied("bare") as room:
         with pytest.raises(CellExecutionError, match="No module named 'matplotlib'"):
@@ -175,11 +198,22 @@ def test_binder_reads_what_its_room_is_made_of(record_property):
     run(sys.executable, "-m", "venv", room.folder)
     room.pip("jupyter-repo2docker==2026.4.0")
     program = room.folder / "bin" / "jupyter-repo2docker"
-    told = run(program, "--no-build", "--debug", "--user-name", "reader", "--user-id", 1000, ROOT)
+    told = run(
+        program,
+        "--no-build",
+        "--debug",
+        "--user-name",
+        "reader",
+        "--user-id",
+        1000,
+        ROOT,
+    )
     assert f"Building conda environment for python={binder_python()}\n" in told
     assert re.findall(r"^.*(?:pip install|RUN .*postBuild).*$", told, re.M) == [
         'RUN ${KERNEL_PYTHON_PREFIX}/bin/pip install --no-cache-dir -r "binder/requirements.txt"',
         "RUN chmod +x binder/postBuild",
         "RUN ./binder/postBuild",
     ]
-    record_property("binder", "jupyter-repo2docker 2026.4.0 reads binder/ as the room does")
+    record_property(
+        "binder", "jupyter-repo2docker 2026.4.0 reads binder/ as the room does"
+    )

@@ -8,4 +8,6 @@ from making import RECORDED
 @pytest.fixture(scope="session")
 def recordings():
     """Every recorded notebook, by (runner or card, chapter)."""
-    return {(runner, name): read(outputs_path(name, runner)) for runner, name in RECORDED}
+    return {
+        (runner, name): read(outputs_path(name, runner)) for runner, name in RECORDED
+    }

@@ -18,7 +18,15 @@ def run_nbval(folder, *options, runner="cpu", notebooks="."):
     """
     if not (folder / "kernels").exists():
         copy_kernel(folder, runner, argv=BARE, env={})
-    command = [sys.executable, "-m", "pytest", *QUIET, folder, "--nbval-kernel-name", runner]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *QUIET,
+        folder,
+        "--nbval-kernel-name",
+        runner,
+    ]
     run = subprocess.run(
         [*command, *options, notebooks],
         cwd=folder,

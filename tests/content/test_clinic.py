@@ -11,7 +11,12 @@ from tools.book.chapters import Chapter
 from tools.book.notebooks import tags
 
 ORDER = ["computing-devices", "tensors-on-gpus", "copying-between-devices"]
-ORDER += ["neural-networks-on-gpus", "what-costs-time", "what-takes-memory", "two-gpus-at-once"]
+ORDER += [
+    "neural-networks-on-gpus",
+    "what-costs-time",
+    "what-takes-memory",
+    "two-gpus-at-once",
+]
 WALK = "what-takes-memory"  # executes the script as it was found, and all twelve mends
 MENDED = re.compile(r"board(?:\[| = \{)'(\d+) ([^']+)'")
 
@@ -54,7 +59,9 @@ def mends():
 
 
 def test_the_first_chapter_shows_the_script_as_it_was_found(mends):
-    shown = ChainMap(*shown_in(ORDER[0]))  # of two the first: what is mended there comes later
+    shown = ChainMap(
+        *shown_in(ORDER[0])
+    )  # of two the first: what is mended there comes later
     assert mends["as found"].items() <= shown.items()
 
 
@@ -82,7 +89,9 @@ def scoreboards(outputs):
     for text in (data["text/markdown"] for data in printed if "text/markdown" in data):
         lines = [line.strip("|").split("|") for line in text.strip().split("\n")]
         (_, *heads), _, *rows = ([column.strip() for column in line] for line in lines)
-        yield from ((version, dict(zip(heads, row, strict=True))) for version, *row in rows)
+        yield from (
+            (version, dict(zip(heads, row, strict=True))) for version, *row in rows
+        )
 
 
 def test_a_version_has_one_value_in_every_scoreboard(recordings):
@@ -90,12 +99,20 @@ def test_a_version_has_one_value_in_every_scoreboard(recordings):
     for name in ORDER:
         for version, row in scoreboards(recordings["simulated", name]):
             for head, value in row.items():
-                assert known.setdefault((version, head), value) == value, (name, version, head)
-    assert len({version for version, _ in known}) == 14  # as found, twelve mends, both GPUs
+                assert known.setdefault((version, head), value) == value, (
+                    name,
+                    version,
+                    head,
+                )
+    assert (
+        len({version for version, _ in known}) == 14
+    )  # as found, twelve mends, both GPUs
 
 
 def test_the_cpu_has_a_dash_for_what_it_cannot_tell(recordings):
     for name in ORDER[1:]:
         for _, row in scoreboards(recordings["cpu", name]):
-            cells = {row[head] for head in row if re.search("GPU|copied|waits|H100", head)}
+            cells = {
+                row[head] for head in row if re.search("GPU|copied|waits|H100", head)
+            }
             assert cells <= {"\N{EN DASH}"}

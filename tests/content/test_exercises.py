@@ -24,25 +24,41 @@ GIVEN = {"answer": SOLUTION, "shows": "3", "blank": "it holds"}
 FAULTS = [  # what is changed in a sound exercise, and what is said of it then
     ({}, None),
     (GIVEN, "blank, its check shows 'Exercise 2: it holds'"),
-    ({"check": CHECK.replace("'Ex", "_ = 'Ex"), "blank": None}, "blank, its check shows nothing"),
+    (
+        {"check": CHECK.replace("'Ex", "_ = 'Ex"), "blank": None},
+        "blank, its check shows nothing",
+    ),
     ({"wrong": "double = lambda x: x + 3"}, "does not refuse the wrong answer"),
     ({"wrong": "double = lambda x: x / 0"}, None),
     ({"wrong": "double = nothing"}, "an answer itself fails: NameError"),
     ({"solution": WRONG}, "its solution does not hold: AssertionError"),
     ({"shows": "3 if double is ... else 3 / 0"}, "does not hold: ZeroDivisionError"),
-    ({"check": CHECK.replace("it holds", "fine")}, "solved, its check shows 'Exercise 9: fine'"),
+    (
+        {"check": CHECK.replace("it holds", "fine")},
+        "solved, its check shows 'Exercise 9: fine'",
+    ),
     ({"folds": "Think."}, "it lacks a solution"),
 ]
 
 
 def exercise(n, shows="3 if double is ... else 4", check=CHECK, blank=BLANK, **parts):
-    parts = {"answer": "double = ...", "solution": SOLUTION, "wrong": WRONG, "folds": FOLDS} | parts
+    parts = {
+        "answer": "double = ...",
+        "solution": SOLUTION,
+        "wrong": WRONG,
+        "folds": FOLDS,
+    } | parts
     printed = [value(f"'Exercise {n}: {blank}'")] if blank else []
     return [
         prose(f"exercise-{n}", f"**{n}. Double.** *Recall.* Write it."),
         code(f"answer-{n}", parts["answer"]),
         code(f"shows-{n}", shows, outputs=[value("3")], execution_count=1),
-        code(f"holds-{n}", check.replace("{n}", str(n)), outputs=printed, execution_count=1),
+        code(
+            f"holds-{n}",
+            check.replace("{n}", str(n)),
+            outputs=printed,
+            execution_count=1,
+        ),
         prose(f"solution-{n}", parts["folds"].format(**parts)),
     ]
 
@@ -62,10 +78,14 @@ def tried(folder, recorded, runner="cpu"):
 def test_an_exercise_that_does_not_work_is_named_and_a_sound_one_passes(tmp_path):
     cells = (exercise(n, **change) for n, (change, _) in enumerate(FAULTS, start=1))
     returncode, failed, log = tried(tmp_path, notebook(*chain(*cells)))
-    said = {f"exercise-{n}": words for n, (_, words) in enumerate(FAULTS, start=1) if words}
+    said = {
+        f"exercise-{n}": words for n, (_, words) in enumerate(FAULTS, start=1) if words
+    }
     assert (returncode, failed) == (1, [*said]), log
     for name, words in said.items():
-        assert any(f"::{name}: " in line and words in line for line in log.splitlines()), log
+        assert any(
+            f"::{name}: " in line and words in line for line in log.splitlines()
+        ), log
 
 
 def test_what_the_first_runner_has_tried_is_left_to_full_on_the_others(tmp_path):

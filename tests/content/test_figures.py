@@ -16,24 +16,37 @@ SOUND = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 90 40">
 ALIEN = re.compile(r"<script|\son\w+=|href=['\"](?!#)|@media|@import|url\((?!['\"]?#)")
 # The book's logo and its like say nothing in a text: the theme gives them their words.
 SIGNS = set(re.findall(r"img/(\S+\.svg)", (ROOT / "_config.yml").read_text()))
-DRAWINGS = {path.name: path for path in (ROOT / "img").glob("*.svg") if path.name not in SIGNS}
+DRAWINGS = {
+    path.name: path for path in (ROOT / "img").glob("*.svg") if path.name not in SIGNS
+}
 SHOWN = "![One box that nothing has been put into yet](../img/box.svg)"
 
 
 def svg_faults(text):
     """What keeps a drawing from being shown anywhere and read by anyone."""
     root = ElementTree.fromstring(text)
-    said = [name for name in ("title", "desc") if (root.findtext(SVG + name) or "").strip()]
+    said = [
+        name for name in ("title", "desc") if (root.findtext(SVG + name) or "").strip()
+    ]
     missing = {"title", "desc", "viewBox"} - {*said, *root.attrib}
     return sorted(missing) + ALIEN.findall(text)
 
 
 def test_every_drawing_is_sound():
     assert svg_faults(SOUND) == []
-    for alien in ("<script>", "<rect onclick=''/>", "<a href='b'/>", "@media", "url(b)"):
+    for alien in (
+        "<script>",
+        "<rect onclick=''/>",
+        "<a href='b'/>",
+        "@media",
+        "url(b)",
+    ):
         assert ALIEN.search(alien)
     texts = {name: path.read_text(encoding="utf-8") for name, path in DRAWINGS.items()}
-    assert texts and {name: found for name in texts if (found := svg_faults(texts[name]))} == {}
+    assert (
+        texts
+        and {name: found for name in texts if (found := svg_faults(texts[name]))} == {}
+    )
 
 
 def test_figures_are_told_in_words_and_every_drawing_is_shown():
@@ -48,7 +61,9 @@ def test_figures_are_told_in_words_and_every_drawing_is_shown():
         shown |= {figure["svg"] or about(figure["png"])["Source"] for figure in figures}
         # A picture that FIGURE does not match would escape all of this.
         prose = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S)
-        assert len(re.findall(r"!\[|<img|```{(?:image|figure)}", prose)) == len(figures), text
+        assert len(re.findall(r"!\[|<img|```{(?:image|figure)}", prose)) == len(
+            figures
+        ), text
     assert shown == {*DRAWINGS}
 
 
@@ -69,7 +84,9 @@ def title(root):
     return cell(read(root / "notebooks" / "first.ipynb"), "title").source
 
 
-def test_a_chapter_carries_the_figure_as_a_picture_and_the_page_shows_the_drawing(drawn_book):
+def test_a_chapter_carries_the_figure_as_a_picture_and_the_page_shows_the_drawing(
+    drawn_book,
+):
     assert "data:image/png;base64," in title(drawn_book)
     assert link_figures(title(drawn_book), "first", drawn_book) == f"# First\n\n{SHOWN}"
     assert drawn(drawn_book) == []
@@ -80,7 +97,9 @@ def test_a_chapter_carries_the_figure_as_a_picture_and_the_page_shows_the_drawin
     assert link_figures(title(drawn_book), "first", drawn_book) == f"# First\n\n{SHOWN}"
 
 
-def test_a_figure_that_cannot_be_drawn_or_was_drawn_from_nothing_is_one_line(drawn_book):
+def test_a_figure_that_cannot_be_drawn_or_was_drawn_from_nothing_is_one_line(
+    drawn_book,
+):
     (drawn_book / "img" / "box.svg").write_text("<svg")
     run = run_tool(drawn_book, "figures")
     assert run.returncode == 1

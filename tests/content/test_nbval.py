@@ -19,7 +19,8 @@ from tools.book.runners import SANITIZE, SANITIZE_MODELLED
 
 PICTURES = {"image/png", "image/jpeg"}  # nbval compares none
 SILENCED = re.compile(
-    r"\b(raises-exception|nbval-skip)\b|^\s*#+\s*NBVAL_(SKIP|RAISES_EXCEPTION)\s*$", re.M
+    r"\b(raises-exception|nbval-skip)\b|^\s*#+\s*NBVAL_(SKIP|RAISES_EXCEPTION)\s*$",
+    re.M,
 )
 
 
@@ -84,8 +85,12 @@ def test_git_tracks_every_recorded_notebook():
     if not (ROOT / ".git").exists():
         pytest.skip("no git repository: these files were exported from one")
     ask = ["git", "ls-files", "-z", "outputs"]
-    tracked = subprocess.run(ask, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert {f"outputs/{runner}/{name}.ipynb" for runner, name in RECORDED} <= {*tracked.split("\0")}
+    tracked = subprocess.run(
+        ask, cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert {f"outputs/{runner}/{name}.ipynb" for runner, name in RECORDED} <= {
+        *tracked.split("\0")
+    }
 
 
 def timeline(total):
@@ -96,7 +101,10 @@ def timeline(total):
 BOTH = [text("1\n"), display(text_plain="2")]
 ONLY_TIMES = [  # what a cell shows, and what is recorded of it: seen where the clock is modelled
     ([text("7 of 9, ≈ 3 ms\n")], [text("7 of 9, ≈ 4 ms\n")]),
-    ([display(image_svg_xml="<svg>≈ 1</svg>")], [display(image_svg_xml="<svg>≈ 2</svg>")]),
+    (
+        [display(image_svg_xml="<svg>≈ 1</svg>")],
+        [display(image_svg_xml="<svg>≈ 2</svg>")],
+    ),
     ([timeline(3)], [timeline(4)]),
 ]
 SEEN = [
@@ -122,8 +130,12 @@ def source_of(output):
 def test_nbval_sees_what_is_false_missing_or_too_much(rules, tmp_path):
     sound = [(shown, shown) for shown, _ in ONLY_TIMES + SEEN]
     every = sound + ONLY_TIMES + SEEN
-    cells = [("\n".join(map(source_of, shown)), [], recorded) for shown, recorded in every]
+    cells = [
+        ("\n".join(map(source_of, shown)), [], recorded) for shown, recorded in every
+    ]
     nbformat.write(numbered(*cells), tmp_path / "kinds.ipynb")
-    _, failed, log = run_nbval(tmp_path, "--tb=no", "--nbval-sanitize-with", str(ROOT / rules))
+    _, failed, log = run_nbval(
+        tmp_path, "--tb=no", "--nbval-sanitize-with", str(ROOT / rules)
+    )
     first = len(sound) + (len(ONLY_TIMES) if rules == SANITIZE else 0)
     assert failed == [f"Cell {number}" for number in range(first, len(cells))], log

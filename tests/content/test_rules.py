@@ -71,7 +71,13 @@ BREAKS = [
     ("does not answer it", ASKED),
     ("no answer; write it", ASKED),
     ("no prediction above", code("a", "X.device", ["predicted"])),
-    ("no prediction above", ASKED, ANSWER, prose("b", "So."), code("c", "X", ["predicted"])),
+    (
+        "no prediction above",
+        ASKED,
+        ANSWER,
+        prose("b", "So."),
+        code("c", "X", ["predicted"]),
+    ),
     ("asserts what was", *answered("assert X.is_cpu\nX.device")),
     ("a comment may give", *answered("X.device  # cpu")),
     ("shows nothing", *answered("place = X.device")),
@@ -80,10 +86,15 @@ BREAKS = [
 ]
 SOUND = (
     *(code("measured", "measured = {1: 2}"), ASKED, ANSWER, TOLD),
-    *(prose("predict-that", "**Predict.** How many?"), code("that", "X is Y", ["predicted"])),
+    *(
+        prose("predict-that", "**Predict.** How many?"),
+        code("that", "X is Y", ["predicted"]),
+    ),
     prose("answer-that", "One, as no copy was made."),
     *(question(A, B, C, id="check-one"), question(B, A, C, id="check-two")),
-    question(choice("4 GB"), A, choice("12 GB", "Right."), opening=COMPUTE, id="check-three"),
+    question(
+        choice("4 GB"), A, choice("12 GB", "Right."), opening=COMPUTE, id="check-three"
+    ),
 )
 
 
@@ -118,7 +129,9 @@ def test_a_sound_chapter_breaks_no_rule(root):
     assert "opens without a title and **What you will do.**" in line
     same = [question(A, B, C, id=f"check-{n}") for n in range(3)]
     (line,) = faults(root, *same)
-    assert line == "notebooks/first.ipynb: choice 2 is right in 3 of 3 questions; vary it"
+    assert (
+        line == "notebooks/first.ipynb: choice 2 is right in 3 of 3 questions; vary it"
+    )
 
 
 def test_an_answer_in_words_is_there_and_is_not_given_away_above(root):
@@ -128,10 +141,14 @@ def test_an_answer_in_words_is_there_and_is_not_given_away_above(root):
     assert faults(root, above, *asked) == []
     more = prose("predict-more", "**Predict.** Why?"), code("b", "2", ["predicted"])
     (line,) = faults(root, *asked, *more)
-    assert line.endswith("no answer; write it below what it printed, in a text cell answer-...")
+    assert line.endswith(
+        "no answer; write it below what it printed, in a text cell answer-..."
+    )
     asked = asks("- 4 GB of it\n- 8 GB of it"), ANSWER, TOLD
     (line,) = faults(root, above, *asked)
-    assert line.endswith("('predict-it'): 'above' above it gives the answer away: 8; say it below")
+    assert line.endswith(
+        "('predict-it'): 'above' above it gives the answer away: 8; say it below"
+    )
     assert faults(root, above, prose("other", "## Another section"), *asked) == []
 
 
@@ -140,14 +157,19 @@ def test_a_chapter_is_as_long_as_it_says_and_as_its_budget_says(root, monkeypatc
 
     def said(minutes, *cells):
         words = f"# First\n\n**How long.** {minutes} minutes, and the exercises.\n\n"
-        return faults(root, *cells, opening=prose("title", title.replace("# First\n\n", words)))
+        return faults(
+            root, *cells, opening=prose("title", title.replace("# First\n\n", words))
+        )
 
     assert said(1, deep) == []
     (line,) = said(1, prose("on", "word " * 400))
     assert line.endswith("says another time; write '**How long.** 3 minutes, and ...'")
     monkeypatch.setitem(BUDGETS, "first", (10, 0, 0, 2))
     *_, words, minutes = said(1, prose("on", "word " * 400))
-    assert "words on its path, 10 at most" in words and "takes 3 minutes, 2 at most" in minutes
+    assert (
+        "words on its path, 10 at most" in words
+        and "takes 3 minutes, 2 at most" in minutes
+    )
 
 
 @pytest.mark.parametrize(
@@ -155,7 +177,11 @@ def test_a_chapter_is_as_long_as_it_says_and_as_its_budget_says(root, monkeypatc
     [
         (["times"], text("≈ 8.1 ms\n"), None),
         ([], text("8.1 ms\n"), None),
-        ([], display(image_svg_xml="<svg><!-- time ≈ --></svg>"), "without the tag 'times'"),
+        (
+            [],
+            display(image_svg_xml="<svg><!-- time ≈ --></svg>"),
+            "without the tag 'times'",
+        ),
         (["times"], text("8.1 ms\n"), "has the tag 'times' and shows no '≈'"),
     ],
 )
@@ -170,7 +196,10 @@ def test_the_command_says_a_line_for_each_broken_rule(small_book):
     write(small_book, "first", prose("title", "# First"), code("long", "x = 1\n" * 13))
     run = run_tool(small_book, "rules")
     assert run.returncode == 1
-    assert "notebooks/first.ipynb: cell 1 ('long'): 13 lines, 12 at most; split it\n" in run.stderr
+    assert (
+        "notebooks/first.ipynb: cell 1 ('long'): 13 lines, 12 at most; split it\n"
+        in run.stderr
+    )
 
 
 CAUSE = "**Cause.** It is.\n\n**Cure.** Move it. Read on: [There](first.ipynb#there)."
@@ -185,7 +214,9 @@ SYMPTOM = {
 
 
 QUOTED = {
-    "shown": prose("one-shown", "**Quoted** from [it](https://a.b).\n\n```text\nE: No way\n```"),
+    "shown": prose(
+        "one-shown", "**Quoted** from [it](https://a.b).\n\n```text\nE: No way\n```"
+    ),
     "cured": prose("one-cured", "`way()`"),
 }
 
@@ -204,9 +235,15 @@ def symptom(root, printed=(), **changed):
         ("more than a heading", {"one": prose("one", "### `No way`\n\nIt fails.")}),
         ("not followed by", {"cured": None}),
         ("is not '**Quoted**", QUOTED | {"one": prose("one", "### `Another`")}),
-        ("is not '**Cause.**", {"cause": prose("one-cause", CAUSE.partition(" Read")[0])}),
+        (
+            "is not '**Cause.**",
+            {"cause": prose("one-cause", CAUSE.partition(" Read")[0])},
+        ),
         ("another symptom", {"more": prose("more", "### `No way`")}),
-        ("does not print the heading's words", {"printed": {"one-shown": "RuntimeError: Other\n"}}),
+        (
+            "does not print the heading's words",
+            {"printed": {"one-shown": "RuntimeError: Other\n"}},
+        ),
         ("stand in the heading as code", {"printed": {"one-shown": "No way\n"}}),
         ("prints an error", {"printed": {"one-cured": ERROR}}),
         ("prints nothing", {"printed": {"one-cured": ""}}),
@@ -218,7 +255,10 @@ def test_a_symptom_that_is_not_whole_is_named(root, says, changes):
 
 def test_a_sound_symptom_breaks_no_rule(root):
     assert symptom(root) == []
-    slow = {"one": prose("one", "### It is slow"), "printed": {"one-shown": "3 waits\n"}}
+    slow = {
+        "one": prose("one", "### It is slow"),
+        "printed": {"one-shown": "3 waits\n"},
+    }
     assert symptom(root, **slow) == symptom(root, **QUOTED) == []
 
 
@@ -232,5 +272,7 @@ def test_a_sound_symptom_breaks_no_rule(root):
 )
 def test_an_operation_has_a_program_that_tells_what_happens(root, says, id, printed):
     cells = prose("add-title", "### Add"), code(id, "1")
-    found = faults(root, *cells, opening=TITLE, printed={id: [text(printed)]}, kind="outcomes")
+    found = faults(
+        root, *cells, opening=TITLE, printed={id: [text(printed)]}, kind="outcomes"
+    )
     assert says in found[0] if says else found == []

@@ -10,9 +10,14 @@ from nbval.plugin import get_sanitize_patterns
 from tools.book.book import Book
 from tools.book.runners import GPU, SANITIZE, SANITIZE_MODELLED
 
-TEXTS = {name: (ROOT / name).read_text(encoding="ascii") for name in (SANITIZE, SANITIZE_MODELLED)}
+TEXTS = {
+    name: (ROOT / name).read_text(encoding="ascii")
+    for name in (SANITIZE, SANITIZE_MODELLED)
+}
 PATTERNS = {name: get_sanitize_patterns(text) for name, text in TEXTS.items()}
-DRAWING = '<svg width="7pt">\n <g>\n  <!-- {} -->\n  <path d="M 1 2 L 3 4"/>\n </g>\n</svg>\n'
+DRAWING = (
+    '<svg width="7pt">\n <g>\n  <!-- {} -->\n  <path d="M 1 2 L 3 4"/>\n </g>\n</svg>\n'
+)
 PEAKS = DRAWING.format("Peak figures from data sheets")
 
 
@@ -29,7 +34,9 @@ def test_where_the_clock_is_modelled_fewer_rules_hold_and_times_are_compared():
     modelled, real = PATTERNS[SANITIZE_MODELLED], PATTERNS[SANITIZE]
     assert modelled == [rule for rule in real if rule in modelled]
     for words in ("≈ 0.001450 s", DRAWING.format("Times ≈")):
-        assert "TIME" in sanitized(words) and sanitized(words, SANITIZE_MODELLED) == words
+        assert (
+            "TIME" in sanitized(words) and sanitized(words, SANITIZE_MODELLED) == words
+        )
 
 
 REAL_TABLE = Path(__file__).with_name("nvidia-smi.txt").read_text(encoding="utf-8")
@@ -49,14 +56,30 @@ LEFT = [  # what is printed, and what is left of it
     ('{"unit":"≈ ns","total":3}', "TIMELINE"),
     ("'355 of 360'", "'MOST of 360'"),
     (f"{PEAKS}|{DRAWING.format('Loss, measured')}", f"{PEAKS}|MEASURED PLOT\n"),
-    ("0, NVIDIA H100 80GB HBM3, 81559 MiB\n1, Tesla T4, 15360 MiB\n", "0, CARD\n1, CARD\n"),
-    ("last:\nAssertionError: Torch not compiled with CUDA enabled\n", "last:\nNO GPU\n"),
+    (
+        "0, NVIDIA H100 80GB HBM3, 81559 MiB\n1, Tesla T4, 15360 MiB\n",
+        "0, CARD\n1, CARD\n",
+    ),
+    (
+        "last:\nAssertionError: Torch not compiled with CUDA enabled\n",
+        "last:\nNO GPU\n",
+    ),
     ("RuntimeError: No CUDA GPUs are available", "NO GPU"),
-    ("RuntimeError: Found no NVIDIA driver on your system. Please check\n3", "NO GPU\n3"),
+    (
+        "RuntimeError: Found no NVIDIA driver on your system. Please check\n3",
+        "NO GPU\n3",
+    ),
     (REAL_TABLE, "TABLE OF THE DRIVER\n"),
     (REAL_TABLE.partition("\n")[2], "TABLE OF THE DRIVER\n"),
-    (FULL.format("13.97 GiB is free. Process 77 has 9 MiB memory in use."), FULL.format("FREE.")),
-    (CPU.format("127", "can't allocate memory") + "2048 bytes. Error code 12 (Out of it)", SAID),
+    (
+        FULL.format("13.97 GiB is free. Process 77 has 9 MiB memory in use."),
+        FULL.format("FREE."),
+    ),
+    (
+        CPU.format("127", "can't allocate memory")
+        + "2048 bytes. Error code 12 (Out of it)",
+        SAID,
+    ),
     (CPU.format("116", "not enough memory") + "2048 bytes.", SAID),
 ]
 LEFT_ALONE = [
@@ -110,7 +133,13 @@ def falsified(value, rules):
         for match in re.finditer(pattern, value):
             for at in range(match.start(), match.end(), len(match[0]) // 50 + 1):
                 sign = value[at]
-                other = str((int(sign) + 1) % 10) if sign.isdigit() else "*" if sign == "#" else "#"
+                other = (
+                    str((int(sign) + 1) % 10)
+                    if sign.isdigit()
+                    else "*"
+                    if sign == "#"
+                    else "#"
+                )
                 yield value[:at] + other + value[at + 1 :]
 
 
@@ -118,7 +147,11 @@ def recorded_texts(recordings):
     for place, outputs in recordings.items():
         for cell in outputs.cells:
             for output in cell.outputs:
-                texts = [output.text] if output.output_type == "stream" else output.data.values()
+                texts = (
+                    [output.text]
+                    if output.output_type == "stream"
+                    else output.data.values()
+                )
                 yield from ((place, cell, text) for text in texts)
 
 
@@ -129,10 +162,16 @@ def test_no_rule_swallows_more_of_what_is_recorded_than_is_to_be_left_out(record
         compared, whole = re.compile("|".join(LEFT_OUT[rules])), sanitized(value, rules)
         for false in falsified(value, rules):
             if sanitized(false, rules) == whole:
-                assert compared.sub("", value) == compared.sub("", false), (runner, name, cell.id)
+                assert compared.sub("", value) == compared.sub("", false), (
+                    runner,
+                    name,
+                    cell.id,
+                )
 
 
-def test_a_drawing_that_is_not_compared_shows_times_or_data_that_are_asserted(recordings):
+def test_a_drawing_that_is_not_compared_shows_times_or_data_that_are_asserted(
+    recordings,
+):
     for place, cell, value in recorded_texts(recordings):
         if "<svg" in value and "<svg" not in sanitized(value):
             times = "times" in cell.metadata.get("tags", [])

@@ -30,7 +30,9 @@ def undisturbed(once):
         (folder / "said.txt").write_text(train(Job(folder)))
 
     folder = once("undisturbed", make)
-    return Undisturbed(epochs((folder / "said.txt").read_text()), folder / "checkpoints")
+    return Undisturbed(
+        epochs((folder / "said.txt").read_text()), folder / "checkpoints"
+    )
 
 
 @pytest.fixture

@@ -28,7 +28,9 @@ CUDASIM = ROOT / "cudasim" / "src"
 TWO = "--standalone", "--nproc-per-node", 2
 MARK = "WHOSE_TEST"
 PATIENCE = 30  # seconds in which every process of a run that failed is gone
-LONGEST = 300  # seconds that a run may take on a busy machine before the test gives it up
+LONGEST = (
+    300  # seconds that a run may take on a busy machine before the test gives it up
+)
 # Workers that are started again must not meet at the addresses of those before them, which the
 # store that torchrun keeps still holds: https://github.com/pytorch/pytorch/issues/135712.
 AGAIN = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
@@ -42,7 +44,9 @@ def written_by_the_chapter() -> str:
     """The script that readers have when they have executed the chapter."""
     chapter = read(ROOT / "notebooks" / "many-processes-many-servers.ipynb")
     cells = (cell.source.partition("\n") for cell in chapter.cells)
-    parts = [body for magic, _, body in cells if re.match("%%writefile .*train.py$", magic)]
+    parts = [
+        body for magic, _, body in cells if re.match("%%writefile .*train.py$", magic)
+    ]
     return "".join(part.removesuffix("\n") + "\n" for part in parts)
 
 
@@ -63,10 +67,14 @@ class Job:
     agents: dict[str, subprocess.Popen] = field(default_factory=dict)
     outputs: dict[str, Path] = field(default_factory=dict)
 
-    def start(self, *command: object, server: str = "a", **variables: object) -> subprocess.Popen:
+    def start(
+        self, *command: object, server: str = "a", **variables: object
+    ) -> subprocess.Popen:
         """Start `python *command` as the agent of a server; variables go to its environment."""
         path = [CUDASIM / "cudasim" / "inherit", CUDASIM, self.folder]
-        environ = {name: os.environ[name] for name in os.environ if name[:7] != "CUDASIM"}
+        environ = {
+            name: os.environ[name] for name in os.environ if name[:7] != "CUDASIM"
+        }
         environ |= {
             "PYTHONPATH": os.pathsep.join(map(str, path)),
             "OMP_NUM_THREADS": "1",
@@ -83,7 +91,9 @@ class Job:
             self.agents[server] = subprocess.Popen(words, **options, **streams)
         return self.agents[server]
 
-    def torchrun(self, *options: object, server: str = "a", **variables: object) -> None:
+    def torchrun(
+        self, *options: object, server: str = "a", **variables: object
+    ) -> None:
         self.start("-m", "torch.distributed.run", *options, server=server, **variables)
 
     def alive(self, server: str = "") -> list[psutil.Process]:
@@ -92,7 +102,9 @@ class Job:
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):  # another user's, or gone by now
                 if process.environ().get(MARK, "").startswith(f"{self.mark}-{server}"):
-                    found += [process] if process.status() != psutil.STATUS_ZOMBIE else []
+                    found += (
+                        [process] if process.status() != psutil.STATUS_ZOMBIE else []
+                    )
         return found
 
     def kill(self, server: str = "") -> int:
@@ -104,11 +116,17 @@ class Job:
         return len(processes)
 
     def said(self, server: str = "a") -> str:
-        return re.sub(r"\x1b\[[0-9;]*m", "", self.outputs[server].read_text(errors="replace"))
+        return re.sub(
+            r"\x1b\[[0-9;]*m", "", self.outputs[server].read_text(errors="replace")
+        )
 
     def end(self, server: str = "a") -> tuple[int, str]:
         """Wait until a server's agent has ended; its exit code, and what was printed."""
-        wait(lambda: self.agents[server].poll() is not None, LONGEST, lambda: self.said(server))
+        wait(
+            lambda: self.agents[server].poll() is not None,
+            LONGEST,
+            lambda: self.said(server),
+        )
         return self.agents[server].returncode, self.said(server)
 
     def fail(self, server: str = "a") -> str:
@@ -126,7 +144,9 @@ class Job:
         wait(lambda: not self.alive(), PATIENCE, lambda: f"left: {self.alive()}")
 
 
-def wait(happened: Callable[[], object], seconds: float, otherwise: Callable[[], str]) -> None:
+def wait(
+    happened: Callable[[], object], seconds: float, otherwise: Callable[[], str]
+) -> None:
     """Wait until something has happened; raises AssertionError with `otherwise()` if not."""
     deadline = time.monotonic() + seconds
     while not happened():
@@ -136,7 +156,10 @@ def wait(happened: Callable[[], object], seconds: float, otherwise: Callable[[],
 
 def epochs(output: str) -> dict[int, str]:
     """The last line that was printed of each epoch: `{0: "loss 1.2, accuracy 0.8"}`."""
-    return {int(n): rest for n, rest in re.findall(r"^epoch (\d+): (.*)$", output, re.MULTILINE)}
+    return {
+        int(n): rest
+        for n, rest in re.findall(r"^epoch (\d+): (.*)$", output, re.MULTILINE)
+    }
 
 
 # A thread of gloo that is left aborts a process, but only now and then: so threads are counted.

@@ -21,7 +21,12 @@ def complaint(job):
 @pytest.mark.parametrize(
     ("machine", "ranks", "options", "line"),
     [
-        ("cpu", 2, ("--global-batch", 63), "0: --global-batch is no multiple of 2 up to 1437"),
+        (
+            "cpu",
+            2,
+            ("--global-batch", 63),
+            "0: --global-batch is no multiple of 2 up to 1437",
+        ),
         ("simulated", 3, ("--global-batch", 63), "2: no GPU, start 2 at most"),
         ("cpu", None, ("--backend", "mpi"), "0: --backend is nccl or gloo"),
         ("cpu", None, ("--backend", "nccl"), "0: no GPU, start 0 at most"),
@@ -43,7 +48,9 @@ def test_an_option_that_cannot_be_is_said_once(job, machine, ranks, options, lin
         ("-1", 2, "RANK is not below WORLD_SIZE, 2$"),
         # It looks for a rank 0, in vain; the other was never started.
         pytest.param("1", 2, "has timed out after 5000ms", marks=pytest.mark.full),
-        pytest.param("0", 2, "wait timeout after 5000ms|1/2 clients", marks=pytest.mark.full),
+        pytest.param(
+            "0", 2, "wait timeout after 5000ms|1/2 clients", marks=pytest.mark.full
+        ),
     ],
 )
 def test_a_wrong_rank_or_world_size(job, rank, world, words):
@@ -64,7 +71,9 @@ def test_a_process_without_a_rank_and_a_disk_with_room_for_40_kb(job):
 
 
 @pytest.mark.full
-def test_a_folder_of_another_run_is_refused_and_one_that_is_done_says_so(job, undisturbed):
+def test_a_folder_of_another_run_is_refused_and_one_that_is_done_says_so(
+    job, undisturbed
+):
     newest = undisturbed.give(job, 2)
     job.start(*RESUME, "--epochs", 2, MASTER_PORT=free_port(), **ALONE)
     assert "checkpoints has every epoch, nothing left to do" in job.succeed()

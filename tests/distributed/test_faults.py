@@ -35,7 +35,9 @@ def test_a_fault_of_one_rank_ends_them_all(job, fault, words):
     # train.py flushes by itself what it says of the first epoch.
     job.torchrun(*TWO, FAULT, fault, TRAIN, "--timeout", SOON, PYTHONUNBUFFERED="")
     said = job.fail()
-    assert [text for text in words if text not in said] == [] and sorted(epochs(said)) == [0]
+    assert [text for text in words if text not in said] == [] and sorted(
+        epochs(said)
+    ) == [0]
 
 
 @pytest.mark.full
@@ -47,7 +49,10 @@ def test_a_checkpoint_cut_short_or_of_another_script_is_passed_over(job, undistu
     said = job.succeed()
     assert "cannot read epoch-0007.pt: AssertionError: it is not of train.py\n" in said
     assert "cannot read epoch-0002.pt: RuntimeError: PytorchStreamReader failed" in said
-    assert sorted(epochs(said)) == [2, 3] and epochs(said).items() <= undisturbed.epochs.items()
+    assert (
+        sorted(epochs(said)) == [2, 3]
+        and epochs(said).items() <= undisturbed.epochs.items()
+    )
 
 
 @pytest.mark.full
@@ -71,7 +76,15 @@ class Servers:
         conf = "last_call_timeout=10,keep_alive_interval=2,keep_alive_max_attempt=4,"
         conf += f"is_host={int(server == 'a')}"
         meet = "--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{self.port}"
-        options = "--nnodes", self.nodes, *meet, "--rdzv-conf", conf, "--max-restarts", 2
+        options = (
+            "--nnodes",
+            self.nodes,
+            *meet,
+            "--rdzv-conf",
+            conf,
+            "--max-restarts",
+            2,
+        )
         spared = {"SPARED": 1} if server == "a" else {}
         self.job.torchrun(*options, *command, server=server, **AGAIN, **spared)
 
@@ -92,7 +105,9 @@ def test_training_goes_on_without_a_server_that_is_lost(job, undisturbed):
     Servers(job, "1:2").lose("b")
     said = job.succeed()
     assert sorted(epochs(said)) == [0, 1, 2, 3] and said.count("epoch 0:") == 1
-    here, there = (float(found[3].split()[-1]) for found in (epochs(said), undisturbed.epochs))
+    here, there = (
+        float(found[3].split()[-1]) for found in (epochs(said), undisturbed.epochs)
+    )
     assert here == pytest.approx(there, abs=0.01)  # accuracies
 
 

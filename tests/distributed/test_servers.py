@@ -15,13 +15,21 @@ from launch import HERE, LONGEST, TRAIN, epochs, free_port, wait
 
 SERVERS = HERE.parents[1] / "servers"
 SBATCH = SERVERS / "slurm.sbatch"
-CLAIM, JOB = yaml.safe_load_all((SERVERS / "pytorchjob.yaml").read_text(encoding="utf-8"))
+CLAIM, JOB = yaml.safe_load_all(
+    (SERVERS / "pytorchjob.yaml").read_text(encoding="utf-8")
+)
 WORKER = JOB["spec"]["pytorchReplicaSpecs"]["Worker"]
 (CONTAINER,) = WORKER["template"]["spec"]["containers"]
 SCHEMA = yaml.safe_load((HERE / "pytorchjob.schema.yaml").read_text(encoding="utf-8"))
-VALUES = {"": (False,), "=": (True,), "[=]": (False, True)}  # may an option have a value?
+VALUES = {
+    "": (False,),
+    "=": (True,),
+    "[=]": (False, True),
+}  # may an option have a value?
 KNOWN = (HERE / "sbatch-options.txt").read_text(encoding="utf-8")
-OPTIONS = {name: VALUES[sign] for name, sign in re.findall(r"^([a-z-]+)(.*)$", KNOWN, re.M)}
+OPTIONS = {
+    name: VALUES[sign] for name, sign in re.findall(r"^([a-z-]+)(.*)$", KNOWN, re.M)
+}
 
 EXEC = "import os, sys; os.execvp(sys.argv[1], sys.argv[1:])"
 SRUN = """\
@@ -54,7 +62,9 @@ def test_the_batch_script_is_one_that_bash_and_slurm_can_read():
     # Slurm reads the lines before the first command.
     head = re.match(r"(?:#.*\n|\n)*", SBATCH.read_text(encoding="utf-8"))[0]
     asked = re.findall(r"^#SBATCH --([a-z-]+)(=.+)?", head, re.M)
-    assert [name for name, value in asked if bool(value) not in OPTIONS.get(name, ())] == []
+    assert [
+        name for name, value in asked if bool(value) not in OPTIONS.get(name, ())
+    ] == []
     needed = "--nodes=2 --ntasks-per-node=1 --requeue --signal=B:USR1@120"
     assert {*needed.split()} <= {*re.findall(r"--\S+", head)}
 
@@ -76,7 +86,9 @@ def test_slurm_starts_train_on_two_servers(job, undisturbed):
     wait(lambda: epochs(job.said()), LONGEST, job.said)
     job.agents["a"].send_signal(signal.SIGUSR1)  # its time is nearly over
     assert epochs(job.succeed()) == undisturbed.epochs
-    assert (job.folder / "asked").read_text() == f"requeue {variables['SLURM_JOB_ID']}\n"
+    assert (
+        job.folder / "asked"
+    ).read_text() == f"requeue {variables['SLURM_JOB_ID']}\n"
 
 
 def test_the_kubernetes_job_keeps_to_its_schema_and_mounts_what_is_there():
@@ -110,14 +122,18 @@ def test_kubernetes_starts_train_on_two_servers(job, undisturbed):
     shutil.copy(TRAIN, job.folder)
     (line,) = CONTAINER["args"]
     assert "pip" not in line  # a pod that is made again installs nothing
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # torchrun's
+    path = os.pathsep.join(
+        [str(Path(sys.executable).parent), os.environ["PATH"]]
+    )  # torchrun's
     here = {"train": job.folder, "checkpoints": job.folder / "checkpoints"}
     for mount in CONTAINER["volumeMounts"]:
         if mount["name"] in here:
             line = line.replace(f" {mount['mountPath']}", f" {here[mount['name']]}")
     told = told_by_the_operator(free_port())
     for pod in "ab"[: WORKER["replicas"]]:
-        job.start("-c", EXEC, *CONTAINER["command"], line, server=pod, PATH=path, **told)
+        job.start(
+            "-c", EXEC, *CONTAINER["command"], line, server=pod, PATH=path, **told
+        )
     ends = {pod: job.end(pod) for pod in job.agents}
     assert [code for code, _ in ends.values()] == [0, 0], ends
     (spoke,) = [said for _, said in ends.values() if epochs(said)]

@@ -12,15 +12,15 @@ from pathlib import Path
 import helpers
 from helpers import ROOT, copy_code, prose, write
 
+from coursework.exercises import editions
+from coursework.exercises.assignment import make_assignment
+from coursework.exercises.masters import read_master
+from coursework.exercises.variants import draws_of
+from coursework.grade.judge import grade_one
+from coursework.grade.sandbox import Ended, Gap, Raised
+from coursework.grade.sandbox.inside.question import Notebook, answer_to
+from coursework.grade.tables import read_table
 from tools.book.book import Book
-from tools.exercises import editions
-from tools.exercises.assignment import make_assignment
-from tools.exercises.masters import read_master
-from tools.exercises.variants import draws_of
-from tools.grade.judge import grade_one
-from tools.grade.sandbox import Ended, Gap, Raised
-from tools.grade.sandbox.inside.question import Notebook, answer_to
-from tools.grade.tables import read_table
 
 DATA = Path(__file__).with_name("data")
 KEY = "an invented key of this class"
@@ -31,11 +31,16 @@ BOOK = Book(ROOT)
 MASTER = read_master(DATA / "class" / "small.md", ROOT)
 SMALL = make_assignment(MASTER, None, draws_of(KEY))
 RIGHT = {exercise.number: exercise.code("Solution") for exercise in MASTER.exercises}
-WRONG = {exercise.number: exercise.code("Wrong answer") for exercise in MASTER.exercises}
-HERE = RIGHT | {  # the stand-in runs in the tests' own process, where there is no second card
-    3: "import types\n"
-    "zeros = lambda n: types.SimpleNamespace(device='cuda:1', tolist=lambda: [0.0] * n)"
+WRONG = {
+    exercise.number: exercise.code("Wrong answer") for exercise in MASTER.exercises
 }
+HERE = (
+    RIGHT
+    | {  # the stand-in runs in the tests' own process, where there is no second card
+        3: "import types\n"
+        "zeros = lambda n: types.SimpleNamespace(device='cuda:1', tolist=lambda: [0.0] * n)"
+    }
+)
 
 
 def small(**changes):
@@ -92,7 +97,10 @@ def book_of_one(root):
         prose("title", "# Small numbers"),
         helpers.code("switch", "SIMULATE_GPUS = False", tags=["setup"]),
         helpers.code("base", "base = 10"),
-        *(prose(id, "old") for id in ("exercise-1", "answer-1", "between", "exercise-2")),
+        *(
+            prose(id, "old")
+            for id in ("exercise-1", "answer-1", "between", "exercise-2")
+        ),
     )
     (root / "_toc.yml").write_text("format: jb-book\nroot: notebooks/small\n")
     write_master(root / "masters")

@@ -8,10 +8,10 @@ import zipfile
 import pytest
 from classroom import SMALL, StandIn, edition
 
+from coursework.grade import command
+from coursework.grade.judge import grade_one
+from coursework.grade.sandbox import NoSandbox, strongest
 from tools.errors import BookError
-from tools.grade import command
-from tools.grade.judge import grade_one
-from tools.grade.sandbox import NoSandbox, strongest
 
 # Something in the judge's environment, before its first sandbox starts, that no session may have.
 os.environ["HOSTILE_SECRET"] = secrets.token_hex(16)
@@ -51,10 +51,16 @@ class Grade:
         self.asked = []
         with zipfile.ZipFile("week.zip", "w") as archive:
             for student, answers in students.items():
-                made = edition(answers, assignment) if set(answers) <= {1, 2, 3} else answers
+                made = (
+                    edition(answers, assignment)
+                    if set(answers) <= {1, 2, 3}
+                    else answers
+                )
                 text = made if isinstance(made, str) else json.dumps(made)
                 archive.writestr(f"{student}.ipynb", text)
-        command.grade_class(self.folder / "week.zip", key, out=out and self.folder / out)
+        command.grade_class(
+            self.folder / "week.zip", key, out=out and self.folder / out
+        )
 
 
 @pytest.fixture

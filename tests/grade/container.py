@@ -26,4 +26,6 @@ for bit in (1 << place for place in range(32) if NAMESPACES & 1 << place):
 filter.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
 filter.load()
 bounds = ",".join(["-all", *(f"+{name}" for name in KEPT.split())])
-os.execvp("setpriv", ["setpriv", f"--bounding-set={bounds}", "--inh-caps=-all", *sys.argv[1:]])
+os.execvp(
+    "setpriv", ["setpriv", f"--bounding-set={bounds}", "--inh-caps=-all", *sys.argv[1:]]
+)

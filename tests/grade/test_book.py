@@ -10,14 +10,14 @@ from classroom import BOOK, DATA
 from helpers import ROOT, notebook
 from nbclient import NotebookClient
 
+from coursework.exercises.editions import answered, book_chapter, edition
+from coursework.exercises.release import make_drafts
+from coursework.exercises.variants import draws_of
+from coursework.exercises.verify import task, trials, verify
+from coursework.grade.engine import on_this_machine
+from coursework.grade.judge import grade_one
+from coursework.grade.store import key_of
 from tools.book.notebooks import notebook_text
-from tools.exercises.editions import answered, book_chapter, edition
-from tools.exercises.release import make_drafts
-from tools.exercises.variants import draws_of
-from tools.exercises.verify import task, trials, verify
-from tools.grade.engine import on_this_machine
-from tools.grade.judge import grade_one
-from tools.grade.store import key_of
 
 CHAPTERS = sorted(path.stem for path in (ROOT / "masters").glob("*.md"))
 
@@ -32,7 +32,9 @@ def drafts():
 def test_the_exercises_of_every_chapter_are_what_its_master_makes(drafts):
     for name, chapter in BOOK.chapters.items():
         ids = {cell.id for cell in chapter.notebook.cells}
-        if chapter.page == name:  # editions in other frameworks have exercises of their own
+        if (
+            chapter.page == name
+        ):  # editions in other frameworks have exercises of their own
             assert ("exercise-1" in ids) == (name in CHAPTERS), name
         if name in CHAPTERS:
             made = notebook_text(book_chapter(drafts[name][0], chapter).notebook)
@@ -43,18 +45,30 @@ def test_the_exercises_of_every_chapter_are_what_its_master_makes(drafts):
 @pytest.mark.parametrize(
     ("name", "runner"),
     [
-        pytest.param(*run, marks=[] if run == ("tensors-on-gpus", "cpu") else pytest.mark.full)
+        pytest.param(
+            *run, marks=[] if run == ("tensors-on-gpus", "cpu") else pytest.mark.full
+        )
         for run in product(CHAPTERS, ("cpu", "simulated"))
     ],
 )
-def test_a_students_notebook_runs_blank_and_solved(drafts, name, runner, tmp_path, monkeypatch):
+def test_a_students_notebook_runs_blank_and_solved(
+    drafts, name, runner, tmp_path, monkeypatch
+):
     monkeypatch.setenv("JUPYTER_PATH", str(ROOT))
-    blank, solved = (edition(kind, *drafts[name], BOOK) for kind in ("student", "solution"))
+    blank, solved = (
+        edition(kind, *drafts[name], BOOK) for kind in ("student", "solution")
+    )
     for made in solved.cells:
         made.id = f"solved-{made.id}"
-    later = [made for made in solved.cells if made.metadata.get("assignment", {}).get("exercise")]
+    later = [
+        made
+        for made in solved.cells
+        if made.metadata.get("assignment", {}).get("exercise")
+    ]
     there = {"metadata": {"path": str(tmp_path)}}
-    client = NotebookClient(notebook(*blank.cells, *later), kernel_name=runner, resources=there)
+    client = NotebookClient(
+        notebook(*blank.cells, *later), kernel_name=runner, resources=there
+    )
     shown = {  # by each cell; one that fails raises
         cell.id: output.data["text/plain"]
         for cell in client.execute().cells
@@ -82,7 +96,9 @@ def drawn(n, lengths):
 def test_every_exercise_of_the_book_is_another_for_a_class():
     lengths = {}
     asked = {
-        f"{master.name}/{x.title}" for master, _ in drawn(0, lengths) for x in master.exercises
+        f"{master.name}/{x.title}"
+        for master, _ in drawn(0, lengths)
+        for x in master.exercises
     }
     assert {place for place, length in lengths.items() if length > 1} == asked
 
@@ -102,7 +118,9 @@ def test_a_solution_solves_its_exercise_whatever_is_drawn_and_may_record_a_timel
     drawn(0, lengths)
     for n in range(1, max(lengths.values())):
         for master, assignment in drawn(n, {}):
-            kept = [x for x in master.exercises if lengths[f"{master.name}/{x.title}"] > n]
+            kept = [
+                x for x in master.exercises if lengths[f"{master.name}/{x.title}"] > n
+            ]
             if kept:
                 solution = next(trials(replace(master, exercises=kept), assignment))
                 solution[-1]["submission"] += f", value {n + 1} of each variant"
@@ -136,5 +154,7 @@ def test_what_the_check_in_sight_accepts_grading_accepts(number, several, drafts
         for place, found in grade_one(made)["questions"].items():
             if found["check"] == "holds":
                 held += 1
-                lost += [(master.name, place, found["tests"])] * (found["points"] < found["of"])
+                lost += [(master.name, place, found["tests"])] * (
+                    found["points"] < found["of"]
+                )
     assert lost == [] and held > 40

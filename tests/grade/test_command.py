@@ -4,12 +4,23 @@ import sys
 from html.parser import HTMLParser
 
 import pytest
-from classroom import HERE, LOST, RIGHT, SMALL, WRONG, contents, edition, small, table, totals
+from classroom import (
+    HERE,
+    LOST,
+    RIGHT,
+    SMALL,
+    WRONG,
+    contents,
+    edition,
+    small,
+    table,
+    totals,
+)
 from helpers import refused
 
-from tools.grade import store
-from tools.grade.command import engine_for
-from tools.grade.sandbox import strongest
+from coursework.grade import store
+from coursework.grade.command import engine_for
+from coursework.grade.sandbox import strongest
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
 ENDS = {1: "def double(x):\n    return end('time')"}
@@ -55,14 +66,27 @@ def test_a_class_has_a_row_a_student_with_points_or_a_reason(grade, out, capsys)
     grade(CLASS | {name: made for name, (made, _) in REFUSED.items()} | {"lost": LOST})
     found = rows(out)
     points = {name: row["total"] for name, row in found.items() if name not in REFUSED}
-    assert points == {"=cmd[]": "9", "ann": "9", "bob": "6", "cy": "0", "dee": "0", "lost": "9"}
+    assert points == {
+        "=cmd[]": "9",
+        "ann": "9",
+        "bob": "6",
+        "cy": "0",
+        "dee": "0",
+        "lost": "9",
+    }
     for name, (_, words) in REFUSED.items():
         assert words in found[name]["not graded because"] and found[name]["total"] == ""
     ann = found["ann"]
-    assert (ann["small 1 (of 3)"], ann["small 3 by hand (of 2)"], ann["of"]) == ("3", "", "11")
+    assert (ann["small 1 (of 3)"], ann["small 3 by hand (of 2)"], ann["of"]) == (
+        "3",
+        "",
+        "11",
+    )
     assert "'=cmd" in (out / "grades.csv").read_text(encoding="utf-8")
     assert "graded: 6 of 11 submissions, 0 with full points" in capsys.readouterr().out
-    assert {"by-hand.csv", "by-hand.html", "review.html", "grades.csv"} <= contents(out).keys()
+    assert {"by-hand.csv", "by-hand.html", "review.html", "grades.csv"} <= contents(
+        out
+    ).keys()
     assert len(contents(out / "feedback")) == 11
 
 
@@ -78,7 +102,14 @@ def test_notebooks_of_other_masters_are_refused_and_both_sets_are_named(grade, o
     with refused("MASTERS: ", other, own, "MASTERS=..."):
         grade({"ann": released_from(other), "bob": released_from(other), "cy": HERE})
     assert not out.exists()
-    grade({"ann": released_from(other), "bob": HERE, "cy": HERE, "dee": released_from(None)})
+    grade(
+        {
+            "ann": released_from(other),
+            "bob": HERE,
+            "cy": HERE,
+            "dee": released_from(None),
+        }
+    )
     assert len(rows(out)) == 4
     grade({"ann": released_from(other), "dee": released_from(None)})
     found = rows(out)
@@ -104,27 +135,51 @@ class Safe(HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         assert tag in [*TAGS.split(), "summary", "div", "span"], tag
-        assert not any(name.startswith("on") or name in ("href", "src") for name, _ in attributes)
+        assert not any(
+            name.startswith("on") or name in ("href", "src") for name, _ in attributes
+        )
 
 
-def test_pages_say_what_a_person_should_see_and_hold_nothing_of_a_student_but_text(grade, out):
+def test_pages_say_what_a_person_should_see_and_hold_nothing_of_a_student_but_text(
+    grade, out
+):
     changed = edition(HERE)
     changed["cells"][-2]["source"] = "# another check"
     grade(WATCHED | {"Dee": changed})
-    pages = {path.name: path.read_text(encoding="utf-8") for path in out.rglob("*.html")}
-    assert EVIL not in "".join(pages.values()) and "&lt;img" in pages.pop("by-hand.html")
+    pages = {
+        path.name: path.read_text(encoding="utf-8") for path in out.rglob("*.html")
+    }
+    assert EVIL not in "".join(pages.values()) and "&lt;img" in pages.pop(
+        "by-hand.html"
+    )
     for page in pages.values():
         Safe().feed(page)
-    review, [ann] = pages["review.html"], [page for page in pages.values() if ">Ann<" in page]
-    words = ("not a notebook", "Bob: small, exercise 1", "11 of 11 lines", "x8 = ", "check cell")
+    review, [ann] = (
+        pages["review.html"],
+        [page for page in pages.values() if ">Ann<" in page],
+    )
+    words = (
+        "not a notebook",
+        "Bob: small, exercise 1",
+        "11 of 11 lines",
+        "x8 = ",
+        "check cell",
+    )
     places = [review.index(part) for part in words]
     assert places == sorted(places)
-    for words in ("Doubles any number.", "passed", "your code raised a ValueError", "xs = ["):
+    for words in (
+        "Doubles any number.",
+        "passed",
+        "your code raised a ValueError",
+        "xs = [",
+    ):
         assert words in ann
     assert "randrange" not in ann and "student.ask" not in ann
 
 
-def test_only_what_changed_is_asked_again_and_the_bytes_are_those_of_a_fresh_run(grade, out):
+def test_only_what_changed_is_asked_again_and_the_bytes_are_those_of_a_fresh_run(
+    grade, out
+):
     grade(CLASS)
     before = contents(out)
     grade(CLASS)
@@ -132,10 +187,17 @@ def test_only_what_changed_is_asked_again_and_the_bytes_are_those_of_a_fresh_run
     grade.assignments = [changed := small()]
     tests = changed["questions"][2]["tests"].replace("(2, 9)", "(2, 8)")
     for of_question, change, asked in [  # one after the other, each beside those before
-        ({"by_hand": {"points": 3, "rubric": "x"}}, {"due": "2026-12-01T12:00:00Z"}, []),
+        (
+            {"by_hand": {"points": 3, "rubric": "x"}},
+            {"due": "2026-12-01T12:00:00Z"},
+            [],
+        ),
         *(({}, {name: "cpu"}, ["ann"]) for name in ("seed", "runner")),
         ({}, {"given": SMALL["given"] + "\n1"}, ["ann"]),
-        *((words, {}, ["ann"]) for words in ({"seconds": 3}, {"memory": 99}, {"tests": tests})),
+        *(
+            (words, {}, ["ann"])
+            for words in ({"seconds": 3}, {"memory": 99}, {"tests": tests})
+        ),
     ]:
         changed |= change
         changed["questions"][2] |= of_question
@@ -152,7 +214,12 @@ def test_only_what_changed_is_asked_again_and_the_bytes_are_those_of_a_fresh_run
 
 def test_the_grader_its_pins_and_its_kernels_are_in_every_key(tmp_path):
     found = []
-    for name in ("README.md", "tools/grade/judge.py", "requirements.txt", "kernels/k/kernel.json"):
+    for name in (
+        "README.md",
+        "coursework/grade/judge.py",
+        "requirements.txt",
+        "kernels/k/kernel.json",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
         found.append(store.code_digest.__wrapped__("cpu", tmp_path))
@@ -174,7 +241,10 @@ def test_interrupted_and_resumed_it_ends_with_the_same_bytes(grade, out):
 
 
 def test_one_grading_at_a_time_and_what_failed_is_tried_again(grade, out):
-    with store.Store(out).one_at_a_time(), refused("out: another 'make grade' writes there"):
+    with (
+        store.Store(out).one_at_a_time(),
+        refused("out: another 'make grade' writes there"),
+    ):
         grade(CLASS)
     grade.ill = {"ann"}
     grade(CLASS)
@@ -185,11 +255,13 @@ def test_one_grading_at_a_time_and_what_failed_is_tried_again(grade, out):
 
 
 def test_no_submission_stops_a_class(grade, out, monkeypatch):
-    monkeypatch.setattr("tools.grade.bounded.SECONDS", 3)
+    monkeypatch.setattr("coursework.grade.bounded.SECONDS", 3)
     ticks = edition(HERE)
     for text in ("`" * 80_000, "```\n" * 20_000, "x" * 2_000_000):
         ticks["cells"].append({"cell_type": "markdown", "metadata": {}, "source": text})
-    trying = {name: HERE | {1: f"{source}\n{RIGHT[1]}"} for name, source in TRYING.items()}
+    trying = {
+        name: HERE | {1: f"{source}\n{RIGHT[1]}"} for name, source in TRYING.items()
+    }
     grade(trying | {"ann": HERE, "ticks": ticks, "nested": "[" * 100_000})
     found = rows(out)
     assert [found[name]["total"] for name in ("ann", "ticks", "branches")] == ["9"] * 3
@@ -198,18 +270,22 @@ def test_no_submission_stops_a_class(grade, out, monkeypatch):
         assert found[name]["not graded because"] or int(found[name]["total"]) >= 6, name
 
 
-def test_a_fault_of_the_grader_is_not_said_to_be_the_students(grade, monkeypatch, capfd):
+def test_a_fault_of_the_grader_is_not_said_to_be_the_students(
+    grade, monkeypatch, capfd
+):
     def fail(*_):
         raise KeyError("ours")
 
-    monkeypatch.setattr("tools.grade.command.splice", fail)
+    monkeypatch.setattr("coursework.grade.command.splice", fail)
     with refused("none of 5 submissions", "the grader failed on it (KeyError"):
         grade(CLASS)
     assert "KeyError: 'ours'" in capfd.readouterr().err
 
 
 def test_no_sandbox_nothing_is_graded(grade, out, monkeypatch):
-    monkeypatch.setattr("tools.grade.sandbox.try_out", lambda name: f"{name}: not here")
+    monkeypatch.setattr(
+        "coursework.grade.sandbox.try_out", lambda name: f"{name}: not here"
+    )
     monkeypatch.delenv("GRADE_TIER", raising=False)
     strongest.cache_clear()
     grade.engine = engine_for(1, None)

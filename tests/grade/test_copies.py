@@ -12,10 +12,12 @@ from time import perf_counter
 import pytest
 from classroom import DATA, HERE
 
-from tools.grade import similar
-from tools.grade.copies import PUBLISHED, copies_in
+from coursework.grade import similar
+from coursework.grade.copies import PUBLISHED, copies_in
 
-EXERCISES = tomllib.loads((DATA / "variety.toml").read_text(encoding="utf-8"))["exercise"]
+EXERCISES = tomllib.loads((DATA / "variety.toml").read_text(encoding="utf-8"))[
+    "exercise"
+]
 NAMES = {
     "a": ["x", "t", "tensors", "items", "n", "net", "value", "obj"],
     "b": ["device", "out", "result", "dev", "r", "where"],
@@ -125,12 +127,14 @@ def test_four_pairs_are_four_groups_though_one_answer_of_each_copy_is_of_its_own
 def test_good_students_who_write_alike_are_no_copies(seed):
     rng = random.Random(seed)
     best = [
-        exercise["answers"][1 if exercise["name"] == "newest" else 0][1] for exercise in EXERCISES
+        exercise["answers"][1 if exercise["name"] == "newest" else 0][1]
+        for exercise in EXERCISES
     ]
     students = honest(rng, 120)
     for n in range(80):  # who lean far towards the same ways
         own = [
-            good if rng.random() < 0.8 else way for good, way in zip(best, ways(rng), strict=True)
+            good if rng.random() < 0.8 else way
+            for good, way in zip(best, ways(rng), strict=True)
         ]
         students[f"good-{n}"] = notebook(own, rng)
     assert groups_of(students) == []
@@ -140,7 +144,9 @@ def test_good_students_who_write_alike_are_no_copies(seed):
 def test_the_published_solutions_handed_in_are_listed_as_such(seed):
     rng = random.Random(seed)
     published = [exercise["answers"][0][1] for exercise in EXERCISES]
-    [group] = copies(honest(rng) | {who: notebook(published, rng) for who in EIGHT}).groups
+    [group] = copies(
+        honest(rng) | {who: notebook(published, rng) for who in EIGHT}
+    ).groups
     assert {*group.submissions} >= {*EIGHT, PUBLISHED}
     [group] = copies(honest(rng, 199) | {"ann": _stripped(assignment())}).groups
     assert group.submissions == ("ann", PUBLISHED)
@@ -149,12 +155,17 @@ def test_the_published_solutions_handed_in_are_listed_as_such(seed):
 def _stripped(assignment):
     """The published solutions as they are, comments taken out."""
     texts = [question["solution"] for question in assignment["questions"]]
-    return ["\n".join(line for line in text.splitlines() if line[:1] != "#") for text in texts]
+    return [
+        "\n".join(line for line in text.splitlines() if line[:1] != "#")
+        for text in texts
+    ]
 
 
 def test_the_order_of_submissions_changes_nothing_and_a_thousand_take_seconds():
     rng = random.Random(7)
-    students = honest(rng, 1000) | {who: notebook(ways(rng), random.Random(1)) for who in EIGHT}
+    students = honest(rng, 1000) | {
+        who: notebook(ways(rng), random.Random(1)) for who in EIGHT
+    }
     shuffled = list(students.items())
     rng.shuffle(shuffled)
     start = perf_counter()
@@ -163,14 +174,23 @@ def test_the_order_of_submissions_changes_nothing_and_a_thousand_take_seconds():
     assert copies(dict(shuffled)) == first
 
 
-def test_the_review_shows_notebooks_that_agree_side_by_side_and_counts_the_short(grade, out):
+def test_the_review_shows_notebooks_that_agree_side_by_side_and_counts_the_short(
+    grade, out
+):
     numbers = [1, 2, 3]
-    own = {n: f"{HERE[n]}\nnote_{n} = 'as Ann typed it, {n}'\nmore_{n} = {n}" for n in numbers}
-    others = {f"s{k}": {n: f"{HERE[n]}\nkept_{n} = {k}" for n in numbers} for k in range(20)}
+    own = {
+        n: f"{HERE[n]}\nnote_{n} = 'as Ann typed it, {n}'\nmore_{n} = {n}"
+        for n in numbers
+    }
+    others = {
+        f"s{k}": {n: f"{HERE[n]}\nkept_{n} = {k}" for n in numbers} for k in range(20)
+    }
     twins = {who: {1: "def double(x):\n    return 2 * x"} for who in ("tom", "tim")}
     grade(others | twins | {"Ann": own, "Bob": own})
     review = (out / "review.html").read_text(encoding="utf-8")
-    assert "Ann, Bob: small, exercises 1, 2, 3: 3 of 3 answers are the same once" in review
+    assert (
+        "Ann, Bob: small, exercises 1, 2, 3: 3 of 3 answers are the same once" in review
+    )
     assert review.count("note_2 = &#39;as Ann typed it, 2&#39;") == 2
     assert "exercise 1: 2 answers equal another one and are too short to tell" in review
     assert "tom, tim" not in review and "tim, tom" not in review

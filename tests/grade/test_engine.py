@@ -14,9 +14,9 @@ import pytest
 from classroom import SMALL
 from helpers import wait_until
 
+from coursework.grade import engine
+from coursework.grade.sandbox import NoSandbox
 from tools.errors import BookError
-from tools.grade import engine
-from tools.grade.sandbox import NoSandbox
 
 
 def answer(task):
@@ -52,7 +52,9 @@ def grade(tmp_path, monkeypatch):
     assert multiprocessing.active_children() == []
 
 
-def test_worker_that_dies_is_replaced_and_a_task_that_kills_all_is_a_row_with_a_reason(grade):
+def test_worker_that_dies_is_replaced_and_a_task_that_kills_all_is_a_row_with_a_reason(
+    grade,
+):
     names = ["a", "dies once", "b", "dies too", "c"]
     outcomes = grade([*names, "dies always", "fault"])
     found = {task["submission"]: result for task, result in outcomes}
@@ -83,13 +85,15 @@ def test_interrupt_leaves_no_worker(grade, tmp_path):
 
 def test_dask_that_is_not_there_is_one_line(monkeypatch):
     monkeypatch.setattr(engine, "WAIT", 1)
-    with pytest.raises(BookError, match=r"DASK=tcp://127.0.0.1:1: no scheduler answers"):
+    with pytest.raises(
+        BookError, match=r"DASK=tcp://127.0.0.1:1: no scheduler answers"
+    ):
         list(engine.on_dask([], "tcp://127.0.0.1:1"))
 
 
 COORDINATOR = """
 import sys, test_engine, time
-from tools.grade import engine
+from coursework.grade import engine
 def tasks():
     for name in ("a", "b"):
         yield {"submission": name, "folder": sys.argv[1]}

@@ -15,9 +15,9 @@ import pytest
 from classroom import DATA
 from helpers import ROOT, refused
 
+from coursework.grade.exchange.gradebooks import fill_export
+from coursework.grade.exchange.returned import returned
 from tools.errors import BookError
-from tools.grade.exchange.gradebooks import fill_export
-from tools.grade.exchange.returned import returned
 
 CANVAS, MOODLE = (
     "\ufeff" + (DATA / f"{name}.csv").read_text(encoding="utf-8-sig").replace("\n", end)
@@ -28,7 +28,9 @@ JANE = next(line for line in CANVAS.splitlines(keepends=True) if "Jane" in line)
 
 def result(student, points, of=12, **changes):
     made = {"submission": f"id-{student}", "student": student, "reason": None}
-    return made | {"assignment": "computing-devices", "points": points, "of": of} | changes
+    return (
+        made | {"assignment": "computing-devices", "points": points, "of": of} | changes
+    )
 
 
 TOO_LARGE = "'hw.ipynb' has 500 MB; the limit is 20 MB"
@@ -57,7 +59,9 @@ def filled(tmp_path, capsys):
         fill_export(export, tmp_path, **options)
         assert export.read_bytes() == data
         made = (tmp_path / "export-filled.csv").read_bytes()
-        return made if isinstance(text, bytes) else made.decode(), capsys.readouterr().out
+        return made if isinstance(
+            text, bytes
+        ) else made.decode(), capsys.readouterr().out
 
     return fill
 
@@ -102,7 +106,9 @@ def test_moodle_gets_the_grades_and_keeps_every_other_cell(filled):
     text, said = filled(MOODLE, [*results, result("b (Moodle 23456)", 2)])
     expected = MOODLE.replace("grading - ,,12.00", "grading - ,7,12.00")
     assert text == expected.replace("grading - ,5.00", "grading - ,0")
-    assert "Moodle: 'Grade', 12 points\n" in said and "filled in: 2 of 3 students" in said
+    assert (
+        "Moodle: 'Grade', 12 points\n" in said and "filled in: 2 of 3 students" in said
+    )
     assert "b (Moodle 23456): is not in" in said  # a number within another is no match
 
 
@@ -131,8 +137,14 @@ TWICE = CANVAS.replace("Puzzles (4710)", "Computing-devices! (4709)")
 STRAY = result("poe (Canvas 340938)", 3, of=5, assignment="puzzles")
 AGAIN = result("doe (Canvas 340934)", 1, submission="another")
 BOTH = result("doejane (Canvas 340934)", 1, assignment="puzzles")
-ENDS_EARLY, LATE = CANVAS.replace(",5,,41.67,41.67", ""), CANVAS.replace('B",,5,,', 'B",,5,late,')
-WORDS, NINTHS = {"column": "computing Devices"}, [result("doejane (Canvas 340934)", 7, of=9)]
+ENDS_EARLY, LATE = (
+    CANVAS.replace(",5,,41.67,41.67", ""),
+    CANVAS.replace('B",,5,,', 'B",,5,late,'),
+)
+WORDS, NINTHS = (
+    {"column": "computing Devices"},
+    [result("doejane (Canvas 340934)", 7, of=9)],
+)
 ROW, LEFT = ",5,9.5,41.67", ",5,,41.67"
 PENALTY = {"penalty": {"days": 1, "percent": 20, "points": 2.4}, "points_after": 9.6}
 LATE_BY_A_DAY = [result("doejane (Canvas 340934)", 12, **PENALTY)]
@@ -141,23 +153,61 @@ UNDATED = {"penalty": {"days": None, "percent": 0, "points": 0}, "points_after":
 JANES = [  # an export, the results, options, and what Jane's row and what is said must hold
     (TWICE, CLASS, {"column": "4711"}, ROW, ""),
     (CANVAS, CLASS, WORDS, ROW, ""),
-    (CANVAS, NINTHS, {"scale": True}, ",5,9.33,41.67", ""),  # two decimals: never a formula
-    (CANVAS, [*CLASS, AGAIN], {}, LEFT, "two results, 'another' and 'id-doejane (Canvas 340934)'"),
-    (CANVAS, [CLASS[0] | WAITS, CLASS[2]], {}, LEFT, "exercise 2 waits for points in by-hand.csv"),
+    (
+        CANVAS,
+        NINTHS,
+        {"scale": True},
+        ",5,9.33,41.67",
+        "",
+    ),  # two decimals: never a formula
+    (
+        CANVAS,
+        [*CLASS, AGAIN],
+        {},
+        LEFT,
+        "two results, 'another' and 'id-doejane (Canvas 340934)'",
+    ),
+    (
+        CANVAS,
+        [CLASS[0] | WAITS, CLASS[2]],
+        {},
+        LEFT,
+        "exercise 2 waits for points in by-hand.csv",
+    ),
     (CANVAS, [CLASS[0] | GIVEN], {}, ROW, "filled in: 1"),  # a person gave nothing
     (LATE, CLASS, {}, ",5,9.5,", "(Canvas 340934): late by 9.5"),
-    (CANVAS, LATE_BY_A_DAY, {}, ",5,9.6,", "filled in after a penalty for being late: 1"),
-    (CANVAS, [CLASS[0] | UNDATED], {}, ROW, "at an unknown time, so nothing was taken off: 1"),
+    (
+        CANVAS,
+        LATE_BY_A_DAY,
+        {},
+        ",5,9.6,",
+        "filled in after a penalty for being late: 1",
+    ),
+    (
+        CANVAS,
+        [CLASS[0] | UNDATED],
+        {},
+        ROW,
+        "at an unknown time, so nothing was taken off: 1",
+    ),
     (CANVAS, [CLASS[0], STRANGER], {}, ROW, f"gone (Canvas 999): {TOO_LARGE}"),
     (CANVAS + JANE, CLASS, {}, LEFT, "340934): is in several rows of"),
     (ENDS_EARLY, CLASS, {}, 'B",,,9.5\r', ""),
-    (CANVAS, [BOTH, *CLASS[:4], STRAY], {}, ROW, "poe (Canvas 340938): handed in puzzles"),
+    (
+        CANVAS,
+        [BOTH, *CLASS[:4], STRAY],
+        {},
+        ROW,
+        "poe (Canvas 340938): handed in puzzles",
+    ),
     (CANVAS, [CLASS[0], STRAY], {"chapter": "puzzles"}, "A,,3,N/A", ""),
 ]
 
 
 @pytest.mark.parametrize(("export", "results", "options", "row", "words"), JANES)
-def test_what_is_not_plain_is_left_and_named(export, results, options, row, words, filled):
+def test_what_is_not_plain_is_left_and_named(
+    export, results, options, row, words, filled
+):
     made, said = filled(export, results, **options)
     assert row in made and words in said
 
@@ -173,22 +223,51 @@ def test_students_of_other_sources_are_matched_by_what_is_theirs_alone(filled):
         made, _ = filled(CANVAS, [result(student, 11)])
         [changed] = set(made.splitlines()) - set(CANVAS.splitlines())
         assert where in changed and ",11," in changed, student
-    strangers = ["x (340934)", "340934", "x (Moodle 340934)", "Doe, Jane", "x (Canvas 34093)"]
+    strangers = [
+        "x (340934)",
+        "340934",
+        "x (Moodle 340934)",
+        "Doe, Jane",
+        "x (Canvas 34093)",
+    ]
     for student in (*strangers, "Canvas 340934", "", "()"):
         with pytest.raises(BookError, match="nobody can be filled in"):
             filled(CANVAS, [result(student, 11)])
 
 
-NO_POINTS = "no column has points, as in a gradebook of Canvas or a grading worksheet of Moodle"
+NO_POINTS = (
+    "no column has points, as in a gradebook of Canvas or a grading worksheet of Moodle"
+)
 NAMES = "Puzzles (4710); Computing devices (4711)"
 REFUSED = [  # an export, the results, options, and what the one line says
-    *((text, CLASS, {}, NO_POINTS) for text in ("", "a,b\nc,d\n", CANVAS.encode("utf-16"))),
+    *(
+        (text, CLASS, {}, NO_POINTS)
+        for text in ("", "a,b\nc,d\n", CANVAS.encode("utf-16"))
+    ),
     (CANVAS.replace("Points Possible", ""), CLASS, {}, NO_POINTS),
     (MOODLE.replace("12.00", ""), CLASS, {}, NO_POINTS),
-    (CANVAS.replace("Puzzles", "Computing devices"), CLASS, {}, "2 columns for 'computing-devices"),
-    (CANVAS.replace(",5,12,", ",5,13,"), CLASS, {}, "counts 13 points, the exercises 12; change"),
-    *((CANVAS, CLASS, {"column": name}, NAMES) for name in ("Final Score", "4712", "Computing")),
-    (CANVAS, [CLASS[0], STRAY], {}, "name one with --chapter: computing-devices, puzzles"),
+    (
+        CANVAS.replace("Puzzles", "Computing devices"),
+        CLASS,
+        {},
+        "2 columns for 'computing-devices",
+    ),
+    (
+        CANVAS.replace(",5,12,", ",5,13,"),
+        CLASS,
+        {},
+        "counts 13 points, the exercises 12; change",
+    ),
+    *(
+        (CANVAS, CLASS, {"column": name}, NAMES)
+        for name in ("Final Score", "4712", "Computing")
+    ),
+    (
+        CANVAS,
+        [CLASS[0], STRAY],
+        {},
+        "name one with --chapter: computing-devices, puzzles",
+    ),
     (CANVAS, [], {}, "no results; run 'make grade SUB"),
     (CANVAS, [STRANGER | {"assignment": None}], {}, "name one with --chapter: none"),
     (CANVAS, [7], {}, "make grade"),
@@ -196,7 +275,9 @@ REFUSED = [  # an export, the results, options, and what the one line says
 
 
 @pytest.mark.parametrize(("export", "results", "options", "words"), REFUSED)
-def test_what_cannot_be_filled_in_is_an_error_in_one_line(export, results, options, words, filled):
+def test_what_cannot_be_filled_in_is_an_error_in_one_line(
+    export, results, options, words, filled
+):
     with refused(words):
         filled(export, results, **options)
 
@@ -227,7 +308,9 @@ def test_feedback_goes_back_as_canvas_and_moodle_named_what_was_handed_in():
 def test_the_walk_ends_in_the_canvas_file_that_the_guide_shows():
     """The walk in the guide for instructors, run as it is written."""
     guide = (ROOT / "book" / "teaching.md").read_text(encoding="utf-8")
-    told = re.search("<!-- the walk -->(.*)<!-- the end of the walk -->", guide, re.S)[1]
+    told = re.search("<!-- the walk -->(.*)<!-- the end of the walk -->", guide, re.S)[
+        1
+    ]
     blocks = re.findall(r"^```(\w+)\n(.*?)^```$", told, re.M | re.S)
     *others, last = "".join(text for kind, text in blocks if kind == "sh").splitlines()
     [shown] = [text for kind, text in blocks if kind == "text"]

@@ -23,9 +23,14 @@ from helpers import ROOT, refused
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tools.exercises.assignment import choice_of
+from coursework.exercises.assignment import choice_of
+from coursework.grade.exchange.gradescope import (
+    MODES,
+    TESTS,
+    autograder_files,
+    make_autograder,
+)
 from tools.files import zipped
-from tools.grade.exchange.gradescope import MODES, TESTS, autograder_files, make_autograder
 
 CANARY = "rng.randrange(5, 400)"  # of a hidden test
 
@@ -40,7 +45,9 @@ def files():
     return autograder_files(SMALL)
 
 
-def test_the_command_makes_a_zip_of_what_grading_needs_with_the_tests_in_one_place(files):
+def test_the_command_makes_a_zip_of_what_grading_needs_with_the_tests_in_one_place(
+    files,
+):
     with refused("no exercises for 'x'; choose from: small"):
         make_autograder(choice_of("x", None), None, DATA / "class")
     path = make_autograder(choice_of("small", None), KEY, DATA / "class")
@@ -53,17 +60,23 @@ def test_the_command_makes_a_zip_of_what_grading_needs_with_the_tests_in_one_pla
 
 
 def test_the_packages_are_all_that_is_imported():
-    program = "import sys, tools.grade.exchange.autograder.__main__; print(*sys.modules)"
-    modules = subprocess.check_output([sys.executable, "-c", program], cwd=ROOT, text=True).split()
+    program = (
+        "import sys, coursework.grade.exchange.autograder.__main__; print(*sys.modules)"
+    )
+    modules = subprocess.check_output(
+        [sys.executable, "-c", program], cwd=ROOT, text=True
+    ).split()
     owners, needed = packages_distributions(), {"setuptools"}
     imported = {name.split(".")[0] for name in modules} - sys.stdlib_module_names
     imported = {canonicalize_name(owners[name][0]) for name in imported & owners.keys()}
     installed = {canonicalize_name(found.name) for found in distributions()}
-    listed = ROOT / "tools/grade/exchange/autograder/packages.txt"
+    listed = ROOT / "coursework/grade/exchange/autograder/packages.txt"
     left = re.findall(r"^\w[\w-]*$", listed.read_text(), re.M)
     while left:
         needed.add(name := left.pop())
-        more = {canonicalize_name(Requirement(one).name) for one in requires(name) or ()}
+        more = {
+            canonicalize_name(Requirement(one).name) for one in requires(name) or ()
+        }
         left += (more & installed) - needed
     assert imported <= needed
 
@@ -78,8 +91,15 @@ class Gradescope:
         shutil.copy(self.source / "run_autograder", root / "run_autograder")
 
     def bash(self, *command, container=False, **variables):
-        within = (sys.executable, Path(__file__).with_name("container.py")) if container else ()
-        environment = os.environ | {"AUTOGRADER": str(self.root), "GRADING_PYTHON": sys.executable}
+        within = (
+            (sys.executable, Path(__file__).with_name("container.py"))
+            if container
+            else ()
+        )
+        environment = os.environ | {
+            "AUTOGRADER": str(self.root),
+            "GRADING_PYTHON": sys.executable,
+        }
         options = {"cwd": self.root, "env": environment | variables, "timeout": 300}
         return subprocess.run(
             [*within, "bash", *command], **options, capture_output=True, text=True
@@ -97,14 +117,28 @@ class Gradescope:
         results = json.loads((self.root / "results" / "results.json").read_text())
         assert results.keys() <= WHOLE and results["stdout_visibility"] == "hidden"
         for entry in results.get("tests", []):
-            assert entry.keys() <= ENTRY and entry.get("status", "passed") in ("passed", "failed")
-            assert results["test_output_format"] == results["test_name_format"] == "text"
-            assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", entry["output"] + entry["name"])
+            assert entry.keys() <= ENTRY and entry.get("status", "passed") in (
+                "passed",
+                "failed",
+            )
+            assert (
+                results["test_output_format"] == results["test_name_format"] == "text"
+            )
+            assert not re.search(
+                r"[\x00-\x08\x0b-\x1f\x7f]", entry["output"] + entry["name"]
+            )
         return results, run.stdout + run.stderr
 
 
 # As their specification has it.
-WHOLE = {"score", "output", "output_format", "test_output_format", "test_name_format", "tests"}
+WHOLE = {
+    "score",
+    "output",
+    "output_format",
+    "test_output_format",
+    "test_name_format",
+    "tests",
+}
 WHOLE |= {"stdout_visibility", "visibility", "extra_data"}
 ENTRY = {"score", "max_score", "name", "number", "output", "status", "visibility"}
 
@@ -135,7 +169,10 @@ def test_tests_are_readable_by_root_alone(harness):
 def test_a_right_notebook(harness):
     results, said = harness.grade({"small.ipynb": submitted()})
     assert results["score"] == 9, said
-    assert results["output"] == "9 of 9 points by tests. A person reads exercise 3 besides."
+    assert (
+        results["output"]
+        == "9 of 9 points by tests. A person reads exercise 3 besides."
+    )
     assert [list(entry.values()) for entry in results["tests"] if "score" in entry] == [
         ["1.1", "Twice: Doubles any number.", 2, 2, "passed", ""],
         ["1.2", "Twice: Doubles a text.", 1, 1, "passed", ""],
@@ -152,7 +189,10 @@ def test_what_cannot_be_graded_gets_its_reason(harness):
     other_class = submitted(metadata={"assignment": {"name": "small", "class": "book"}})
     for words, handed_in in {
         "Not graded: nothing was handed in.": {},
-        "'a.ipynb' and 'b.ipynb' were handed in; keep one": {"a.ipynb": b"", "b.ipynb": b""},
+        "'a.ipynb' and 'b.ipynb' were handed in; keep one": {
+            "a.ipynb": b"",
+            "b.ipynb": b"",
+        },
         "another class": {"a.ipynb": other_class},
     }.items():
         results, said = harness.grade(handed_in)
@@ -176,7 +216,9 @@ def double(x):
 
 
 # In a container no namespace can be had: root of Docker's has none, so another sandbox must hold.
-@pytest.mark.parametrize("container", [False, pytest.param(True, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "container", [False, pytest.param(True, marks=pytest.mark.full)]
+)
 def test_a_hostile_notebook_reads_no_test_and_writes_no_result(container, harness):
     before = (harness.source / TESTS).read_bytes()
     code = HOSTILE.replace("ROOT", repr(str(harness.root)))
@@ -188,18 +230,29 @@ def test_a_hostile_notebook_reads_no_test_and_writes_no_result(container, harnes
     assert look["visibility"] == "hidden" and look["output"].splitlines()[0] == words
     assert not container or "landlock" in results["extra_data"]["sandbox"]
     shown = json.dumps(results) + said
-    assert CANARY not in shown and "Jane Doe" not in shown and "test_numbers(student" not in shown
+    assert (
+        CANARY not in shown
+        and "Jane Doe" not in shown
+        and "test_numbers(student" not in shown
+    )
     assert (harness.source / TESTS).read_bytes() == before
 
 
-@pytest.mark.parametrize("broken", ["private/assignment.json", "tools/grade/judge.py", "no python"])
+@pytest.mark.parametrize(
+    "broken", ["private/assignment.json", "coursework/grade/judge.py", "no python"]
+)
 def test_a_grader_that_fails_says_so(broken, harness):
     if broken == "no python":
-        results, said = harness.grade({"work.ipynb": submitted()}, GRADING_PYTHON="/no/such")
+        results, said = harness.grade(
+            {"work.ipynb": submitted()}, GRADING_PYTHON="/no/such"
+        )
     else:
         path = harness.source / broken
         moved = path.rename(path.with_suffix(".moved"))
         results, said = harness.grade({"work.ipynb": submitted()})
         moved.rename(path)
-    assert results["score"] == 0 and "That is no fault of your notebook" in results["output"]
+    assert (
+        results["score"] == 0
+        and "That is no fault of your notebook" in results["output"]
+    )
     assert said and "private" not in results["output"]

@@ -9,9 +9,9 @@ import pytest
 from classroom import HERE, SMALL, contents, edition, small, table, totals
 from helpers import refused
 
+from coursework.grade import report
+from coursework.grade.report import AGAIN, BY_HAND
 from tools.errors import BookError
-from tools.grade import report
-from tools.grade.report import AGAIN, BY_HAND
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
 CLASS = {"ann": HERE, "bob": HERE, "cy": {}}
@@ -61,7 +61,9 @@ def test_what_is_typed_while_grading_runs_counts(grade, out, monkeypatch, capsys
         grade({"cy": HERE})
     assert totals(out) == {"ann": "11", "bob": "10", "cy": "9"}
     assert by_hand(out)["bob"] == ("1", "fine")
-    assert "what you typed stays" not in capsys.readouterr().out  # as bob was not asked again
+    assert (
+        "what you typed stays" not in capsys.readouterr().out
+    )  # as bob was not asked again
 
 
 def without(out, student):
@@ -93,7 +95,9 @@ def test_what_is_saved_in_the_moment_of_writing_counts(grade, out, monkeypatch):
     assert by_hand(out)["bob"] == ("1", "fine") and totals(out)["bob"] == "10"
 
 
-def test_a_row_that_the_person_and_the_run_change_keeps_both(grade, out, monkeypatch, capsys):
+def test_a_row_that_the_person_and_the_run_change_keeps_both(
+    grade, out, monkeypatch, capsys
+):
     typed(out, {"ann": ("2", "")})
     grade(CLASS)
     before = (out / BY_HAND).read_bytes()
@@ -113,9 +117,13 @@ def test_a_row_that_the_person_and_the_run_change_keeps_both(grade, out, monkeyp
         assert f"{student}, small exercise 3" in line and "what you typed stays" in line
 
 
-def test_a_table_that_cannot_be_merged_is_kept_and_named(grade, out, monkeypatch, capsys):
+def test_a_table_that_cannot_be_merged_is_kept_and_named(
+    grade, out, monkeypatch, capsys
+):
     typed(out, {"ann": ("2", "")})
-    while_grading(grade, monkeypatch, lambda: typed(out, {"ann": ("1", ""), "bob": ("many", "")}))
+    while_grading(
+        grade, monkeypatch, lambda: typed(out, {"ann": ("1", ""), "bob": ("many", "")})
+    )
     grade({"cy": HERE})
     assert totals(out)["ann"] == "11"
     [line] = [line for line in capsys.readouterr().out.splitlines() if "many" in line]
@@ -182,7 +190,9 @@ def test_a_table_whose_encoding_is_in_doubt_is_not_read(grade, out):
 
 
 def test_a_table_needs_no_column_for_notes_and_a_space_is_no_points(grade, out):
-    rows = [row | {"points": "2"} for row in table(out, BY_HAND) if row["student"] != "cy"]
+    rows = [
+        row | {"points": "2"} for row in table(out, BY_HAND) if row["student"] != "cy"
+    ]
     rows[1]["points"] = " "
     text = io.StringIO()
     names = ("submission", "assignment", "exercise", "of", "points")
@@ -200,9 +210,13 @@ def test_two_rows_for_one_student_are_named_with_their_numbers(grade, out):
     with (out / BY_HAND).open(encoding="utf-8", newline="") as file:
         lines = list(file)
     for second in (lines[1], lines[1].replace(",2,,", ",2,1,")):
-        (out / BY_HAND).write_text("".join([*lines, "\r\n", second]), encoding="utf-8", newline="")
+        (out / BY_HAND).write_text(
+            "".join([*lines, "\r\n", second]), encoding="utf-8", newline=""
+        )
         before = contents(out)
-        with refused(f"{BY_HAND}: rows 2 and 6 are both for ann, small exercise 3; keep one"):
+        with refused(
+            f"{BY_HAND}: rows 2 and 6 are both for ann, small exercise 3; keep one"
+        ):
             grade(CLASS | {"cy": HERE})
         assert contents(out) == before
 
@@ -211,12 +225,22 @@ def test_two_rows_for_one_student_are_named_with_their_numbers(grade, out):
 
 
 def test_copies_of_several_graders_are_merged_and_set_aside(grade, out, capsys):
-    typed(out, {"ann": ("2", ""), "bob": ("", "on paper")}, ";", "cp1252", name="by-hand-ada.csv")
+    typed(
+        out,
+        {"ann": ("2", ""), "bob": ("", "on paper")},
+        ";",
+        "cp1252",
+        name="by-hand-ada.csv",
+    )
     typed(out, {"ann": ("2,0", "well said"), "cy": ("0", "")}, name="by-hand (1).csv")
     typed(out, {"bob": ("1", "")})
     capsys.readouterr()
     grade(CLASS)
-    assert by_hand(out) == {"ann": ("2,0", "well said"), "bob": ("1", "on paper"), "cy": ("0", "")}
+    assert by_hand(out) == {
+        "ann": ("2,0", "well said"),
+        "bob": ("1", "on paper"),
+        "cy": ("0", ""),
+    }
     assert totals(out) == {"ann": "11", "bob": "10", "cy": "0"}
     said = capsys.readouterr().out
     for rows, name in (("2 rows", "by-hand (1)"), ("1 row", "by-hand-ada")):
@@ -231,7 +255,9 @@ def test_graders_who_differ_are_named_and_nothing_is_written(grade, out):
     typed(out, {"ann": ("2", "good"), "bob": ("1", "")}, name="by-hand-ada.csv")
     typed(out, {"ann": ("1", "weak"), "bob": ("1", "")}, name="by-hand-ben.csv")
     before = contents(out)
-    with pytest.raises(BookError, match="graders differ in 2 places, so nothing was") as error:
+    with pytest.raises(
+        BookError, match="graders differ in 2 places, so nothing was"
+    ) as error:
         grade(CLASS | {"cy": HERE})
     assert str(error.value).splitlines()[1:] == [
         "  ann, small exercise 3: points '2' in by-hand-ada.csv, '1' in by-hand-ben.csv",
@@ -247,11 +273,15 @@ def test_a_copy_is_merged_beside_the_note_of_a_new_hand_in(grade, out, monkeypat
     typed(out, {"ann": ("2", "good")}, name="by-hand-ada.csv")
     while_grading(grade, monkeypatch, lambda: typed(out, {"bob": ("1", "")}))
     grade({"ann": HERE | {3: f"{HERE[3]}\n# new"}})
-    assert by_hand(out)["ann"] == ("2", f"good; {AGAIN}") and by_hand(out)["bob"][0] == "1"
+    assert (
+        by_hand(out)["ann"] == ("2", f"good; {AGAIN}") and by_hand(out)["bob"][0] == "1"
+    )
     assert not (out / "by-hand-ada.csv").exists()
 
 
-def test_a_copy_that_differs_from_what_is_typed_meanwhile_stays(grade, out, monkeypatch, capsys):
+def test_a_copy_that_differs_from_what_is_typed_meanwhile_stays(
+    grade, out, monkeypatch, capsys
+):
     typed(out, {"ann": ("2", "")}, name="by-hand-ada.csv")
     while_grading(grade, monkeypatch, lambda: typed(out, {"ann": ("1", "")}))
     grade(CLASS | {"cy": HERE})
@@ -271,15 +301,22 @@ TIMES = {  # of UTC, and what is left of 9 points
     "dee": ("2026-02-03 12:00:01", "5.4"),
     "eve": ("2026-03-03 12:00:01", "4.5"),  # half of them at most
 }
-HANDED_IN = {f"{name}+small+{time}.0 UTC/small": HERE for name, (time, _) in TIMES.items()}
+HANDED_IN = {
+    f"{name}+small+{time}.0 UTC/small": HERE for name, (time, _) in TIMES.items()
+}
 
 
 def pages(out):
     """The pages of feedback by student."""
-    return {name.split("-")[0]: page.decode() for name, page in contents(out / "feedback").items()}
+    return {
+        name.split("-")[0]: page.decode()
+        for name, page in contents(out / "feedback").items()
+    }
 
 
-def test_late_work_costs_what_the_rule_says_and_nothing_is_run_again(grade, tmp_path, capsys):
+def test_late_work_costs_what_the_rule_says_and_nothing_is_run_again(
+    grade, tmp_path, capsys
+):
     late = small(due=DUE, late=RULE)
     grade.assignments = [late]
     grade(HANDED_IN)
@@ -296,7 +333,9 @@ def test_late_work_costs_what_the_rule_says_and_nothing_is_run_again(grade, tmp_
     feedback = pages(out)
     assert "handed in 2 days late: 40 % less, 5.4 points" in feedback["dee"]
     assert "handed in 1 day late: 20 % less, 7.2 points" in feedback["cy"]
-    assert "within the grace period" in feedback["bob"] and " late" not in feedback["ada"]
+    assert (
+        "within the grace period" in feedback["bob"] and " late" not in feedback["ada"]
+    )
 
     typed(out, {"cy": ("1,333", "")})  # points by hand count before the penalty
     grade.assignments = [small(due=DUE, late=RULE | {"percent": 10})]
@@ -304,7 +343,11 @@ def test_late_work_costs_what_the_rule_says_and_nothing_is_run_again(grade, tmp_
     assert not grade.asked
     cy = next(row for row in table(out) if row["student"] == "cy")
     assert (cy["total"], cy["total after penalty"]) == ("10.33", "9.3")
-    assert not [name for name, data in contents(out).items() if b"00000" in data and b"csv" in data]
+    assert not [
+        name
+        for name, data in contents(out).items()
+        if b"00000" in data and b"csv" in data
+    ]
     grade.assignments = [SMALL]
     grade(HANDED_IN)
     assert not grade.asked and "total after penalty" not in table(out)[0]
@@ -325,9 +368,16 @@ def test_a_download_that_says_late_and_not_when_takes_nothing(grade, tmp_path, c
     grade.assignments = [small(due=DUE, late=RULE)]
     grade({"roe_LATE_1_2_small": HERE, "doe_2_3_small": HERE})
     said = capsys.readouterr().out
-    assert "handed in late, at an unknown time: 1; the download does not say when, so" in said
+    assert (
+        "handed in late, at an unknown time: 1; the download does not say when, so"
+        in said
+    )
     [doe, roe] = table(tmp_path / "out")
-    assert (roe["late"], roe["days late"], roe["total after penalty"]) == ("late", "not known", "9")
+    assert (roe["late"], roe["days late"], roe["total after penalty"]) == (
+        "late",
+        "not known",
+        "9",
+    )
     assert (doe["late"], doe["days late"]) == ("", "")
     assert "handed in late<" in pages(tmp_path / "out")["roe"]
 
@@ -357,10 +407,20 @@ def test_an_error_in_a_hidden_test_has_its_name(grade, tmp_path):
 
 
 def test_comments_and_cells_of_text_reach_the_reader(grade, tmp_path):
-    answer = f"# your function\n{HERE[3]}  # A <b>launch</b> takes as long\ny = '# no'\n# so"
+    answer = (
+        f"# your function\n{HERE[3]}  # A <b>launch</b> takes as long\ny = '# no'\n# so"
+    )
     notebook = edition(HERE | {3: answer})
-    place = next(n for n, one in enumerate(notebook["cells"]) if one["id"] == "answer-3") + 1
-    own = {"cell_type": "markdown", "id": "mine", "metadata": {}, "source": "Because it waits."}
+    place = (
+        next(n for n, one in enumerate(notebook["cells"]) if one["id"] == "answer-3")
+        + 1
+    )
+    own = {
+        "cell_type": "markdown",
+        "id": "mine",
+        "metadata": {},
+        "source": "Because it waits.",
+    }
     notebook["cells"].insert(place, own)
     grade({"ann": notebook})
     page = (tmp_path / "out" / "by-hand.html").read_text(encoding="utf-8")

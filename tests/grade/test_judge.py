@@ -6,9 +6,9 @@ import math
 import pytest
 from classroom import HERE, RIGHT, SMALL, WRONG, StandIn, edition, small
 
+from coursework.grade.judge import close, grade_one
+from coursework.grade.splice import splice
 from tools.errors import BookError
-from tools.grade.judge import close, grade_one
-from tools.grade.splice import splice
 
 LEAK = """
 def total(xs):
@@ -33,7 +33,10 @@ def graded(answers, tier=None, assignment=SMALL):
 def with_tests(tests):
     """The assignment whose first exercise has other hidden tests, a line each."""
     assignment = small()
-    lines = (f"def test_{name}(student, rng):\n    'It.'\n    {line}\n" for name, line in tests)
+    lines = (
+        f"def test_{name}(student, rng):\n    'It.'\n    {line}\n"
+        for name, line in tests
+    )
     assignment["questions"][0]["tests"] = "\n".join(lines)
     return assignment
 
@@ -47,12 +50,22 @@ def test_what_is_said_of_right_and_wrong_answers():
     assert result["points"] == result["of"] == 9 and result["sandbox"] == "stand-in"
     [test, _] = result["questions"]["1"]["tests"]
     assert (test["name"], test["about"]) == ("test_numbers", "Doubles any number.")
-    assert (test["passed"], test["points"], test["of"], test["inputs"]) == (True, 2, 2, {})
+    assert (test["passed"], test["points"], test["of"], test["inputs"]) == (
+        True,
+        2,
+        2,
+        {},
+    )
     wrong = graded({1: WRONG[1] + "\n1 / 0"})["questions"]["1"]
-    assert wrong["error"] == "ZeroDivisionError" and 5 <= wrong["tests"][0]["inputs"]["n"] < 400
+    assert (
+        wrong["error"] == "ZeroDivisionError"
+        and 5 <= wrong["tests"][0]["inputs"]["n"] < 400
+    )
     for before in ("", "x = 1\n", "if 0: torch" + ".a" * 900 + "\n"):
         known = graded({1: before + WRONG[1] + "  # mine"})["questions"]["1"]
-        assert known["remark"] == "It is 2, not 2.5."  # the master's, of that very answer
+        assert (
+            known["remark"] == "It is 2, not 2.5."
+        )  # the master's, of that very answer
 
 
 def test_session_that_ends_costs_one_exercise():
@@ -62,16 +75,23 @@ def test_session_that_ends_costs_one_exercise():
         result = graded(HERE | {2: asked})
         assert result["questions"]["2"]["points"] == 0 and result["points"] == 6
         assert result["findings"] == [said]
-    assert graded({1: "end('memory')"})["findings"] == [said | {"exercise": 1}]  # not a blank one
+    assert graded({1: "end('memory')"})["findings"] == [
+        said | {"exercise": 1}
+    ]  # not a blank one
 
 
 def test_an_end_leaves_the_points_before_it_and_asks_no_more():
-    tests = SMALL["questions"][0]["tests"] + "\ndef test_more(student, rng):\n    'More.'\n"
+    tests = (
+        SMALL["questions"][0]["tests"] + "\ndef test_more(student, rng):\n    'More.'\n"
+    )
     assignment = small()
     assignment["questions"][0] |= {"tests": tests, "points": 4}
     result = graded(HERE | {1: END}, assignment=assignment)
     late = "not asked, as a test before it ended the session"
-    assert reasons(result, 1) == [None, "took more than 2 s", late] and result["points"] == 8
+    assert (
+        reasons(result, 1) == [None, "took more than 2 s", late]
+        and result["points"] == 8
+    )
     again = graded(HERE | {1: END}, assignment=assignment)
     assert json.dumps(again) == json.dumps(result)  # byte for byte
 
@@ -84,8 +104,12 @@ def test_no_more_sessions_are_started_than_are_ended():
     task["cells"][""] = ["end('time')"]  # cells above the exercises are left out
     result = grade_one(task, StandIn())
     assert result["points"] == 9 and result["findings"][0]["kind"] == "preamble"
-    with pytest.raises(BookError, match=r"small: a given cell ended the session \(memory\)"):
-        graded(RIGHT, assignment=small(given="end('memory')"))  # which is nobody's fault
+    with pytest.raises(
+        BookError, match=r"small: a given cell ended the session \(memory\)"
+    ):
+        graded(
+            RIGHT, assignment=small(given="end('memory')")
+        )  # which is nobody's fault
 
 
 @pytest.mark.parametrize(
@@ -94,7 +118,10 @@ def test_no_more_sessions_are_started_than_are_ended():
         (1, "sum = range = 5"),
         (1, "for xs in [1]: s = 1 / 0"),
         (1, "math = None"),
-        (3, "double = total = 5"),  # an answer is asked as it stood when its own cell had run
+        (
+            3,
+            "double = total = 5",
+        ),  # an answer is asked as it stood when its own cell had run
         (3, "sum = len = range = 5"),
         (3, "import math\ndel double"),
     ],
@@ -112,10 +139,14 @@ def test_nothing_that_a_student_says_reaches_a_result():
 def test_each_test_of_each_class_draws_its_own_inputs():
     drawn = set()
     for seed in ("00", "01"):
-        assignment = with_tests([(name, "student.ask('no', n=rng.random())") for name in "ab"])
+        assignment = with_tests(
+            [(name, "student.ask('no', n=rng.random())") for name in "ab"]
+        )
         assignment["questions"][1]["tests"] = assignment["questions"][0]["tests"]
         found = graded(HERE, assignment=assignment | {"seed": seed})["questions"]
-        drawn |= {test["inputs"]["n"] for number in "12" for test in found[number]["tests"]}
+        drawn |= {
+            test["inputs"]["n"] for number in "12" for test in found[number]["tests"]
+        }
     assert len(drawn) == 8
 
 
@@ -148,7 +179,7 @@ def test_a_test_that_the_given_program_passes_earns_nothing_alone():
 
 def test_the_judge_itself_spends_no_time_outside_a_limit(monkeypatch):
     """What a hidden test does with an answer may take long, whoever shaped it so."""
-    monkeypatch.setattr("tools.grade.judge.TEST_SECONDS", 0.3)
+    monkeypatch.setattr("coursework.grade.judge.TEST_SECONDS", 0.3)
     assignment = with_tests([("long", "while student.ask('double(1)'): pass")])
     result = graded(HERE, assignment=assignment)
     assert reasons(result, 1) == ["the result takes too long to look through"]
@@ -166,7 +197,7 @@ def double(x):
 
 
 def test_time_in_which_the_judge_waits_is_not_counted(monkeypatch):
-    monkeypatch.setattr("tools.grade.judge.TEST_SECONDS", 0.3)
+    monkeypatch.setattr("coursework.grade.judge.TEST_SECONDS", 0.3)
     waits = "import time; assert student.ask('double(2)') == 4; time.sleep(0.5)"
     assignment = with_tests([("waits", waits)])
     assert reasons(graded(HERE | {1: LONG}, assignment=assignment), 1) == [None]
@@ -208,7 +239,9 @@ def test_figures_of_what_was_given_come_from_a_session_without_answers():
     )
     result = graded(HERE | answer, assignment=assignment)
     assert reasons(result, 1) == ["your code raised an error"]
-    question["tests"] = question["tests"].replace("reference('given(1)')", "reference('1 / 0')")
+    question["tests"] = question["tests"].replace(
+        "reference('given(1)')", "reference('1 / 0')"
+    )
     with pytest.raises(BookError, match="reference of its hidden tests fails"):
         graded(HERE | answer, assignment=assignment)
 
@@ -222,26 +255,37 @@ def test_magics_behave():
 
 
 def test_a_remark_is_of_that_very_answer():
-    for answer in (f"{WRONG[1]}\nx = 1", "def double(x):\n    return x * 3.5", "double = 1"):
+    for answer in (
+        f"{WRONG[1]}\nx = 1",
+        "def double(x):\n    return x * 3.5",
+        "double = 1",
+    ):
         assert graded({1: answer})["questions"]["1"]["remark"] is None
     assert graded({2: WRONG[2]})["questions"]["2"]["remark"] == "It is one of them."
 
 
 def test_points_are_whole_or_to_the_half():
     assignment = small()
-    for points, won in ((3, "1"), (2, "0.5"), (4, "1.5"), (1, "0.5")):  # of which a third is won
+    for points, won in (
+        (3, "1"),
+        (2, "0.5"),
+        (4, "1.5"),
+        (1, "0.5"),
+    ):  # of which a third is won
         assignment["questions"][0]["points"] = points
         answer = "def double(x):\n    return 'abab' if x == 'ab' else 0"
         found = graded({1: answer}, assignment=assignment)["questions"]["1"]["points"]
         assert json.dumps(found) == won
 
 
-def test_all_cells_of_a_submission_have_four_times_its_seconds_and_some_slack(monkeypatch):
+def test_all_cells_of_a_submission_have_four_times_its_seconds_and_some_slack(
+    monkeypatch,
+):
     assignment = small()
     for question in assignment["questions"]:
         question["seconds"] = 1000
     for slack, points in ((-11_900, 9), (-12_001, 0)):
-        monkeypatch.setattr("tools.grade.judge.SLACK", slack)
+        monkeypatch.setattr("coursework.grade.judge.SLACK", slack)
         result = graded(HERE, assignment=assignment)
         assert result["points"] == points
     assert reasons(result, 1) == ["took more than 1000 s"] * 2
@@ -264,7 +308,10 @@ def test_a_public_check_of_a_master_may_build_on_what_is_shown():
     task = task_of(HERE, small())
     task["checks"] = True
     question = task["assignment"]["questions"][1]
-    for checks, said in ((["assert shown == 5"], "holds"), (["assert shown == 6"], "fails")):
+    for checks, said in (
+        (["assert shown == 5"], "holds"),
+        (["assert shown == 6"], "fails"),
+    ):
         question |= {"shows": "shown = total([2, 3])", "checks": checks}
         assert grade_one(task, StandIn())["questions"]["2"]["check"] == said
 
@@ -289,8 +336,20 @@ def test_a_program_that_was_given_is_asked_once_for_all_submissions():
 
 
 def test_close():
-    assert close((1.0, [2]), [1, (2.0,)]) and not close([1.0], 1.0) and not close(1.0, [1.0])
-    assert close([1.0, [2, 3]], [1 + 1e-9, [2, 3.0000001]]) and close(math.nan, math.nan)
+    assert (
+        close((1.0, [2]), [1, (2.0,)])
+        and not close([1.0], 1.0)
+        and not close(1.0, [1.0])
+    )
+    assert close([1.0, [2, 3]], [1 + 1e-9, [2, 3.0000001]]) and close(
+        math.nan, math.nan
+    )
     assert not close([1.0], [1.0, 2.0]) and not close(1, 1.1) and not close(True, 1)
-    assert not close(math.nan, 3) and not close(3, math.nan) and not close([math.nan], [3.0])
-    assert not close("a", "a") and not close(None, None) and not close(math.inf, -math.inf)
+    assert (
+        not close(math.nan, 3)
+        and not close(3, math.nan)
+        and not close([math.nan], [3.0])
+    )
+    assert (
+        not close("a", "a") and not close(None, None) and not close(math.inf, -math.inf)
+    )

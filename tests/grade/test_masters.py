@@ -4,7 +4,7 @@ import pytest
 from classroom import CHAPTER, FIRST, HEAD, SECOND, write_master
 from helpers import refused
 
-from tools.exercises.masters import read_master
+from coursework.exercises.masters import read_master
 
 
 def read_small(folder, text=CHAPTER, **options):
@@ -13,24 +13,43 @@ def read_small(folder, text=CHAPTER, **options):
 
 def test_a_master_is_read_whole_and_variants_are_drawn_wherever_they_stand(tmp_path):
     first, second = read_small(tmp_path).exercises
-    assert (first.level, first.seconds, first.name, second.name) == ("Recall", 5, "times", "larger")
-    assert [part.whole for part in first.parts["Hint"]] == ["A star multiplies.", "`x * 1` is `x`."]
+    assert (first.level, first.seconds, first.name, second.name) == (
+        "Recall",
+        5,
+        "times",
+        "larger",
+    )
+    assert [part.whole for part in first.parts["Hint"]] == [
+        "A star multiplies.",
+        "`x * 1` is `x`.",
+    ]
     assert (second.by_hand, second.drawn, first.drawn) == (None, {}, {"factor": 2})
     by_hand, variants = FIRST.index("### By hand"), FIRST.index("### Variants")
     turned = FIRST[:by_hand] + FIRST[variants:] + "\n" + FIRST[by_hand:variants]
     for text in (CHAPTER, HEAD + turned + SECOND):
-        first = read_small(tmp_path, text, draw=lambda place, values: values[-1]).exercises[0]
+        first = read_small(
+            tmp_path, text, draw=lambda place, values: values[-1]
+        ).exercises[0]
         assert first.code("Checks").endswith("times(1) == 19")
         assert first.by_hand["rubric"] == "Two points for a sentence that says why."
-    case = CHAPTER.replace("factor: [2,", "factor: [{n: 1},").replace("factor }}", "factor.n }}")
-    assert read_small(tmp_path, case).exercises[0].text.startswith("Write `times(x)`, which mul")
+    case = CHAPTER.replace("factor: [2,", "factor: [{n: 1},").replace(
+        "factor }}", "factor.n }}"
+    )
+    assert (
+        read_small(tmp_path, case)
+        .exercises[0]
+        .text.startswith("Write `times(x)`, which mul")
+    )
 
 
 def test_a_master_says_what_it_needs_and_where_it_is(tmp_path):
     master = read_small(tmp_path)
     assert (master.name, master.where, master.given) == ("small", "small.md", ["base"])
     assert (master.title, master.runner) == ("Small numbers", "cpu")
-    assert (master.head, master.own_given) == ("Two exercises about numbers.", ["offset = 1"])
+    assert (master.head, master.own_given) == (
+        "Two exercises about numbers.",
+        ["offset = 1"],
+    )
     outside = read_master(tmp_path / "small.md", tmp_path / "book")
     assert outside.where == str(tmp_path / "small.md")
     assert read_small(tmp_path, CHAPTER.replace("[base]", "")).given == []
@@ -39,15 +58,22 @@ def test_a_master_says_what_it_needs_and_where_it_is(tmp_path):
 def test_what_is_around_the_code_of_a_part_and_headings_within_it_are_text(tmp_path):
     hint = "A star\n\n> ### Starter\n\nmultiplies."
     text = CHAPTER.replace("A star multiplies.", hint)
-    text = text.replace("### Hidden tests\n\n```python\n", "### Hidden tests\n\n```python\nN = 9\n")
+    text = text.replace(
+        "### Hidden tests\n\n```python\n", "### Hidden tests\n\n```python\nN = 9\n"
+    )
     first = read_small(tmp_path, text.replace("`x * 1` is `x`.", "")).exercises[0]
     assert [part.whole for part in first.parts["Hint"]] == [hint, ""]
     assert first.parts["Solution"][0].text == "It is the plainest way to say it."
-    assert len(first.checks) == 2 and first.parts["Shows"][0].options == {"times": "shown"}
+    assert len(first.checks) == 2 and first.parts["Shows"][0].options == {
+        "times": "shown"
+    }
 
 
 VALUES, PYTHON = "factor: [2, 3, 5, 7, 11, 13, 17, 19]", "```python\nx = 1\n```\n"
-INSTRUCTORS, SOLUTION = "### For instructors\n\nA fun", "### Solution\n\n```python\nlarger"
+INSTRUCTORS, SOLUTION = (
+    "### For instructors\n\nA fun",
+    "### Solution\n\n```python\nlarger",
+)
 
 
 BAD = [  # in a master, what takes its place, and what the one line says
@@ -65,7 +91,11 @@ BAD = [  # in a master, what takes its place, and what the one line says
     ("```python\nlarger = max\n```", "", "'Solution' of 0 ```python blocks"),
     (INSTRUCTORS, PYTHON + INSTRUCTORS, "'Hidden tests' of 2 ```python"),
     (SOLUTION, PYTHON * 2 + SOLUTION, "'Checks' of 3 ```python"),
-    ("    n = rng.randrange(9)", "    %time n = 9", "'Hidden tests' that is not Python"),
+    (
+        "    n = rng.randrange(9)",
+        "    %time n = 9",
+        "'Hidden tests' that is not Python",
+    ),
     ("- points: 1\n", "", "says no '- points: 3' in figures"),
     ("- level: Invent\n", "", "says no level"),
     ("larger = ...", "larger = 1", "nothing to answer"),
@@ -74,7 +104,11 @@ BAD = [  # in a master, what takes its place, and what the one line says
     (VALUES, "2", "cannot be drawn"),
     (VALUES, "factor: []", "cannot be drawn (a name without a list of values)"),
     (VALUES, "factor: ab", "cannot be drawn (a name without a list of values)"),
-    (VALUES, f"{VALUES}\nother: 2", "cannot be drawn (a name without a list of values)"),
+    (
+        VALUES,
+        f"{VALUES}\nother: 2",
+        "cannot be drawn (a name without a list of values)",
+    ),
     ("by {{ factor }}", "by {{ facto }}", "'facto'"),
 ]
 

@@ -5,8 +5,8 @@ Expected figures are counted by hand: a float has four bytes, a block of memory 
 
 import pytest
 
-from tools.grade.measured import Measured
-from tools.grade.sandbox import Ended, Gap, NoData, Raised
+from coursework.grade.measured import Measured
+from coursework.grade.sandbox import Ended, Gap, NoData, Raised
 
 MIB = 2**20
 WORK = """
@@ -38,7 +38,10 @@ def test_figures_of_a_program_are_those_counted_by_hand(session):
     total, device, record = session.ask(ASKED, answer="f")
     seen = Measured(record)
     assert (total, device) == (3 * MIB, "cuda:1")
-    assert (seen.peak("cuda:0"), seen.kept("cuda:0")) == (12 * MIB, 0)  # though it was reset
+    assert (seen.peak("cuda:0"), seen.kept("cuda:0")) == (
+        12 * MIB,
+        0,
+    )  # though it was reset
     assert (seen.peak("cuda:1"), seen.kept("cuda:1")) == (12 * MIB + 512, 12 * MIB)
     assert seen.copies == [12 * MIB, 4] and seen.waits == 1 and seen.unfinished == 0
     assert [span.name for span in seen.kernels(gpu="cuda:1")] == ["sum"]
@@ -57,22 +60,34 @@ GAPS = {
 
 @pytest.mark.parametrize("line", GAPS.values(), ids=GAPS)
 def test_a_measurement_with_a_gap_is_none(session, line):
-    session.run(f"from cudasim.session import session\ndef f():\n    {line}\n    return 1")
+    session.run(
+        f"from cudasim.session import session\ndef f():\n    {line}\n    return 1"
+    )
     with pytest.raises(Gap):
         session.ask("with watch() as record:\n    f()\nrecord", answer="f")
 
 
 def test_what_a_program_does_to_the_clocks_own_record_changes_no_figure(session):
-    session.run("from cudasim.session import session\ndef f():\n    torch.ones(1, device='cuda')")
+    session.run(
+        "from cudasim.session import session\ndef f():\n    torch.ones(1, device='cuda')"
+    )
     code = "with watch() as record:\n    f()\nrecord"
-    figures = [[span.name for span in Measured(session.ask(code, answer="f")).kernels()]]
-    session.run("def f():\n    torch.ones(1, device='cuda')\n    session.clock._spans.clear()")
-    figures.append([span.name for span in Measured(session.ask(code, answer="f")).kernels()])
+    figures = [
+        [span.name for span in Measured(session.ask(code, answer="f")).kernels()]
+    ]
+    session.run(
+        "def f():\n    torch.ones(1, device='cuda')\n    session.clock._spans.clear()"
+    )
+    figures.append(
+        [span.name for span in Measured(session.ask(code, answer="f")).kernels()]
+    )
     assert figures == [["ones"], ["ones"]]
 
 
 def test_times_of_another_card_are_refused_while_an_answer_is_timed(session):
-    session.run("def f():\n    with cudasim.timeline('H100'): torch.ones(9, device='cuda')")
+    session.run(
+        "def f():\n    with cudasim.timeline('H100'): torch.ones(9, device='cuda')"
+    )
     with pytest.raises(Raised, match="RuntimeError"):
         session.ask("with watch() as record:\n    f()\nrecord", answer="f")
 
@@ -88,7 +103,9 @@ def early(X):
 
 def test_a_value_that_was_not_waited_for_is_seen(session):
     session.run(UNREAD)
-    asked = "X = torch.ones(3, device='cuda')\nwith watch() as record:\n    f(X)\nrecord"
+    asked = (
+        "X = torch.ones(3, device='cuda')\nwith watch() as record:\n    f(X)\nrecord"
+    )
     for name, figures in {"waits": (1, 0), "early": (0, 1)}.items():
         session.run(f"f = {name}")
         seen = Measured(session.ask(asked, answer="f"))
@@ -96,7 +113,9 @@ def test_a_value_that_was_not_waited_for_is_seen(session):
 
 
 def test_memory_of_a_gpu_has_no_address_that_the_host_can_read(session):
-    session.run("import ctypes\ndef f(X):\n    return ctypes.string_at(X.data_ptr(), 4)")
+    session.run(
+        "import ctypes\ndef f(X):\n    return ctypes.string_at(X.data_ptr(), 4)"
+    )
     with pytest.raises(Ended, match="crash"):
         session.ask("f(torch.ones(1, device='cuda'))", answer="f")
 
@@ -128,8 +147,14 @@ def changes(X):
 
 def test_what_is_handed_over_says_the_same_however_often_it_is_read(session):
     session.run(LIARS)
-    session.run("d, t, s, f = Twice(a='x'), torch.ones(2).as_subclass(Tensor), Text('y'), Called()")
-    assert session.ask("[d['a'], d['a'], dict(d)]", answer="d") == ["x", "x", {"a": "x"}]
+    session.run(
+        "d, t, s, f = Twice(a='x'), torch.ones(2).as_subclass(Tensor), Text('y'), Called()"
+    )
+    assert session.ask("[d['a'], d['a'], dict(d)]", answer="d") == [
+        "x",
+        "x",
+        {"a": "x"},
+    ]
     assert session.ask("[t.tolist(), str(t.device)]", answer="t") == [[1.0, 1.0], "cpu"]
     assert session.ask("[s, str(s), s == 'y']", answer="s") == ["y", "y", True]
     code = "t, d, s = f()\n[t.tolist(), str(t.device), d['a'], d['a'], str(s)]"
@@ -170,8 +195,15 @@ def test_a_question_has_names_of_its_own_and_functions_as_they_were(sandbox):
         for _ in range(2):
             assert session.ask(code, answer="f") == [[1.0], 3, 2]
         session.run("import torch\ndef g():\n    return torch.ones(1).tolist()")
-        assert session.ask("g()", answer="g") == [9.0]  # what it entered is there for its own code
-        assert session.ask("import sys\n[name for name in sys.modules if 'inside' in name]") == []
+        assert session.ask("g()", answer="g") == [
+            9.0
+        ]  # what it entered is there for its own code
+        assert (
+            session.ask(
+                "import sys\n[name for name in sys.modules if 'inside' in name]"
+            )
+            == []
+        )
 
 
 def test_a_name_of_the_notebook_is_another_for_the_length_of_a_block(session):
@@ -181,9 +213,15 @@ def test_a_name_of_the_notebook_is_another_for_the_length_of_a_block(session):
 
 
 def test_numbers_of_all_kinds_are_numbers(session):
-    session.run("from enum import Enum, IntEnum\nfrom fractions import Fraction\nimport decimal")
-    session.run("class Kind(str, Enum):\n    HOST = 'host'\nclass N(IntEnum):\n    ONE = 1")
-    session.run("f = lambda: [Kind.HOST, N.ONE, Fraction(3), Fraction(1, 4), decimal.Decimal('2')]")
+    session.run(
+        "from enum import Enum, IntEnum\nfrom fractions import Fraction\nimport decimal"
+    )
+    session.run(
+        "class Kind(str, Enum):\n    HOST = 'host'\nclass N(IntEnum):\n    ONE = 1"
+    )
+    session.run(
+        "f = lambda: [Kind.HOST, N.ONE, Fraction(3), Fraction(1, 4), decimal.Decimal('2')]"
+    )
     assert session.ask("f()", answer="f") == ["host", 1, 3, 0.25, 2.0]
 
 
@@ -205,11 +243,22 @@ def test_figures_of_a_record_are_those_counted_by_hand():
     held = {"cuda:0": 1024, "cuda:1": 512}
     seen = Measured({"spans": SPANS, "held": held, "memory": MEMORY})
     assert [span.name for span in seen.kernels("m")] == ["mm"]
-    assert [span.name for span in seen.kernels(gpu="cuda:1")] == ["mm"]  # and not of cuda:10
-    assert (seen.busy(), seen.busy("cuda:1"), seen.busy("cuda:10"), seen.total) == (3, 2, 1, 6)
+    assert [span.name for span in seen.kernels(gpu="cuda:1")] == [
+        "mm"
+    ]  # and not of cuda:10
+    assert (seen.busy(), seen.busy("cuda:1"), seen.busy("cuda:10"), seen.total) == (
+        3,
+        2,
+        1,
+        6,
+    )
     assert seen.copies == [512, 4, 8, 512]  # between two GPUs it is one
     assert (seen.waits, seen.unfinished) == (1, 1)
     assert (seen.held, seen.peak(), seen.kept()) == (1536, 1536, 512)
-    assert (seen.peak("cuda:1"), seen.kept("cuda:1"), seen.peak("cuda:2")) == (512, 512, 0)
+    assert (seen.peak("cuda:1"), seen.kept("cuda:1"), seen.peak("cuda:2")) == (
+        512,
+        512,
+        0,
+    )
     copies = [span for span in SPANS if span[0] == "copy"]
     assert Measured({"spans": copies, "held": {}, "memory": {}}).unfinished == 2

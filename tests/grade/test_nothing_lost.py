@@ -9,8 +9,8 @@ from browsing import INSTALL, chromium, chromium_program
 from classroom import HERE, LOST, SMALL, contents, edition, small, table, totals
 from helpers import ROOT, assert_one_line, refused, run_tool
 
-from tools.grade import command
-from tools.grade.report import AGAIN, BY_HAND
+from coursework.grade import command
+from coursework.grade.report import AGAIN, BY_HAND
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
 CLASS = {"ann": HERE, "bob": HERE, "cy": {}}
@@ -40,7 +40,8 @@ def type_points(out, student, points, note=""):
 
 def by_hand(out):
     return {
-        row["student"]: (row["points"], row["note"], row["mine"]) for row in table(out, BY_HAND)
+        row["student"]: (row["points"], row["note"], row["mine"])
+        for row in table(out, BY_HAND)
     }
 
 
@@ -48,10 +49,20 @@ def test_what_cannot_be_graded_here_touches_nothing(grade, out):
     own, before = SMALL["class"], contents(out)
     elsewhere = {"ann": edition(HERE, small(**{"class": "f" * 12}))}
     for students, key, *words in [
-        (CLASS, None, f"CLASS: these notebooks were made for class {own}", "make grade CLASS=..."),
+        (
+            CLASS,
+            None,
+            f"CLASS: these notebooks were made for class {own}",
+            "make grade CLASS=...",
+        ),
         (CLASS, "f" * 12, "CLASS: ", f"the key is that of class {'f' * 12}"),
         ({"ann": LOST}, None, "CLASS: ", "the book's own edition: CLASS=book"),
-        ({"ann": "{", "bob": "no notebook"}, own, "none of 2 submissions can be graded", "ann: "),
+        (
+            {"ann": "{", "bob": "no notebook"},
+            own,
+            "none of 2 submissions can be graded",
+            "ann: ",
+        ),
         (elsewhere, "f" * 12, "OUT: ", f"holds grades of 'small' for class {own}"),
     ]:
         with refused(*words):
@@ -61,7 +72,9 @@ def test_what_cannot_be_graded_here_touches_nothing(grade, out):
     assert totals(out) == {"ann": "11", "bob": "9", "cy": "0"}
 
 
-def test_each_week_and_the_books_own_edition_have_folders_of_their_own(grade, out, tmp_path):
+def test_each_week_and_the_books_own_edition_have_folders_of_their_own(
+    grade, out, tmp_path
+):
     grade(CLASS, assignment=WEEK_2, out=None)
     grade(CLASS, assignment=small(**{"class": "book"}), key=None, out=None)
     assert totals(tmp_path / "grades" / "small-book")["ann"] == "9"
@@ -91,8 +104,15 @@ def test_one_student_graded_again_leaves_all_others_and_keeps_her_points(grade, 
     [ann] = [name for name, page in feedback.items() if b"ann" in page]
     page = (out / "feedback" / ann).read_text(encoding="utf-8")
     assert "well said" in page and AGAIN not in page
-    changed = {name for name, page in contents(out / "feedback").items() if feedback[name] != page}
-    assert changed == {ann, *(name for name, page in feedback.items() if b"bob" in page)}
+    changed = {
+        name
+        for name, page in contents(out / "feedback").items()
+        if feedback[name] != page
+    }
+    assert changed == {
+        ann,
+        *(name for name, page in feedback.items() if b"bob" in page),
+    }
     kept = {path.name.split(".")[0] for path in (out / "earlier").iterdir()}
     assert {ann.removesuffix(".html"), "grades"} <= kept
     type_points(out, "ann", "1")  # read again, the note taken away
@@ -110,10 +130,14 @@ def test_a_file_that_canvas_renames_is_the_same_students(grade, tmp_path):
     assert len(contents(out / "results")) == len(contents(out / "feedback")) == 2
 
 
-def test_a_file_that_cannot_be_read_takes_nothing_from_the_one_before(grade, out, tmp_path):
+def test_a_file_that_cannot_be_read_takes_nothing_from_the_one_before(
+    grade, out, tmp_path
+):
     grade({"bob": HERE, "dee": "{"})
     (tmp_path / "dee.ipynb").write_text(json.dumps(edition(HERE)))
-    command.grade_class(tmp_path / "dee.ipynb", SMALL["class"], out=out)  # one notebook alone
+    command.grade_class(
+        tmp_path / "dee.ipynb", SMALL["class"], out=out
+    )  # one notebook alone
     grade({"ann": "{", "bob": HERE})
     assert totals(out) == {"ann": "11", "bob": "9", "cy": "0", "dee": "9"}
     rows = table(out)
@@ -128,7 +152,9 @@ def zoe(out):
 
 
 @pytest.mark.usefixtures("zoe")
-def test_what_was_typed_for_nobody_stays_and_a_lost_table_comes_from_the_results(grade, out):
+def test_what_was_typed_for_nobody_stays_and_a_lost_table_comes_from_the_results(
+    grade, out
+):
     grade(CLASS)
     assert by_hand(out)["zoe"][:2] == ("1", "on paper")
     (out / BY_HAND).unlink()
@@ -151,12 +177,17 @@ def test_what_is_typed_on_the_page_is_kept_and_read_again(grade, out):
             tab.get_by_role("button").click()
         saved.value.save_as(out / BY_HAND)
     grade(CLASS)
-    ann, others = ("1,5", '=good "so"', "=ask"), dict.fromkeys(["bob", "cy"], ("", "", ""))
+    ann, others = (
+        ("1,5", '=good "so"', "=ask"),
+        dict.fromkeys(["bob", "cy"], ("", "", "")),
+    )
     assert by_hand(out) == {"ann": ann, **others, "zoe": ("1", "on paper", "")}
     assert totals(out)["ann"] == "10.5"
 
 
-def test_points_for_an_exercise_that_the_edition_has_no_more_stay_and_stop_nobody(grade, out):
+def test_points_for_an_exercise_that_the_edition_has_no_more_stay_and_stop_nobody(
+    grade, out
+):
     fewer = small(questions=SMALL["questions"][:2])
     grade.assignments = [fewer, WEEK_2]
     new = {"ann": HERE | {1: "double = 1"}, "bob": HERE}
@@ -180,7 +211,9 @@ def test_points_for_an_exercise_that_the_edition_has_no_more_stay_and_stop_nobod
 def test_points_by_hand_that_cannot_be(grade, out):
     for said in ("many", "3", "-1", "nan"):
         type_points(out, "ann", said)
-        with refused(f"{BY_HAND}: row 2 gives ann '{said}' points; write a number from 0 to 2"):
+        with refused(
+            f"{BY_HAND}: row 2 gives ann '{said}' points; write a number from 0 to 2"
+        ):
             grade(CLASS)
     (out / BY_HAND).write_text("a;b\n1;2\n")
     with refused(BY_HAND, "save it with commas"):
@@ -206,17 +239,40 @@ def test_a_full_disk_loses_nothing(grade, out, monkeypatch):
     ("arguments", "variables", "words"),
     [
         ("grade", {"SUBMISSIONS": ""}, "error: SUBMISSIONS: name the folder or zip"),
-        ("grade", {"SUBMISSIONS": "~/it's $HOME", "CLASS": "it's a $key"}, "/it's $HOME: no such"),
-        ("grade x", {"WORKERS": "many"}, "error: WORKERS=many: name a number of processes"),
-        ("release", {"CHAPTER": "nowhere"}, "error: CHAPTER=nowhere: no exercises for 'nowhere'"),
+        (
+            "grade",
+            {"SUBMISSIONS": "~/it's $HOME", "CLASS": "it's a $key"},
+            "/it's $HOME: no such",
+        ),
+        (
+            "grade x",
+            {"WORKERS": "many"},
+            "error: WORKERS=many: name a number of processes",
+        ),
+        (
+            "release",
+            {"CHAPTER": "nowhere"},
+            "error: CHAPTER=nowhere: no exercises for 'nowhere'",
+        ),
         ("fill", {}, "error: EXPORT: name"),
         ("fill a.csv", {}, "error: GRADES: name"),
         ("example", {}, "error: CHAPTER: name"),
         ("gradescope", {}, "error: CHAPTER: name"),
     ],
 )
-def test_what_is_missing_is_asked_for_in_one_line(arguments, variables, words, monkeypatch):
-    for name in ("SUBMISSIONS", "CLASS", "OUT", "MASTERS", "WORKERS", "DASK", "SOURCE", "CHAPTER"):
+def test_what_is_missing_is_asked_for_in_one_line(
+    arguments, variables, words, monkeypatch
+):
+    for name in (
+        "SUBMISSIONS",
+        "CLASS",
+        "OUT",
+        "MASTERS",
+        "WORKERS",
+        "DASK",
+        "SOURCE",
+        "CHAPTER",
+    ):
         monkeypatch.delenv(name, raising=False)
     run = run_tool(ROOT, *arguments.split(), **variables)
     assert run.returncode == 1 and "~" not in run.stderr

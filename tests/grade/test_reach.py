@@ -8,12 +8,14 @@ from classroom import DATA, HERE, SMALL, edition, small
 from helpers import ROOT
 
 import cudasim
-from tools.exercises.masters import read_master
-from tools.grade.command import assignments_of
-from tools.grade.reach import PUBLIC, reaches
+from coursework.exercises.masters import read_master
+from coursework.grade.command import assignments_of
+from coursework.grade.reach import PUBLIC, reaches
 
 TABLE = tomllib.loads((DATA / "reach.toml").read_text(encoding="utf-8"))
-ASKS = 'def test_x(student, rng):\n    student.ask("lanes_now = double(1)\\nlanes_now")\n'
+ASKS = (
+    'def test_x(student, rng):\n    student.ask("lanes_now = double(1)\\nlanes_now")\n'
+)
 QUESTION = SMALL["questions"][0] | {"tests": ASKS}
 ASSIGNMENT = small(given=TABLE["given"]["code"], questions=[QUESTION])
 LISTED = [(text, code) for text, codes in TABLE["listed"].items() for code in codes]
@@ -43,15 +45,23 @@ def test_nothing_that_the_books_masters_hold_is_listed_but_a_computed_name():
                 for answer in exercise.parts[part]:
                     sources = {exercise.number: answer.blocks[:1]}
                     entries = reaches(sources, assignment)
-                    listed += [(name, exercise.number, part, one["code"]) for one in entries]
+                    listed += [
+                        (name, exercise.number, part, one["code"]) for one in entries
+                    ]
     # It finds a parameter's module by the parameter's name.
     looked_up = "parameter = getattr(module, last)"
     assert listed == [("neural-networks-on-gpus", 2, "Wrong answer", looked_up)]
 
 
 def test_lines_are_counted_as_in_the_answer_and_a_text_that_is_run_is_read():
-    cells = ["%%time\nx = 1\nsys.settrace(f)", "a = 1\n\nexec('torch.stack = f; s.f_back')"]
-    found = [(entry["line"], entry["text"]) for entry in reaches({None: [], 1: cells}, ASSIGNMENT)]
+    cells = [
+        "%%time\nx = 1\nsys.settrace(f)",
+        "a = 1\n\nexec('torch.stack = f; s.f_back')",
+    ]
+    found = [
+        (entry["line"], entry["text"])
+        for entry in reaches({None: [], 1: cells}, ASSIGNMENT)
+    ]
     assert found == [
         (3, "traces what runs"),
         (7, "looks into stack frames"),
@@ -82,20 +92,29 @@ def test_odd_code_takes_no_longer_than_its_size(code, request):
     assert len(reaches({1: [code]}, ASSIGNMENT)) <= 61
 
 
-def test_they_stand_in_the_review_and_in_the_results_and_take_no_points(grade, tmp_path):
+def test_they_stand_in_the_review_and_in_the_results_and_take_no_points(
+    grade, tmp_path
+):
     above = edition(HERE | {1: f"import sys\nsys._getframe()\n\n{HERE[1]}"})
-    place = next(n for n, cell in enumerate(above["cells"]) if cell["id"] == "exercise-1")
+    place = next(
+        n for n, cell in enumerate(above["cells"]) if cell["id"] == "exercise-1"
+    )
     code = {"cell_type": "code", "id": "mine", "metadata": {}, "outputs": []}
-    above["cells"].insert(place, code | {"execution_count": None, "source": "import gc # <b>"})
+    above["cells"].insert(
+        place, code | {"execution_count": None, "source": "import gc # <b>"}
+    )
     grade({"Ann": above, "Bob": HERE})
     out = tmp_path / "out"
     review = (out / "review.html").read_text(encoding="utf-8")
     assert "Code that reaches beyond its exercise" in review and "no verdict" in review
     assert "Ann: small, exercise 1, line 2: looks into stack frames" in review
     assert "<code>sys._getframe()</code>" in review and "&lt;b&gt;" in review
-    assert "Ann: small, above the exercises, line 1: looks through all of Python" in review
     assert (
-        "Bob: small, exercise" not in review.partition("Code that reaches")[2].partition("<h2>")[0]
+        "Ann: small, above the exercises, line 1: looks through all of Python" in review
+    )
+    assert (
+        "Bob: small, exercise"
+        not in review.partition("Code that reaches")[2].partition("<h2>")[0]
     )
     results = [json.loads(path.read_text()) for path in (out / "results").iterdir()]
     by_student = {result["student"]: result for result in results}

@@ -11,27 +11,43 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlparse
 
 import pytest
-from classroom import CHAPTER, DATA, KEY, Grader, StandIn, book_of_one, contents, write_master
+from classroom import (
+    CHAPTER,
+    DATA,
+    KEY,
+    Grader,
+    StandIn,
+    book_of_one,
+    contents,
+    write_master,
+)
 from helpers import ROOT, assert_one_line, edit, read, refused
 
-from tools import cli
+from coursework import cli
+from coursework.exercises.assignment import choice_of
+from coursework.exercises.masters import copy_masters
+from coursework.exercises.release import handout, make_drafts, release
+from coursework.exercises.variants import draws_of
+from coursework.exercises.verify import task
+from coursework.grade.judge import grade_one
+from coursework.grade.sandbox import TRIED
+from coursework.grade.store import key_of
+from tools import commands
 from tools.book.book import Book
 from tools.book.repository import make_repository
 from tools.errors import BookError
-from tools.exercises.assignment import choice_of
-from tools.exercises.masters import copy_masters
-from tools.exercises.release import handout, make_drafts, release
-from tools.exercises.variants import draws_of
-from tools.exercises.verify import task
-from tools.grade.judge import grade_one
-from tools.grade.sandbox import TRIED
-from tools.grade.store import key_of
 
 KINDS = {f"{kind}/small.ipynb" for kind in ("student", "solution", "instructor")}
 SOLVED, BLANK = "small/the solution of [1, 2]", "small/the blank edition"
-WRONG = [f"small/wrong answer {n} of [{exercise}]" for n, exercise in ((1, 1), (2, 1), (1, 2))]
+WRONG = [
+    f"small/wrong answer {n} of [{exercise}]"
+    for n, exercise in ((1, 1), (2, 1), (1, 2))
+]
 TRIALS = [SOLVED, BLANK, *WRONG]
-GIVEN, SLOW = "import math\n\ntimes", "def slow(x):\n    return {{ factor }} * x\n\ntimes"
+GIVEN, SLOW = (
+    "import math\n\ntimes",
+    "def slow(x):\n    return {{ factor }} * x\n\ntimes",
+)
 WROTE = "notebooks/small.ipynb: its exercises were written; 'make book' runs them"
 DONE = "_build/release/book: written: small"
 
@@ -98,7 +114,9 @@ def test_a_release_has_every_edition_and_says_what_it_holds(root, out, run):
 
 
 def test_a_class_gets_links_to_what_was_released(root, out, run):
-    write_master(root / "masters", CHAPTER.replace("given: [base]", "given: []"), "other")
+    write_master(
+        root / "masters", CHAPTER.replace("given: [base]", "given: []"), "other"
+    )
     group = make_repository("jdoe/gpus-2026", "main", "https://hub.example.org")
     with refused("no release; write one with 'make release' first"):
         handout(out, group)
@@ -106,16 +124,28 @@ def test_a_class_gets_links_to_what_was_released(root, out, run):
     _, line = handout(out, group).splitlines()
     links = dict(re.findall(r"\[(.+?)\]\((\S+?)\)", line))
     assert line.startswith("- Small numbers: [")
-    assert list(links) == ["Google Colab", "SageMaker Studio Lab", "JupyterHub", "Download"]
-    assert links["Google Colab"].endswith("/github/jdoe/gpus-2026/blob/main/small.ipynb")
+    assert list(links) == [
+        "Google Colab",
+        "SageMaker Studio Lab",
+        "JupyterHub",
+        "Download",
+    ]
+    assert links["Google Colab"].endswith(
+        "/github/jdoe/gpus-2026/blob/main/small.ipynb"
+    )
     query = parse_qs(urlparse(links["JupyterHub"]).query)
     assert query["urlpath"] == ["lab/tree/gpus-2026/small.ipynb"]
     without = handout(out, make_repository("jdoe/gpus-2026", "main"))
-    assert "[Your JupyterHub](https://nbgitpuller.readthedocs.io/en/latest/link.html?" in without
+    assert (
+        "[Your JupyterHub](https://nbgitpuller.readthedocs.io/en/latest/link.html?"
+        in without
+    )
 
 
 def test_one_chapter_is_verified_and_written_alone(root, out, run):
-    write_master(root / "masters", CHAPTER.replace("given: [base]", "given: []"), "other")
+    write_master(
+        root / "masters", CHAPTER.replace("given: [base]", "given: []"), "other"
+    )
     run()
     whole = contents(out)
     change(root, "Compare them.", "Compare both.")
@@ -123,7 +153,11 @@ def test_one_chapter_is_verified_and_written_alone(root, out, run):
     run(said=[DONE, WROTE], choice=choice_of("small", None))
     made = contents(out)
     changed = {name for name in made if whole[name] != made[name]}
-    assert made.keys() == whole.keys() and changed == {*KINDS, "student.zip", "manifest.json"}
+    assert made.keys() == whole.keys() and changed == {
+        *KINDS,
+        "student.zip",
+        "manifest.json",
+    }
     with refused("CHAPTER=smal: no exercises for 'smal'; choose from: other, small"):
         run(choice=choice_of("smal", None))
     with refused("holds the release of class book"):
@@ -131,22 +165,35 @@ def test_one_chapter_is_verified_and_written_alone(root, out, run):
 
 
 def test_a_class_has_editions_of_its_own_and_its_key_is_nowhere(root, run, capsys):
-    outs, before = [root / "_build" / str(n) for n in range(3)], contents(root / "notebooks")
+    outs, before = (
+        [root / "_build" / str(n) for n in range(3)],
+        contents(root / "notebooks"),
+    )
     for key, out in zip((KEY, KEY, "another key"), outs, strict=True):
         run(key, out=out)
     again, made, other = (contents(out) for out in outs)
     assert again == made and contents(root / "notebooks") == before
-    group, others = (json.loads(files["manifest.json"])["class"] for files in (made, other))
+    group, others = (
+        json.loads(files["manifest.json"])["class"] for files in (made, other)
+    )
     assert len(group) == len(others) == 12 and group != others
     change(root, "larger = max", "larger = min")
     said = "".join([refusal(run, key=KEY), *capsys.readouterr(), repr(draws_of(KEY))])
     for secret in (KEY, draws_of(KEY).secret.hex(), draws_of(KEY).seed("small")):
         assert secret not in said
-        assert not [name for name, data in contents(root).items() if secret.encode() in data]
+        assert not [
+            name for name, data in contents(root).items() if secret.encode() in data
+        ]
 
 
-def test_masters_of_ones_own_go_the_same_way_and_leave_the_chapters_alone(root, out, run, tmp_path):
-    mine, private, before = tmp_path / "mine", tmp_path / "private", contents(root / "notebooks")
+def test_masters_of_ones_own_go_the_same_way_and_leave_the_chapters_alone(
+    root, out, run, tmp_path
+):
+    mine, private, before = (
+        tmp_path / "mine",
+        tmp_path / "private",
+        contents(root / "notebooks"),
+    )
     copy_masters(root / "masters", mine)
     assert "PRIVATE" in (mine / "small.md").read_text().split("---")[1]
     with refused("mine: not an empty folder"):
@@ -161,16 +208,48 @@ def test_masters_of_ones_own_go_the_same_way_and_leave_the_chapters_alone(root, 
 
 
 HELD = [  # in a master, what takes its place, and what the release is refused with
-    ("Two exercises", "`return 2 * (x + offset - 1)`", "the student's notebook holds a hidden"),
-    ("larger = max", "larger = lambda a, b: b", "2: the solution scores 0 of 1 (test_both: "),
-    ("larger(1, 2) == 2", "larger(1, 2) == 1", "2: the solution is refused by the public check"),
-    ("lambda a, b: b", "lambda a, b: max(a, b)", "2: wrong answer 1 scores 1 of 1 (test_"),
+    (
+        "Two exercises",
+        "`return 2 * (x + offset - 1)`",
+        "the student's notebook holds a hidden",
+    ),
+    (
+        "larger = max",
+        "larger = lambda a, b: b",
+        "2: the solution scores 0 of 1 (test_both: ",
+    ),
+    (
+        "larger(1, 2) == 2",
+        "larger(1, 2) == 1",
+        "2: the solution is refused by the public check",
+    ),
+    (
+        "lambda a, b: b",
+        "lambda a, b: max(a, b)",
+        "2: wrong answer 1 scores 1 of 1 (test_",
+    ),
     ("* abs(x)", "* x", "1: wrong answer 2 scores 3 of 3"),
-    ("    n = rng.randrange(9)\n", "    return\n", "2: the blank edition scores 1 of 1 (test_"),
-    (GIVEN, SLOW, "1: 'times = slow', as given, scores 3 of 3 (test_any: passes; test_neg"),
-    (GIVEN, SLOW, "1: 'times = slow' at every other call, from call 1 on, scores 2 of 3"),
+    (
+        "    n = rng.randrange(9)\n",
+        "    return\n",
+        "2: the blank edition scores 1 of 1 (test_",
+    ),
+    (
+        GIVEN,
+        SLOW,
+        "1: 'times = slow', as given, scores 3 of 3 (test_any: passes; test_neg",
+    ),
+    (
+        GIVEN,
+        SLOW,
+        "1: 'times = slow' at every other call, from call 1 on, scores 2 of 3",
+    ),
     ("[base]", "[basis]", "'basis', which is no code cell of notebooks/small.ipynb"),
-    ("[base]", "[switch]", "'switch', which is no"),  # of the set-up, which is never given
+    (
+        "[base]",
+        "[switch]",
+        "'switch', which is no",
+    ),  # of the set-up, which is never given
     ("runner: cpu", "runner: quantum", "no runner 'quantum'; choose from: cpu"),
 ]
 
@@ -217,7 +296,10 @@ def test_an_edition_names_its_masters_until_they_ask_for_something_else(root, ru
 
     run()
     edition = read(out / "student" / "small.ipynb").metadata.assignment
-    assert re.fullmatch("[0-9a-f]{12}", edition.masters) and edition.masters == fingerprint()
+    assert (
+        re.fullmatch("[0-9a-f]{12}", edition.masters)
+        and edition.masters == fingerprint()
+    )
     for old, new in MENDED:
         change(root, old, new)
         assert fingerprint() == edition.masters, new
@@ -230,7 +312,11 @@ def test_an_edition_names_its_masters_until_they_ask_for_something_else(root, ru
 
 AGAIN = [  # a change of a master, and what is graded again
     ("It never looks at the first.", "It looks at the second alone.", []),
-    ("A star multiplies.", "`return {{ factor }} * (x + offset - 1)`", []),  # given, so no leak
+    (
+        "A star multiplies.",
+        "`return {{ factor }} * (x + offset - 1)`",
+        [],
+    ),  # given, so no leak
     ("larger = lambda a, b: b", "larger = min", WRONG[2:]),
     ("randrange(9)", "randrange(8)", [SOLVED, BLANK, WRONG[2]]),
     ("- seconds: 5", "- seconds: 6", [SOLVED, BLANK, *WRONG[:2]]),
@@ -245,7 +331,9 @@ def test_a_change_grades_again_only_what_it_touches(root, run):
     assert run(key_of=lambda *judged: f"another grader, {key_of(*judged)}") == TRIALS
 
 
-def test_what_was_interrupted_is_kept_and_so_is_what_is_written_in_a_chapter(root, out, run):
+def test_what_was_interrupted_is_kept_and_so_is_what_is_written_in_a_chapter(
+    root, out, run
+):
     def interrupted(tasks):
         yield from list(Grader()(tasks))[:2]
         raise KeyboardInterrupt
@@ -259,13 +347,17 @@ def test_what_was_interrupted_is_kept_and_so_is_what_is_written_in_a_chapter(roo
     assert not out.exists() and run() == WRONG
     change(root, "larger = max", "larger = max  # now")
     run(grader=slow, said=[DONE, WROTE])
-    assert "base = 11" in [cell.source for cell in Book(root).chapters["small"].code_cells]
+    assert "base = 11" in [
+        cell.source for cell in Book(root).chapters["small"].code_cells
+    ]
 
 
 # --- bad input
 
 
-def test_a_folder_that_no_release_wrote_or_that_holds_no_master_is_one_line(run, tmp_path):
+def test_a_folder_that_no_release_wrote_or_that_holds_no_master_is_one_line(
+    run, tmp_path
+):
     thesis, grader = tmp_path / "chapter.tex", Grader()
     thesis.write_text("years of work")
     for path in (tmp_path, thesis):
@@ -277,7 +369,9 @@ def test_a_folder_that_no_release_wrote_or_that_holds_no_master_is_one_line(run,
     assert grader.graded == [] and thesis.read_text() == "years of work"
 
 
-def test_a_release_that_cannot_be_written_leaves_the_one_before(root, out, run, monkeypatch):
+def test_a_release_that_cannot_be_written_leaves_the_one_before(
+    root, out, run, monkeypatch
+):
     run()
     before, plain = contents(out.parent), Path.write_bytes
 
@@ -306,7 +400,9 @@ def test_a_number_of_workers_that_is_none_is_refused_before_anything_is_graded(v
         text=True,
     )
     assert run.returncode == 1
-    assert_one_line(run.stderr, f"WORKERS={value}: name a number of processes, 1 or more")
+    assert_one_line(
+        run.stderr, f"WORKERS={value}: name a number of processes, 1 or more"
+    )
 
 
 def test_a_release_is_graded_by_as_many_processes_as_are_named(root, monkeypatch):
@@ -316,12 +412,12 @@ def test_a_release_is_graded_by_as_many_processes_as_are_named(root, monkeypatch
         counts.append(workers)
         return Grader()(tasks)
 
-    monkeypatch.setattr("tools.grade.command.on_this_machine", here)
-    monkeypatch.setattr("tools.grade.command.strongest", StandIn)
+    monkeypatch.setattr("coursework.grade.command.on_this_machine", here)
+    monkeypatch.setattr("coursework.grade.command.strongest", StandIn)
     monkeypatch.setenv(TRIED, "stand-in")  # undone, as it is written on the way
     monkeypatch.setattr(cli, "the_book", lambda: Book(root))
     monkeypatch.delenv("CLASS", raising=False)
-    options = vars(cli.PARSER.parse_args(["release", "--workers", "3"]))
+    options = vars(commands.PARSER.parse_args(["release", "--workers", "3"]))
     options.pop("command")(**options)
     assert counts == [3]
 
@@ -339,12 +435,18 @@ def chosen(root, text):
 def test_an_instructor_sets_exercises_points_and_a_due_date(root, out, run):
     before, choice = contents(root / "notebooks"), chosen(root, SET)
     run(choice=choice)
-    assert contents(root / "notebooks") == before  # the book has all, for what they were worth
+    assert (
+        contents(root / "notebooks") == before
+    )  # the book has all, for what they were worth
     student = read(out / "student" / "small.ipynb")
     assert student.metadata.assignment.exercises == [2]
     text = "".join(cell.source for cell in student.cells)
-    assert "## 2. Which is larger?" in text and "5 points" in text and "## 1." not in text
-    [(_, assignment)] = make_drafts(Book(root), root / "masters", draws_of(None), choice)
+    assert (
+        "## 2. Which is larger?" in text and "5 points" in text and "## 1." not in text
+    )
+    [(_, assignment)] = make_drafts(
+        Book(root), root / "masters", draws_of(None), choice
+    )
     assert assignment["due"] == "2026-12-01T12:00:00+01:00"
     solved = task(assignment, "ann", {2: "larger = max"})
     assert grade_one(solved, StandIn())["points"] == 5
@@ -357,12 +459,22 @@ def test_an_instructor_sets_what_being_late_costs(root):
     rules = {
         LATE: {"percent": 10, "grace": 5400, "most": 50},
         "late = {percent = 2.5}\n": {"percent": 2.5, "grace": 0, "most": 100},
-        'late = {percent = 100, grace = "2d"}': {"percent": 100, "grace": 172800, "most": 100},
-        'late = {percent = 9, grace = "1h", most = 9}': {"percent": 9, "grace": 3600, "most": 9},
+        'late = {percent = 100, grace = "2d"}': {
+            "percent": 100,
+            "grace": 172800,
+            "most": 100,
+        },
+        'late = {percent = 9, grace = "1h", most = 9}': {
+            "percent": 9,
+            "grace": 3600,
+            "most": 9,
+        },
     }
     for text, rule in rules.items():
         choice = chosen(root, SET + text)
-        [(_, assignment)] = make_drafts(Book(root), root / "masters", draws_of(None), choice)
+        [(_, assignment)] = make_drafts(
+            Book(root), root / "masters", draws_of(None), choice
+        )
         assert assignment["late"] == rule
 
 
@@ -372,20 +484,52 @@ def test_a_choice_that_cannot_be_is_one_line(root, run):
         ("{2 =", "{x =", "'x'; write"),
         ("[2]", "'2'", "a number is not a whole one above 0; write"),
         ("= 5", "= 0", "a number is not a whole one above 0; write"),
-        ("due", "until", "'until' means nothing here; known are chapter, exercises, points"),
+        (
+            "due",
+            "until",
+            "'until' means nothing here; known are chapter, exercises, points",
+        ),
         ("+01:00", "", "due has no time zone; write"),
         ("chapter", "[", "week.toml: "),
-        ('"small"', '"other"', "week.toml: no exercises for 'other'; choose from: small"),
-        ("due", "# due", "late needs 'due', the time from which days are counted; write"),
-        ("percent = 10, ", "", "late needs 'percent', a number above 0 and up to 100; write"),
+        (
+            '"small"',
+            '"other"',
+            "week.toml: no exercises for 'other'; choose from: small",
+        ),
+        (
+            "due",
+            "# due",
+            "late needs 'due', the time from which days are counted; write",
+        ),
+        (
+            "percent = 10, ",
+            "",
+            "late needs 'percent', a number above 0 and up to 100; write",
+        ),
         ("percent = 10", "percent = true", "late needs 'percent', a number above 0"),
         ("percent = 10", "percent = 100.5", "late needs 'percent', a number above 0"),
         ("percent = 10", "percent = 0", "late needs 'percent', a number above 0"),
-        ("most = 50", "most = 101", "'most' is not a number from 10 (its percent) to 100; write"),
-        ("most = 50", "most = 5", "'most' is not a number from 10 (its percent) to 100; write"),
+        (
+            "most = 50",
+            "most = 101",
+            "'most' is not a number from 10 (its percent) to 100; write",
+        ),
+        (
+            "most = 50",
+            "most = 5",
+            "'most' is not a number from 10 (its percent) to 100; write",
+        ),
         ("90min", "90", '\'grace\' is not a time such as "30min", "1h" or "2d"; write'),
-        ("most", "limit", "late has an unknown entry 'limit'; it takes percent, grace, most; w"),
-        ('{percent = 10, grace = "90min", most = 50}', "10", "late is not a table, such as"),
+        (
+            "most",
+            "limit",
+            "late has an unknown entry 'limit'; it takes percent, grace, most; w",
+        ),
+        (
+            '{percent = 10, grace = "90min", most = 50}',
+            "10",
+            "late is not a table, such as",
+        ),
     ]:
         with refused(said):
             run(choice=chosen(root, (SET + LATE).replace(old, new, 1)))

@@ -24,7 +24,7 @@ import pytest
 from classroom import DATA
 from helpers import ROOT, wait_until
 
-from tools.grade.sandbox import Ended, Gap, NoData, Raised, Tier, try_out
+from coursework.grade.sandbox import Ended, Gap, NoData, Raised, Tier, try_out
 
 resource = pytest.importorskip("resource", reason="only where Linux is")
 
@@ -42,7 +42,9 @@ class Attack:
 
 TABLE = (DATA / "hostile.txt").read_text(encoding="utf-8")
 _, *ENTRIES = map(Attack, re.split("^== ", TABLE, flags=re.M))
-KNOWN, ALIASES, MEASURED, DRAWN = (entry.source for entry in ENTRIES if "apart" in entry.words)
+KNOWN, ALIASES, MEASURED, DRAWN = (
+    entry.source for entry in ENTRIES if "apart" in entry.words
+)
 ATTACKS = [entry for entry in ENTRIES if "apart" not in entry.words]
 TAME = [attack for attack in ATTACKS if not attack.words]
 WILD = [pytest.param(attack, id=attack.name) for attack in ATTACKS if attack.words]
@@ -84,7 +86,12 @@ class World:
             server.listen()
             server.setblocking(False)
         os.chmod(outside / "socket", 0o777)
-        facts = {"canary": str(self.canary), "outside": str(outside), "host": host, "name": name}
+        facts = {
+            "canary": str(self.canary),
+            "outside": str(outside),
+            "host": host,
+            "name": name,
+        }
         facts |= {"port": self.listening[0].getsockname()[1], "judge": os.getpid()}
         lines = (f"{name} = {value!r}\n" for name, value in facts.items())
         self.known = KNOWN + "".join(lines)  # the first cell: what the attackers know
@@ -93,13 +100,17 @@ class World:
     def look(self):
         """All that a session could have changed outside."""
         places = map(Path, ("/", "/var/tmp", "/dev/shm", "/dev/mqueue", "/tmp", "/run"))
-        left = [name for place in places if place.is_dir() for name in os.listdir(place)]
+        left = [
+            name for place in places if place.is_dir() for name in os.listdir(place)
+        ]
         shared = Path("/proc/sysvipc/shm")
         python = [Path(os.__file__), Path(json.__file__), Path(os.__file__).parent]
         return (
             self.canary.read_text(),
             {path.name: path.lstat().st_mode for path in self.outside.iterdir()},
-            sorted(name for name in left if name.startswith("hostile") or name == "mine"),
+            sorted(
+                name for name in left if name.startswith("hostile") or name == "mine"
+            ),
             shared.exists() and " 4660 " in shared.read_text(),
             [resource.prlimit(0, kind) for kind in range(15)],
             (os.getpriority(os.PRIO_PROCESS, 0), os.sched_getaffinity(0)),
@@ -116,7 +127,10 @@ class World:
 @pytest.fixture
 def world():
     """Where anybody may come: pytest's own folders are closed to others as they are."""
-    with tempfile.TemporaryDirectory(prefix="world-") as folder, contextlib.ExitStack() as open:
+    with (
+        tempfile.TemporaryDirectory(prefix="world-") as folder,
+        contextlib.ExitStack() as open,
+    ):
         made = World(Path(folder))
         for server in made.listening:
             open.enter_context(server)
@@ -153,7 +167,9 @@ def try_it(session, attack):
         return False
     assert not ends or ends & {"on", "later"}, f"{attack.name}: it should have ended"
     meant = ends or attack.name.startswith(("raises", "leaves politely", "shadows"))
-    assert error is None or meant, f"{attack.name}: it fails by itself, so it tries nothing"
+    assert error is None or meant, (
+        f"{attack.name}: it fails by itself, so it tries nothing"
+    )
     if "alone" not in attack.words and "later" not in ends:
         assert session.ask("repr(loot)") == "[]", attack.name
     return True
@@ -165,7 +181,10 @@ def test_attacks_get_nothing(tier, world):
         for attack in TAME:
             assert try_it(session, attack), attack.name
             world.is_untouched()
-        assert session.ask("[n, n + 1]", {"n": 5}) == [5, 6]  # and the session is as it was
+        assert session.ask("[n, n + 1]", {"n": 5}) == [
+            5,
+            6,
+        ]  # and the session is as it was
 
 
 @pytest.mark.parametrize("attack", WILD)
@@ -173,14 +192,20 @@ def test_attacks_end_only_their_session(tier, attack, world):
     with hostile_session(tier, world) as session:
         if try_it(session, attack):
             with contextlib.suppress(Raised, Ended, Gap):
-                value = session.ask("[n, n + 1, torch.ones(1).tolist()]", {"n": 5}, seconds=1)
+                value = session.ask(
+                    "[n, n + 1, torch.ones(1).tolist()]", {"n": 5}, seconds=1
+                )
                 assert "later" not in attack.words or value == [5, 6, [1.0]]
 
 
 PLAIN = {  # what an honest answer may be, and the data that it comes to
     "(None, True, 2, 'ä', [0.5], {'a': ()})": [None, True, 2, "ä", [0.5], {"a": []}],
     "[numpy.float32(0.5), numpy.int64(2), numpy.bool_(True)]": [0.5, 2, True],
-    "[numpy.arange(3), torch.tensor(3), torch.zeros(2, 3).shape]": [[0, 1, 2], 3, [2, 3]],
+    "[numpy.arange(3), torch.tensor(3), torch.zeros(2, 3).shape]": [
+        [0, 1, 2],
+        3,
+        [2, 3],
+    ],
     "torch.ones(1, 2, device='cuda:1')": [[1.0, 1.0]],
     "[collections.Counter('aab'), http.HTTPStatus.OK]": [{"a": 2, "b": 1}, 200],
 }
@@ -189,7 +214,10 @@ STRANGE = ("object()", "{1, 2}", "1j", "torch", "{1: 2}")
 
 def test_cells_are_run_and_asked_for_data(tier):
     with tier.session() as session:
-        assert session.run("import torch\nprint('seen')\ntorch.ones(2, device='cuda:1')") is None
+        assert (
+            session.run("import torch\nprint('seen')\ntorch.ones(2, device='cuda:1')")
+            is None
+        )
         assert session.run("n = 4\ndef f(k): return k + n") is None
         assert session.run("1 / 0") == "ZeroDivisionError"
         assert session.run("await __import__('asyncio').sleep(0, 3)") is None
@@ -216,19 +244,23 @@ def leave_out(monkeypatch):
     """Leaves a part out of the sandboxes that are begun then, by a copy of their code."""
     with tempfile.TemporaryDirectory(prefix="part-") as folder:
         os.chmod(folder, 0o755)
-        shutil.copytree(ROOT / "tools/grade/sandbox/inside", Path(folder, "inside"))
+        shutil.copytree(
+            ROOT / "coursework/grade/sandbox/inside", Path(folder, "inside")
+        )
 
         def leave(module, function):
             with open(Path(folder, "inside", module), "a") as file:
                 file.write(f"\n{function} = lambda *_: None\n")
-            monkeypatch.setattr("tools.grade.sandbox.helper.HERE", Path(folder))
-            monkeypatch.setattr("tools.grade.sandbox.helpers", {})
+            monkeypatch.setattr("coursework.grade.sandbox.helper.HERE", Path(folder))
+            monkeypatch.setattr("coursework.grade.sandbox.helpers", {})
 
         yield leave
 
 
 # In a chroot, say, nobody may make one.
-UNSHARED = subprocess.run(["unshare", "--user", "true"], capture_output=True).returncode == 0
+UNSHARED = (
+    subprocess.run(["unshare", "--user", "true"], capture_output=True).returncode == 0
+)
 NAMESPACES = ["leaves namespaces"] if UNSHARED else []
 PARTS = {"landlock": ("confine.py", "restrict"), "seccomp": ("seccomp.py", "load")}
 
@@ -263,7 +295,10 @@ def test_all_is_the_same_every_time_and_limits_cost_the_question_alone(tier):
     for _ in range(2):
         with tier.session() as session:
             drawn.append(session.ask(DRAWN))
-            for source in ("while True: pass", "1"):  # of processor time; it stays ended
+            for source in (
+                "while True: pass",
+                "1",
+            ):  # of processor time; it stays ended
                 with pytest.raises(Ended, match="time"):
                     session.run(source, seconds=0.5)
     assert drawn[0] == drawn[1]
@@ -274,18 +309,24 @@ def test_all_is_the_same_every_time_and_limits_cost_the_question_alone(tier):
 
 JUDGE = """
 import sys
-from tools.grade.sandbox import Tier
+from coursework.grade.sandbox import Tier
 with Tier(sys.argv[1]).session() as session:
     print(session.helper.pid, session.watch.process.pid, session.helper.folder, flush=True)
     session.run("while True: pass", seconds=1000)
 """
 
 
-@pytest.mark.parametrize("victim", ["judge", pytest.param("helper", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "victim", ["judge", pytest.param("helper", marks=pytest.mark.full)]
+)
 def test_nothing_survives_a_killed_worker(tier, victim):
     command = [sys.executable, "-c", JUDGE, tier.name]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as judge:
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as judge:
         *pids, folder = judge.stdout.readline().split()
         helper, agent = map(psutil.Process, map(int, pids))
         os.kill(judge.pid if victim == "judge" else helper.pid, signal.SIGKILL)
-    wait_until(lambda: not (agent.is_running() or helper.is_running() or Path(folder).exists()))
+    wait_until(
+        lambda: not (agent.is_running() or helper.is_running() or Path(folder).exists())
+    )

@@ -6,13 +6,16 @@ import pytest
 import yaml
 from classroom import DATA, RIGHT, SMALL, edition
 
-from tools.grade.intake import Refused, read_submission
-from tools.grade.splice import splice
+from coursework.grade.intake import Refused, read_submission
+from coursework.grade.splice import splice
 
 STARTERS = {question["number"]: question["starter"] for question in SMALL["questions"]}
 CASES = yaml.safe_load((DATA / "cells.yaml").read_text(encoding="utf-8"))
 for odd in ("(" * 9999, "-" * 99999 + "1", "a\0b", "'\ud800'", "\x1b[2J", "x" * 99999):
-    CASES[f"unreadable: {odd[:4]!a}"] = {"changes": {"answer-2": odd}, "answers": {2: odd}}
+    CASES[f"unreadable: {odd[:4]!a}"] = {
+        "changes": {"answer-2": odd},
+        "answers": {2: odd},
+    }
 
 
 def changed(changes):
@@ -28,7 +31,9 @@ def changed(changes):
             else:
                 [kind] = new.keys() & {"code", "markdown", "raw"}
                 marks = {name: new[name] for name in ("assignment",) if name in new}
-                cells.append({"cell_type": kind, "source": new[kind], "metadata": marks} | new)
+                cells.append(
+                    {"cell_type": kind, "source": new[kind], "metadata": marks} | new
+                )
     return made | {"cells": cells}
 
 
@@ -38,7 +43,9 @@ def test_what_students_do_to_cells(name):
     found = splice(changed(case["changes"]), SMALL)
     for number, own in (RIGHT | case.get("answers", {})).items():
         sources = expected[str(number)] = [own] if isinstance(own, str) else own
-        written = "\n\n".join(source for source in sources if source != STARTERS[number])
+        written = "\n\n".join(
+            source for source in sources if source != STARTERS[number]
+        )
         assert found["answers"][str(number)] == written
     assert found["cells"] == {"": case.get("preamble", [])} | expected
     told = [[made["exercise"], made["text"]] for made in found["findings"]]
@@ -52,18 +59,27 @@ def test_some_exercises_alone_and_words_for_a_person():
     found = splice(notebook, fewer)
     assert found["answers"] == {"1": RIGHT[1], "3": RIGHT[3]} and not found["findings"]
     assert found["prose"] == {"3": "Because zeros need no copy."}
-    notebook["cells"] += [{"cell_type": "markdown", "metadata": {}, "source": "Nor a wait."}]
+    notebook["cells"] += [
+        {"cell_type": "markdown", "metadata": {}, "source": "Nor a wait."}
+    ]
     found = splice(notebook, fewer)
     assert found["prose"] == {"3": "Because zeros need no copy.\n\nNor a wait."}
     assert splice(edition({}, fewer), fewer)["prose"] == {"3": ""}
 
 
 def test_no_exercise_and_far_too_much_code_are_refused():
-    made = changed({"given": [{"id": f"x{n}", "code": f"y{n} = 1"} for n in range(402)]})
-    for cells, words in ((made["cells"][:9], "no exercise"), (made["cells"], "411 code cells")):
+    made = changed(
+        {"given": [{"id": f"x{n}", "code": f"y{n} = 1"} for n in range(402)]}
+    )
+    for cells, words in (
+        (made["cells"][:9], "no exercise"),
+        (made["cells"], "411 code cells"),
+    ):
         with pytest.raises(Refused, match=words):
             splice(made | {"cells": cells}, SMALL)
-    fewer = changed({"given": [{"id": f"x{n}", "code": f"y{n} = 1"} for n in range(391)]})
+    fewer = changed(
+        {"given": [{"id": f"x{n}", "code": f"y{n} = 1"} for n in range(391)]}
+    )
     assert len(splice(fewer, SMALL)["cells"][""]) == 391  # of 400 code cells
 
 
@@ -72,7 +88,11 @@ def test_no_exercise_and_far_too_much_code_are_refused():
     [
         ("own", True, "\n"),  # Colab, of files in format 4.5
         ("none", True, "\n"),  # Colab writes format 4.0, and ids of its own as metadata
-        ("other", True, "\r\n"),  # VS Code: extensions/ipynb/src/serializers.ts in its repository
+        (
+            "other",
+            True,
+            "\r\n",
+        ),  # VS Code: extensions/ipynb/src/serializers.ts in its repository
         ("own", False, "\n"),  # a cell's properties were touched
         ("none", False, "\n"),  # all is lost
     ],

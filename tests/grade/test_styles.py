@@ -13,12 +13,12 @@ import pytest
 from classroom import BOOK, DATA
 from helpers import ROOT
 
-from tools.exercises.editions import answered, edition
-from tools.exercises.release import make_drafts
-from tools.exercises.variants import draws_of
-from tools.exercises.verify import task
-from tools.grade.judge import grade_one
-from tools.grade.splice import splice
+from coursework.exercises.editions import answered, edition
+from coursework.exercises.release import make_drafts
+from coursework.exercises.variants import draws_of
+from coursework.exercises.verify import task
+from coursework.grade.judge import grade_one
+from coursework.grade.splice import splice
 
 TABLES = sorted((DATA / "styles").glob("*.txt"))
 HEADER = re.compile(r"^== (?P<number>\d+) \| (?P<style>.+)$", re.M)
@@ -36,7 +36,9 @@ def answers_of(table):
     """The answers of a table, in its order; the text above the first header is for readers."""
     _, *fields = HEADER.split(table.read_text(encoding="utf-8"))
     rows = zip(fields[::3], fields[1::3], fields[2::3], strict=True)
-    return [Answer(int(number), style, source.strip("\n")) for number, style, source in rows]
+    return [
+        Answer(int(number), style, source.strip("\n")) for number, style, source in rows
+    ]
 
 
 def notebooks_of(answers):
@@ -45,20 +47,26 @@ def notebooks_of(answers):
     for answer in answers:
         of_exercise[answer.number].append(answer)
     length = max(map(len, of_exercise.values()))
-    return [[row[k] for row in of_exercise.values() if k < len(row)] for k in range(length)]
+    return [
+        [row[k] for row in of_exercise.values() if k < len(row)] for k in range(length)
+    ]
 
 
 def handed_in(master, assignment, answers):
     """The student edition with these answers, as a file of a notebook holds it."""
     blank = edition("student", master, assignment, BOOK)
-    starters = {exercise.number: exercise.code("Starter") for exercise in master.exercises}
+    starters = {
+        exercise.number: exercise.code("Starter") for exercise in master.exercises
+    }
     sources = {f"answer-{answer.number}": answer.source for answer in answers}
     cells = []
     for cell in json.loads(json.dumps(blank))["cells"]:
         cells.append(cell)
         if cell["id"] in sources:
             first, *rest = sources[cell["id"]].split(CELL_BREAK)
-            cell["source"] = answered(starters[cell["metadata"]["assignment"]["exercise"]], first)
+            cell["source"] = answered(
+                starters[cell["metadata"]["assignment"]["exercise"]], first
+            )
             for place, source in enumerate(rest):
                 cells.append({"cell_type": "code", "id": f"own-{place}-{cell['id']}"})
                 cells[-1] |= {"source": source, "metadata": {}}
@@ -69,8 +77,13 @@ def losses(master, assignment, answers):
     """A line for each answer of a notebook that the check refuses or that loses points."""
     numbers = [answer.number for answer in answers]
     questions = [q for q in assignment["questions"] if q["number"] in numbers]
-    exercises = [exercise for exercise in master.exercises if exercise.number in numbers]
-    master, assignment = replace(master, exercises=exercises), assignment | {"questions": questions}
+    exercises = [
+        exercise for exercise in master.exercises if exercise.number in numbers
+    ]
+    master, assignment = (
+        replace(master, exercises=exercises),
+        assignment | {"questions": questions},
+    )
     cells = splice(handed_in(master, assignment, answers), assignment)["cells"]
     student = task(assignment, "a student", {}) | {"cells": cells, "checks": True}
     results = grade_one(student)["questions"]
@@ -109,6 +122,8 @@ def test_the_tables_have_answers_to_every_exercise_of_every_master(drafts):
     for table in TABLES:
         master, _ = drafts[table.stem]
         answers = answers_of(table)
-        assert {answer.number for answer in answers} == {x.number for x in master.exercises}
+        assert {answer.number for answer in answers} == {
+            x.number for x in master.exercises
+        }
         styles = [(answer.number, answer.style) for answer in answers]
         assert len(styles) == len(set(styles)), f"{table.name}: a style comes twice"

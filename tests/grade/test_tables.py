@@ -3,7 +3,7 @@
 import csv
 import io
 
-from tools.grade.tables import read_table, table_text
+from coursework.grade.tables import read_table, table_text
 
 ARMED = [
     *("=cmd()", "+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "＝1"),  # noqa: RUF001
@@ -17,7 +17,11 @@ def test_no_cell_begins_a_formula_and_what_is_read_is_what_was_written():
     for name in ARMED + HARMLESS:
         text = table_text(["student", f"{name},"], [[name, -1]])
         cells = list(csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline="")))
-        assert not any(cell.lstrip(" ").startswith(SIGNS) for cell in (*cells[0], cells[1][0]))
+        assert not any(
+            cell.lstrip(" ").startswith(SIGNS) for cell in (*cells[0], cells[1][0])
+        )
         assert cells[1][1] == "-1"  # a number is no formula
         assert read_table(text) == [{"student": name, f"{name},": "-1"}]
-    assert read_table("a,b\n1\n,\n") == [{"a": "1", "b": ""}]  # a person cut the row short
+    assert read_table("a,b\n1\n,\n") == [
+        {"a": "1", "b": ""}
+    ]  # a person cut the row short

@@ -18,7 +18,7 @@ from classroom import DATA, KEY, RIGHT, SMALL, WRONG, contents, edition
 from distributed import Client
 from helpers import ROOT, bare_environment, start_tool
 
-from tools.grade.store import LOCK
+from coursework.grade.store import LOCK
 
 COUNT = int(os.environ.get("THOUSAND", "30"))
 KILLS = 20 if COUNT >= 1000 else 3
@@ -38,7 +38,10 @@ def crowd():
 
     The same for every worker of the tests.
     """
-    rng, names = random.Random(1), {asked["number"]: asked["name"] for asked in SMALL["questions"]}
+    rng, names = (
+        random.Random(1),
+        {asked["number"]: asked["name"] for asked in SMALL["questions"]},
+    )
     for place in range(COUNT):
         student, kind = f"student-{place:04}", rng.random()
         if kind < 0.06:
@@ -60,7 +63,10 @@ def crowd():
 
 def start(folder, out, **engine):
     """Start `make grade` in a process group of its own."""
-    variables = {"SUBMISSIONS": str(folder / "submissions"), "MASTERS": str(DATA / "class")}
+    variables = {
+        "SUBMISSIONS": str(folder / "submissions"),
+        "MASTERS": str(DATA / "class"),
+    }
     variables |= {"CLASS": KEY, "OUT": str(out)} | (engine or {"WORKERS": "2"})
     quiet = {"stdout": subprocess.DEVNULL, "start_new_session": True}
     return start_tool(ROOT, "grade", variables=variables, **quiet)
@@ -82,7 +88,9 @@ def graded(once):
     def make(folder):
         (folder / "submissions").mkdir(parents=True)
         for student, text, _ in crowd():
-            (folder / "submissions" / f"{student}.ipynb").write_text(text, encoding="utf-8")
+            (folder / "submissions" / f"{student}.ipynb").write_text(
+                text, encoding="utf-8"
+            )
         assert start(folder, folder / "plain").wait() == 0
 
     folder = once("crowd", make)
@@ -90,12 +98,23 @@ def graded(once):
 
 
 def test_every_submission_gets_what_is_known(graded):
-    results = [json.loads(data) for path, data in graded[1].items() if path.startswith("results/")]
+    results = [
+        json.loads(data)
+        for path, data in graded[1].items()
+        if path.startswith("results/")
+    ]
     by_student, wrong = {result["student"]: result for result in results}, []
     for student, _, known in crowd():
         result = by_student.pop(student)
-        got = {int(number): asked["points"] for number, asked in result["questions"].items()}
-        if got != known if isinstance(known, dict) else known not in str(result["reason"]):
+        got = {
+            int(number): asked["points"]
+            for number, asked in result["questions"].items()
+        }
+        if (
+            got != known
+            if isinstance(known, dict)
+            else known not in str(result["reason"])
+        ):
             wrong.append((student, known, got, result["reason"]))
     assert not wrong and not by_student
     assert sum(path.startswith("feedback/") for path in graded[1]) == COUNT
@@ -106,7 +125,9 @@ def test_interrupted_or_killed_at_any_moment_it_ends_with_the_same_bytes(graded)
     rng, out, at = random.Random(20), folder / "killed", []
     for number in range(KILLS):
         process, before = start(folder, out), done(out)
-        share = max(1, COUNT // (KILLS + 2))  # so that kills fall on the whole of the run
+        share = max(
+            1, COUNT // (KILLS + 2)
+        )  # so that kills fall on the whole of the run
         until = before + rng.randrange(share // 2, 3 * share // 2 + 1)
         while done(out) < until and process.poll() is None:
             time.sleep(0.02)
@@ -117,7 +138,9 @@ def test_interrupted_or_killed_at_any_moment_it_ends_with_the_same_bytes(graded)
             os.killpg(process.pid, signal.SIGINT if number == 0 else signal.SIGKILL)
         assert process.wait(60) != 0 or done(out) == COUNT
         assert not psutil.wait_procs(workers, timeout=60)[1]
-        assert number or not list(out.rglob("*.part"))  # Ctrl-C leaves nothing half written
+        assert number or not list(
+            out.rglob("*.part")
+        )  # Ctrl-C leaves nothing half written
         at.append(done(out))
     assert at[0] < at[-1] and at == sorted(at), at  # it went on, and lost nothing
     assert start(folder, out).wait() == 0
@@ -129,7 +152,12 @@ def test_dask_workers_that_are_killed_are_survived(graded):
     out = folder / "dask"
     # A scheduler and workers that know nothing of this checkout.
     command = [sys.executable, str(ROOT / "course" / "dask" / "local.py"), "2"]
-    options = {"cwd": folder, "env": bare_environment(), "stdout": subprocess.PIPE, "text": True}
+    options = {
+        "cwd": folder,
+        "env": bare_environment(),
+        "stdout": subprocess.PIPE,
+        "text": True,
+    }
     with subprocess.Popen(command, **options) as cluster:
         address = cluster.stdout.readline().split("DASK=")[1].split()[0]
         with Client(address, set_as_default=False) as client:

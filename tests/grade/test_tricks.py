@@ -20,13 +20,13 @@ import pytest
 from classroom import BOOK, DATA
 from helpers import ROOT
 
-from tools.exercises.editions import answered, edition
-from tools.exercises.release import make_drafts
-from tools.exercises.variants import draws_of
-from tools.exercises.verify import task
-from tools.grade.judge import grade_one
-from tools.grade.reach import reaches
-from tools.grade.splice import splice
+from coursework.exercises.editions import answered, edition
+from coursework.exercises.release import make_drafts
+from coursework.exercises.variants import draws_of
+from coursework.exercises.verify import task
+from coursework.grade.judge import grade_one
+from coursework.grade.reach import reaches
+from coursework.grade.splice import splice
 
 pytestmark = [pytest.mark.full, pytest.mark.usefixtures("sandbox")]
 
@@ -50,9 +50,13 @@ def read_tricks(path):
         header, source = entry.split("\n", 1)
         number, kind, words = header.split(" | ")
         deserved, outcome, *marks = words.split()
-        assert outcome in ("gains", "nothing") and {*marks} <= {"alone", "listed"}, header
+        assert outcome in ("gains", "nothing") and {*marks} <= {"alone", "listed"}, (
+            header
+        )
         alone, listed = "alone" in marks, "listed" in marks
-        trick = Trick(path.stem, int(number), kind, float(deserved), alone, listed, source)
+        trick = Trick(
+            path.stem, int(number), kind, float(deserved), alone, listed, source
+        )
         tricks.append(trick)
     return tricks
 
@@ -77,7 +81,9 @@ def notebooks_of(tricks):
     return [*shared, *single]
 
 
-TRICKS = {path.stem: read_tricks(path) for path in sorted((DATA / "tricks").glob("*.txt"))}
+TRICKS = {
+    path.stem: read_tricks(path) for path in sorted((DATA / "tricks").glob("*.txt"))
+}
 
 
 def cases():
@@ -86,7 +92,11 @@ def cases():
     for master, tricks in TRICKS.items():
         for place, notebook in enumerate(notebooks_of(tricks), start=1):
             first = notebook[0]
-            name = f"{first.exercise}, {first.kind}" if first.alone else f"notebook {place}"
+            name = (
+                f"{first.exercise}, {first.kind}"
+                if first.alone
+                else f"notebook {place}"
+            )
             notebooks.append(pytest.param(notebook, id=f"{master}: {name}"))
     return notebooks
 
@@ -100,8 +110,13 @@ def drafts():
 
 def sources_of(tricks, master):
     """Return the cell of each answer, by the number of its exercise."""
-    starters = {exercise.number: exercise.code("Starter") for exercise in master.exercises}
-    return {trick.exercise: answered(starters[trick.exercise], trick.source) for trick in tricks}
+    starters = {
+        exercise.number: exercise.code("Starter") for exercise in master.exercises
+    }
+    return {
+        trick.exercise: answered(starters[trick.exercise], trick.source)
+        for trick in tricks
+    }
 
 
 def gains(tricks, result):
@@ -111,13 +126,17 @@ def gains(tricks, result):
         points = result["questions"][str(trick.exercise)]["points"]
         if points > trick.deserved:
             where = f"{trick.master}, exercise {trick.exercise}"
-            lines.append(f"{where}: {points} points, not {trick.deserved:g}, by: {trick.kind}")
+            lines.append(
+                f"{where}: {points} points, not {trick.deserved:g}, by: {trick.kind}"
+            )
     return lines
 
 
 def test_each_trick_is_another_and_is_of_an_exercise_that_exists(drafts):
     tricks = list(chain.from_iterable(TRICKS.values()))
-    assert len(tricks) == len({(trick.master, trick.exercise, trick.kind) for trick in tricks})
+    assert len(tricks) == len(
+        {(trick.master, trick.exercise, trick.kind) for trick in tricks}
+    )
     assert len(tricks) == 205
     for trick in tricks:
         exercises = {exercise.number for exercise in drafts[trick.master][0].exercises}
@@ -129,12 +148,16 @@ def test_each_trick_is_another_and_is_of_an_exercise_that_exists(drafts):
 def test_no_trick_gains_more_than_its_program_deserves(tricks, drafts):
     master, assignment = drafts[tricks[0].master]
     sources = sources_of(tricks, master)
-    questions = [asked for asked in assignment["questions"] if asked["number"] in sources]
+    questions = [
+        asked for asked in assignment["questions"] if asked["number"] in sources
+    ]
     notebook = task(assignment | {"questions": questions}, "tricks", sources)
     result = grade_one(notebook)
     lines = gains([trick for trick in tricks if not trick.listed], result)
     assert lines == [], "\n".join(lines)
-    noted = {found["exercise"] for found in result["findings"] if found["kind"] == "note"}
+    noted = {
+        found["exercise"] for found in result["findings"] if found["kind"] == "note"
+    }
     for trick in tricks:
         if trick.listed and trick.exercise not in noted:
             assert reaches({trick.exercise: [trick.source]}, assignment), trick.kind
@@ -155,4 +178,6 @@ def test_a_notebook_that_solves_no_puzzle_gets_no_points(drafts):
 
     result = grade_one({"assignment": assignment, "submission": "tricks"} | handed_in)
     lines = gains(tricks, result)
-    assert result["points"] == 0, "\n".join([f"{result['points']} points of puzzles", *lines])
+    assert result["points"] == 0, "\n".join(
+        [f"{result['points']} points of puzzles", *lines]
+    )

@@ -41,8 +41,17 @@ SIZES = {
     "reduction": SHAPES,
     "softmax": [*SHAPES, (64, 12288), (64, 12289)],
     "convolution": [
-        *[(1, 1, 1, 1, 1), (64, 64, 128, 56, 3), (256, 3, 6, 32, 5), (1, 512, 512, 7, 7)],
-        *[(8, 64, 32, 1, 1), (2**20, 2**10, 2**10, 2**10, 3), (LARGE, LARGE, LARGE, LARGE, 3)],
+        *[
+            (1, 1, 1, 1, 1),
+            (64, 64, 128, 56, 3),
+            (256, 3, 6, 32, 5),
+            (1, 512, 512, 7, 7),
+        ],
+        *[
+            (8, 64, 32, 1, 1),
+            (2**20, 2**10, 2**10, 2**10, 3),
+            (LARGE, LARGE, LARGE, LARGE, 3),
+        ],
     ],
     "copy": SHAPES,
 }
@@ -53,7 +62,9 @@ WORKS = [  # the second size in every precision, each other one in one
     (operation, dict(zip(NAMES[operation], sizes, strict=True)), precision)
     for operation, all_sizes in SIZES.items()
     for place, sizes in enumerate(all_sizes)
-    for precision in (PRECISIONS if place == 1 else [PRECISIONS[place % len(PRECISIONS)]])
+    for precision in (
+        PRECISIONS if place == 1 else [PRECISIONS[place % len(PRECISIONS)]]
+    )
 ]
 CALLS = {  # the operator and what it is given, of tensors that have no data
     "matmul": lambda new, b, m, n, k: (aten.bmm.default, new(b, m, k), new(b, k, n)),
@@ -76,19 +87,30 @@ def wrong_seconds(costs, cards):
     work = Work(**work | {"shape": work["shape"] and tuple(work["shape"])})
     for card, seconds, by_link in cards:
         sheet = find_sheet(card)
-        needs, kernel = formulas.bounds(work, sheet), formulas.kernel_seconds(work, sheet)
+        needs, kernel = (
+            formulas.bounds(work, sheet),
+            formulas.kernel_seconds(work, sheet),
+        )
         if not all(map(near, seconds, (*needs, kernel))):
             yield card, "kernel"
-        launch = formulas.call_seconds(work, 0, host_sheet(sheet)) + sheet.launch * work.kernels
+        launch = (
+            formulas.call_seconds(work, 0, host_sheet(sheet))
+            + sheet.launch * work.kernels
+        )
         whole = 0 if work.kind == "copy" else max(kernel, launch)
         for link, shown in zip(LINKS, by_link, strict=True):
-            moving = sum(formulas.copy_seconds(size, sheet, link) for size in costs["operands"])
+            moving = sum(
+                formulas.copy_seconds(size, sheet, link) for size in costs["operands"]
+            )
             if not (near(shown["moving"], moving) and near(shown["computing"], whole)):
                 yield card, link
             limit = "compute" if needs[0] > needs[1] else "memory"
             if launch >= kernel or kernel >= 2 * max(needs):
                 limit = "launch"
-            if shown["limit"] != ("link" if moving > whole else limit) and moving != whole:
+            if (
+                shown["limit"] != ("link" if moving > whole else limit)
+                and moving != whole
+            ):
                 yield card, link, shown["limit"]
 
 
@@ -102,12 +124,16 @@ def products_as_before():
         backend.fp32_precision = was
 
 
-def test_the_calculator_computes_what_cudasim_does_and_books(browser, site, products_as_before):
+def test_the_calculator_computes_what_cudasim_does_and_books(
+    browser, site, products_as_before
+):
     with opened(browser, site, CALCULATOR) as (page, _):
         answers = page.evaluate(script("calculated"), [WORKS, LINKS])
     assert [card for card, *_ in answers[0][1]] == sheet_names()
     assert [fault for answer in answers for fault in wrong_seconds(*answer)] == []
-    limits = {one["limit"] for _, cards in answers for *_, shown in cards for one in shown}
+    limits = {
+        one["limit"] for _, cards in answers for *_, shown in cards for one in shown
+    }
     assert limits == {"launch", "memory", "compute", "link"}
     for (operation, sizes, precision), (found, _) in zip(WORKS, answers, strict=True):
         if LARGE in sizes.values():
@@ -118,12 +144,16 @@ def test_the_calculator_computes_what_cudasim_does_and_books(browser, site, prod
         new = functools.partial(torch.empty, dtype=dtype, device="meta")
         operator, *arguments = CALLS[operation](new, *sizes.values())
         work = work_of(operator, arguments, {}, operator(*arguments))
-        assert near(found["flops"], work.flops) and near(found["bytes"], work.bytes), operation
+        assert near(found["flops"], work.flops) and near(found["bytes"], work.bytes), (
+            operation
+        )
         assert found["kind"] == work.kind and found["kernels"] == work.kernels
         assert found["shape"] == (work.shape and [*work.shape])
         if operation != "copy":  # it computes nothing, in whatever precision
             assert found["precision"] == work.precision
-        tensors = [value.nbytes for value in arguments if isinstance(value, torch.Tensor)]
+        tensors = [
+            value.nbytes for value in arguments if isinstance(value, torch.Tensor)
+        ]
         assert found["operands"] == pytest.approx(tensors, rel=1e-9)
 
 
@@ -131,13 +161,24 @@ def test_the_calculator_computes_what_cudasim_does_and_books(browser, site, prod
 
 TRAININGS = [
     *[(0.144, 440_425_712, 25 * 2**20), (1.0, 4, 25 * 2**20), (30.0, 14e9, 25 * 2**20)],
-    *[(1e-3, 2**20, 25 * 2**20), (0.01, 2**20 + 1, 25 * 2**20)],  # just the first bucket, and more
+    *[
+        (1e-3, 2**20, 25 * 2**20),
+        (0.01, 2**20 + 1, 25 * 2**20),
+    ],  # just the first bucket, and more
     (0.25, 102_228_128, 2**19),  # smaller than the first
 ]
 CLUSTERS = [
     (gpus, server, inside, between, cards)
     for gpus, server, cards in [
-        *[(1, 8, 1), (2, 8, 1), (8, 8, 1), (9, 8, 1), (16, 8, 4), (3, 1, 1), (24, 8, 2)],
+        *[
+            (1, 8, 1),
+            (2, 8, 1),
+            (8, 8, 1),
+            (9, 8, 1),
+            (16, 8, 4),
+            (3, 1, 1),
+            (24, 8, 2),
+        ],
         *[(1000, 8, 1), (1024, 8, 8), (1024, 1, 1), (1024, 1024, 1), (513, 4, 1)],
     ]
     for inside in links("inside")
@@ -165,7 +206,9 @@ def test_the_scaling_page_computes_what_cudasim_does(browser, site):
 
 
 @pytest.mark.parametrize("name", [CALCULATOR, SCALING])
-def test_without_scripts_a_page_says_what_it_needs_and_shows_its_table(browser, site, name):
+def test_without_scripts_a_page_says_what_it_needs_and_shows_its_table(
+    browser, site, name
+):
     with opened(browser, site, name, java_script_enabled=False) as (page, faults):
         assert not page.locator(".calculator form").is_visible()
         assert "needs JavaScript" in page.locator("main noscript > p").inner_text()
@@ -189,7 +232,9 @@ def test_the_table_of_the_cards_says_what_cudasim_computes(site):
         sheet, cells = find_sheet(card), cells_of(row)
         kernel = formulas.kernel_seconds(product, sheet)
         copy = formulas.copy_seconds(2**30, sheet, "pinned")
-        assert [float(cell) / 1000 for cell in cells[-3:-1]] == pytest.approx([kernel, copy], 0.01)
+        assert [float(cell) / 1000 for cell in cells[-3:-1]] == pytest.approx(
+            [kernel, copy], 0.01
+        )
         assert (cells[0], cells[-1]) == (card, sheet.provenance["words"])
 
 
@@ -205,7 +250,10 @@ def test_the_table_and_the_plot_say_what_the_model_does(site):
             most, least = efficiency(*asked), least_efficiency(*asked)
             assert row[0] == f"{gpus:,}"
             assert row[column] == f"{100 * least:.0f} to {100 * most:.0f} %"
-        assert f"{setting.name}: " in plot and f"{least:.0%} to {most:.0%} at 1,024" in plot
+        assert (
+            f"{setting.name}: " in plot
+            and f"{least:.0%} to {most:.0%} at 1,024" in plot
+        )
 
 
 def test_published_measurements_are_on_the_page_as_far_off_as_it_says(site):
@@ -220,11 +268,16 @@ def test_published_measurements_are_on_the_page_as_far_off_as_it_says(site):
     off = [row_of(figure) for figure in read() if figure["kind"] == "training"]
     least, *_, most = sorted(round(100 * (row.ratio - 1)) for row in off)
     prose = " ".join(page.get_text().split())
-    assert f"In training the model is always the faster one, by {least} to {most} %." in prose
+    assert (
+        f"In training the model is always the faster one, by {least} to {most} %."
+        in prose
+    )
     limit = next(row for row in off if row.id == "vgg16-horovod-512")
     assert limit.published < 0.7 and 0.9 < limit.ratio < 1.1  # "within a tenth"
     least = {row.id: 1 / (1 / row.bare + WAITED) for row in off}
-    outside = [row.id for row in off if not least[row.id] <= row.published <= row.modelled]
+    outside = [
+        row.id for row in off if not least[row.id] <= row.published <= row.modelled
+    ]
     assert f"{len(off) - len(outside)} of the {len(off)} runs lie in the band" in prose
     assert [name for name in outside if "amp" not in name and "p100" not in name] == []
 
@@ -255,7 +308,9 @@ def shows_a_result(page):
     """Whether the results are in sight; then, and only then, the table and the drawing are full."""
     shown = page.locator(".calculator .results").is_visible()
     text = page.locator(".calculator .results td").all_inner_texts()
-    assert shown == any(text) == bool(page.locator(":is(.roofline, .curve) > *").count())
+    assert (
+        shown == any(text) == bool(page.locator(":is(.roofline, .curve) > *").count())
+    )
     return shown
 
 
@@ -269,17 +324,31 @@ def test_the_calculator_says_and_draws_its_numbers(browser, site):
     with opened(browser, site, f"{CALCULATOR}#{AT_REST}") as (page, faults):
         drawings = page.locator("figure > svg").all()
         bars, roofline = (drawing.get_attribute("aria-label") for drawing in drawings)
-        captions = page.locator(".calculator :is(caption, figcaption)").all_inner_texts()
+        captions = page.locator(
+            ".calculator :is(caption, figcaption)"
+        ).all_inner_texts()
         for words in (said(page), bars, roofline, *captions):
             assert "Modelled for a T4, not measured" in words
-        assert sheet.provenance["words"] in page.locator(".calculator .note").inner_text()
+        assert (
+            sheet.provenance["words"] in page.locator(".calculator .note").inner_text()
+        )
         for row in ("moving", "computing"):
-            assert f"{row} {page.locator(f'[data-row={row}] td').last.inner_text()}" in bars
+            assert (
+                f"{row} {page.locator(f'[data-row={row}] td').last.inner_text()}"
+                in bars
+            )
         assert "Computing: 683 FLOP/byte" in roofline
-        assert f"{sheet.bandwidth * sheet.efficiency['memory'] / 1e9:.3g} GB/s" in roofline
-        lengths = [float(bar.get_attribute("width")) for bar in page.locator(".bars rect").all()]
+        assert (
+            f"{sheet.bandwidth * sheet.efficiency['memory'] / 1e9:.3g} GB/s" in roofline
+        )
+        lengths = [
+            float(bar.get_attribute("width"))
+            for bar in page.locator(".bars rect").all()
+        ]
         copy = 2 * formulas.copy_seconds(4 * 4096**2, sheet, "pinned")
-        product = Work("matmul", 2.0 * 4096**3, 12.0 * 4096**2, shape=(1, 4096, 4096, 4096))
+        product = Work(
+            "matmul", 2.0 * 4096**3, 12.0 * 4096**2, shape=(1, 4096, 4096, 4096)
+        )
         ratio = copy / formulas.kernel_seconds(product, sheet)
         assert lengths[0] / lengths[1] == pytest.approx(ratio, rel=0.01)
         assert shift_faults(page) + faults == []
@@ -289,7 +358,10 @@ def test_the_scaling_page_says_and_draws_its_numbers(browser, site):
     joined = links("inside")["pcie4"], links("between")["eth10"]
     found = step_of(Training(0.0125, 4e6), Cluster(16, 4, *joined))
     with opened(browser, site, f"{SCALING}#{CASE}") as (page, faults):
-        rows = [page.locator(f"[data-row={row}] td").inner_text() for row in ("speed", "least")]
+        rows = [
+            page.locator(f"[data-row={row}] td").inner_text()
+            for row in ("speed", "least")
+        ]
         efficiency, speed, least = (
             float(re.search(r"([\d.,]+)", text)[1].replace(",", ""))
             for text in (said(page).split("efficiency")[1], *rows)
@@ -299,7 +371,9 @@ def test_the_scaling_page_says_and_draws_its_numbers(browser, site):
         slowest = 1.07 * 0.0125 + found.communication
         assert least == pytest.approx(100 * 0.0125 / slowest, rel=0.005)
         curve = page.locator(".curve").get_attribute("aria-label")
-        captions = page.locator(".calculator :is(caption, figcaption)").all_inner_texts()
+        captions = page.locator(
+            ".calculator :is(caption, figcaption)"
+        ).all_inner_texts()
         for words in (said(page), curve, *captions):
             assert "Modelled, not measured" in words
         assert shift_faults(page) + faults == []
@@ -312,14 +386,18 @@ CONTROLS = {  # in the order of the keyboard
 
 
 @pytest.mark.parametrize("name", CONTROLS)
-def test_both_are_used_from_a_disk_with_the_network_off_by_keyboard_alone(browser, site, name):
+def test_both_are_used_from_a_disk_with_the_network_off_by_keyboard_alone(
+    browser, site, name
+):
     context, asked = browser.new_context(offline=True), []
     page = context.new_page()
     page.on("request", lambda request: asked.append(request.url))
     page.goto((site / name).as_uri())
     first, *then = CONTROLS[name]
     page.locator(f"[name={first}]").focus()
-    page.keyboard.type("A100")  # chooses from the list of cards, and is no number of parameters
+    page.keyboard.type(
+        "A100"
+    )  # chooses from the list of cards, and is no number of parameters
     for control in then:
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.name") == control
@@ -362,7 +440,9 @@ def test_a_bad_number_gets_one_message_and_no_result(browser, site, name):
             page.fill(f"[name={field}]", text)
             assert fault(page, field) == message
             assert page.locator("[aria-invalid=true]").count() == 1
-            assert not shows_a_result(page) and not any(sign.isdigit() for sign in said(page))
+            assert not shows_a_result(page) and not any(
+                sign.isdigit() for sign in said(page)
+            )
             assert page.url == case
             page.fill(f"[name={field}]", good)
             assert fault(page, field) == "" and shows_a_result(page)
@@ -391,8 +471,12 @@ def test_sizes_that_do_not_go_together_are_refused(browser, site):
 LISTS = (CALCULATOR, AT_REST, ("card", "link", "operation", "precision"))
 
 
-@pytest.mark.parametrize("name, case, chosen", [LISTS, (SCALING, CASE, ("inside", "between"))])
-def test_an_address_opens_its_case_or_says_what_is_wrong(browser, site, name, case, chosen):
+@pytest.mark.parametrize(
+    "name, case, chosen", [LISTS, (SCALING, CASE, ("inside", "between"))]
+)
+def test_an_address_opens_its_case_or_says_what_is_wrong(
+    browser, site, name, case, chosen
+):
     with opened(browser, site, name) as (page, faults):
         for control in chosen:
             good = re.search(rf"(?:^|_){control}-(\w+?)_", case)[1]
@@ -405,7 +489,15 @@ def test_an_address_opens_its_case_or_says_what_is_wrong(browser, site, name, ca
         for link in page.locator(".calculator p > a").all():
             link.click()
             page.wait_for_timeout(50)
-            assert page.url.endswith(link.get_attribute("href")) and shows_a_result(page)
-        for fragment in ("the-model", "%", "gpus", "_-_", "m-1"):  # of no case: they do no harm
+            assert page.url.endswith(link.get_attribute("href")) and shows_a_result(
+                page
+            )
+        for fragment in (
+            "the-model",
+            "%",
+            "gpus",
+            "_-_",
+            "m-1",
+        ):  # of no case: they do no harm
             go_to(page, fragment)
             assert shows_a_result(page) and faults == []

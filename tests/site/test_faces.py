@@ -29,23 +29,31 @@ class LateFonts(browsing.Handler):
         super().do_GET()
 
 
-def test_text_is_readable_before_the_fonts_come_and_does_not_jump(browser, site, monkeypatch):
+def test_text_is_readable_before_the_fonts_come_and_does_not_jump(
+    browser, site, monkeypatch
+):
     monkeypatch.setattr(browsing, "Handler", LateFonts)
     with opened(browser, site, CHAPTER) as (page, faults):
         seen, came, moved = page.evaluate(script("painted"))  # the first two in ms
         assert seen < came and came > 1000 * LATE
-        assert moved < 0.005  # a layout shift that nobody sees; 0.1 is held to be too much
+        assert (
+            moved < 0.005
+        )  # a layout shift that nobody sees; 0.1 is held to be too much
         assert faults == []
 
 
 def test_text_is_as_wide_on_a_machine_without_fonts_and_the_widest_line_of_code_fits(
     browser, site, tmp_path
 ):
-    shutil.copy(ROOT / "languages" / "zh.otf", tmp_path)  # no Latin letters; without any it crashes
+    shutil.copy(
+        ROOT / "languages" / "zh.otf", tmp_path
+    )  # no Latin letters; without any it crashes
     with opened(browser, site, CHAPTER) as (page, _):
         widths = page.evaluate(script("widths"), STYLES)
     given = {"args": browsing.QUIET, "env": finds_only(tmp_path, tmp_path)}
-    alone = browser.browser_type.launch(executable_path=browsing.chromium_program(), **given)
+    alone = browser.browser_type.launch(
+        executable_path=browsing.chromium_program(), **given
+    )
     with opened(alone, site, CHAPTER) as (page, faults):
         assert page.evaluate(script("widths"), STYLES) == widths and faults == []
         fits = script("fits")

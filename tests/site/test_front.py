@@ -27,7 +27,9 @@ def test_every_version_has_the_figures_of_the_scoreboard_and_its_own_timeline(si
     text = (site / PAGE).read_text(encoding="utf-8").replace("template>", "div>")
     page = BeautifulSoup(text, "html.parser")
     board = RECORDING.cells["clinic-walk"].outputs[0].data["text/markdown"]
-    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in board.split("\n")]
+    rows = [
+        [cell.strip() for cell in row.split("|")[1:-1]] for row in board.split("\n")
+    ]
     shown = page.select(STEP)
     assert len(VERSIONS) == len(shown) == 13 and len(RUN) > 9
     for version, box, row in zip(VERSIONS, shown, rows[2:], strict=True):
@@ -38,14 +40,18 @@ def test_every_version_has_the_figures_of_the_scoreboard_and_its_own_timeline(si
             assert version.error in told
             continue
         assert f"≈ {version.takes} ms a pass, {version.holds} MiB" in told
-        assert f"{version.holds} MiB" == found["peak on the first GPU, modelled for a T4"]
+        assert (
+            f"{version.holds} MiB" == found["peak on the first GPU, modelled for a T4"]
+        )
         assert f"≈ {version.takes} ms" == found["time a pass, modelled for a T4"]
         drawn = BeautifulSoup(timeline_html(version.timeline), "html.parser")
         (figure,) = box.select("figure")
         assert text_of(figure.table) == text_of(drawn.table)
         assert len(figure.select("rect")) == len(drawn.select("rect"))
     lead = text_of(page.select_one(".front-lead"))
-    assert all(f"{figure}" in lead for v in (RUN[0], RUN[-1]) for figure in (v.takes, v.holds))
+    assert all(
+        f"{figure}" in lead for v in (RUN[0], RUN[-1]) for figure in (v.takes, v.holds)
+    )
 
 
 def test_every_mend_leads_to_a_section_that_is_there(site):
@@ -57,7 +63,9 @@ def test_every_mend_leads_to_a_section_that_is_there(site):
 
 
 def test_it_says_that_no_real_gpu_has_run_the_book_as_long_as_none_has():
-    said = "No real GPU has run this book yet" in (ROOT / "book" / "preface.md").read_text("utf-8")
+    said = "No real GPU has run this book yet" in (
+        ROOT / "book" / "preface.md"
+    ).read_text("utf-8")
     cards = [name for name in BOOK.recordings if name not in BOOK.runners]
     answers = [*(ROOT / "cudasim" / "fidelity").glob("answers/*.json")]
     assert said == (not cards and not answers)
@@ -69,7 +77,9 @@ def test_the_versions_are_stepped_through_by_mouse_and_keyboard(browser, site):
             controls, place = page.locator(".front-controls"), page.url
 
             def shown():
-                (step,) = [each for each in page.locator(STEP).all() if each.is_visible()]
+                (step,) = [
+                    each for each in page.locator(STEP).all() if each.is_visible()
+                ]
                 drawn = page.locator(FIGURES).count()
                 version = VERSIONS[int(step.locator("b").first.inner_text())]
                 assert drawn == bool(version.timeline)  # no other is in the document
@@ -87,11 +97,17 @@ def test_the_versions_are_stepped_through_by_mouse_and_keyboard(browser, site):
             last = controls.get_by_role("button", name=re.compile("^12: "))
             assert last.get_attribute("aria-current") == "step"
             last.focus()
-            for key, number in (("ArrowRight", 0), ("ArrowLeft", 12), ("ArrowLeft", 11)):
+            for key, number in (
+                ("ArrowRight", 0),
+                ("ArrowLeft", 12),
+                ("ArrowLeft", 11),
+            ):
                 page.keyboard.press(key)
                 assert shown() == number
             assert page.url == place  # the theme turns pages with arrow keys
-            page.locator(f"{FIGURES} [data-zoom='2']").click()  # one that came later zooms, too
+            page.locator(
+                f"{FIGURES} [data-zoom='2']"
+            ).click()  # one that came later zooms, too
             assert "200%" in page.locator(f"{FIGURES} svg").first.get_attribute("style")
             assert page.evaluate("document.querySelectorAll('*').length") < 4000
             assert faults == []
@@ -115,4 +131,7 @@ def test_the_first_screen_holds_what_makes_one_start(browser, site):
             page.set_viewport_size({"width": width, "height": height})
             for part in ("h1", ".front-lead", ".front-start", ".front-controls"):
                 box = page.locator(f"article {part}").first.bounding_box()
-                assert 0 <= box["y"] and box["y"] + box["height"] <= height, (part, width)
+                assert 0 <= box["y"] and box["y"] + box["height"] <= height, (
+                    part,
+                    width,
+                )

@@ -52,18 +52,23 @@ def test_the_switch_keeps_the_place_and_the_framework(browser, site):
 
 
 @pytest.mark.parametrize(
-    ("code", "query"), [("zh", "显存峰值"), ("vi", "bo nho"), ("vi", "bộ nhớ"), ("vi", "đồng bộ")]
+    ("code", "query"),
+    [("zh", "显存峰值"), ("vi", "bo nho"), ("vi", "bộ nhớ"), ("vi", "đồng bộ")],
 )
 def test_each_language_is_searched_in_its_own_way(browser, site, code, query):
     with opened(browser, site, f"{code}/search.html?q={query}") as (page, faults):
         page.wait_for_selector("#search-results li a")
-        links = page.locator("#search-results li a").evaluate_all("all => all.map(a => a.href)")
+        links = page.locator("#search-results li a").evaluate_all(
+            "all => all.map(a => a.href)"
+        )
         assert any("what-takes-memory" in link for link in links)
         assert faults == []
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_a_page_is_light_and_a_prediction_says_right_or_wrong_in_the_language(browser, site, code):
+def test_a_page_is_light_and_a_prediction_says_right_or_wrong_in_the_language(
+    browser, site, code
+):
     asked = []
     with opened(browser, site, f"{code}/{HEAVIEST}", asked) as (page, faults):
         assert weight_faults(site, asked) == []

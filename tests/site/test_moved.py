@@ -22,8 +22,13 @@ PLACED = {
 
 def said_by_cudasim(name, size):
     if name == "batch":
-        X, W = torch.empty(size, 256, device="meta"), torch.empty(256, 256, device="meta")
-        return [f"≈ {1000 * estimate(lambda: [X @ W for _ in range(10)], 'T4'):.2g} ms in all"]
+        X, W = (
+            torch.empty(size, 256, device="meta"),
+            torch.empty(256, 256, device="meta"),
+        )
+        return [
+            f"≈ {1000 * estimate(lambda: [X @ W for _ in range(10)], 'T4'):.2g} ms in all"
+        ]
     if name != "blocks":
         return []  # as the calculators, whose tests compare
     with cudasim.simulate(gpus=1):
@@ -38,7 +43,10 @@ def test_a_figure_says_what_the_rows_of_its_table_and_the_simulator_do(browser, 
     for name, (document, text) in PLACED.items():
         with opened(browser, site, document) as (page, faults):
             box, place = page.locator(f"[data-figure={name}]"), page.url
-            rows = [row.strip("| ").split(" | ") for row in re.findall(r"^\|.*\d.*$", text, re.M)]
+            rows = [
+                row.strip("| ").split(" | ")
+                for row in re.findall(r"^\|.*\d.*$", text, re.M)
+            ]
             for row in rows:
                 said = page.evaluate(script("moved"), [box.element_handle(), row])
                 size = int(row[name == "roofline"].replace(",", ""))
@@ -50,15 +58,23 @@ def test_a_figure_says_what_the_rows_of_its_table_and_the_simulator_do(browser, 
                 choice.select_option(last)
                 assert f"Modelled for {last}." in box.locator("output").inner_text()
             box.locator("[name=size]").press("ArrowLeft")
-            assert page.url == place and faults == []  # the theme turns pages with arrow keys
+            assert (
+                page.url == place and faults == []
+            )  # the theme turns pages with arrow keys
 
 
 def test_a_table_can_be_moved_along_and_says_its_rows(browser, site):
-    tables = [n.stem for n in ROOT.glob("notebooks/*.ipynb") if '"moved"' in n.read_text("utf-8")]
+    tables = [
+        n.stem
+        for n in ROOT.glob("notebooks/*.ipynb")
+        if '"moved"' in n.read_text("utf-8")
+    ]
     assert len(tables) == 7
     for name in tables:
         with opened(browser, site, f"notebooks/{name}.html") as (page, faults):
             box = page.locator(".tag_moved .moved:visible")
             box.locator("input").press("End")
-            cells = page.locator(".tag_moved tr:last-child:visible td").all_inner_texts()
+            cells = page.locator(
+                ".tag_moved tr:last-child:visible td"
+            ).all_inner_texts()
             assert all(cell in box.inner_text() for cell in cells) and faults == []

@@ -45,11 +45,18 @@ def fold_faults(page):
 
 def keyboard_faults(page, chapter):
     """Tab through the page, press Enter on every choice: what is not reached or not opened."""
-    page.evaluate("document.querySelectorAll('.deeper').forEach(box => { box.open = true; })")
+    page.evaluate(
+        "document.querySelectorAll('.deeper').forEach(box => { box.open = true; })"
+    )
     count = sum(cell.source.count('class="choice') for cell in chapter.notebook.cells)
     shown = page.locator("details.choice").count()
-    faults = [f"{shown} choices, {count} in the notebook"] * (count < 3 or shown != count)
-    waiting, stops = set(range(count)), page.locator("a, button, input, select, summary").count()
+    faults = [f"{shown} choices, {count} in the notebook"] * (
+        count < 3 or shown != count
+    )
+    waiting, stops = (
+        set(range(count)),
+        page.locator("a, button, input, select, summary").count(),
+    )
     while waiting and (stops := stops - 1):
         page.keyboard.press("Tab")
         place, seen = page.evaluate(script("choice"))
@@ -65,17 +72,24 @@ def keyboard_faults(page, chapter):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.full] * (name in LONG)) for name in PAGES]
+    "name",
+    [pytest.param(name, marks=[pytest.mark.full] * (name in LONG)) for name in PAGES],
 )
 def test_a_page_has_no_fault(browser, site, name):
     asked = []
     with opened(browser, site, name, asked) as (page, faults):
-        found = {"load": faults, "shift": shift_faults(page), "weight": weight_faults(site, asked)}
+        found = {
+            "load": faults,
+            "shift": shift_faults(page),
+            "weight": weight_faults(site, asked),
+        }
         nodes = page.locator("*").count()
         found["wide"] = layout_faults(page) + [f"{nodes:,} nodes"] * (nodes > NODES)
         look(page, NARROW, "dark")
         found["narrow"] = layout_faults(page) + fold_faults(page)
-        found["dark"] = violations(page)  # what only a wide window has is the same on all pages
+        found["dark"] = violations(
+            page
+        )  # what only a wide window has is the same on all pages
         look(page, WIDE)
         found["light"] = violations(page, colours=name not in ALIKE)
         if name in ("search.html", "book/calculator.html"):
@@ -116,9 +130,13 @@ def test_any_page_leads_to_the_search_by_keyboard(browser, site):
             page.keyboard.type(word)
             page.keyboard.press("Enter")
             page.wait_for_url(f"**/search.html?q={word}*")
-            page.wait_for_function("/finished|did not match/.test(document.body.innerText)")
+            page.wait_for_function(
+                "/finished|did not match/.test(document.body.innerText)"
+            )
             page.wait_for_load_state("networkidle")
-            links = page.locator("#search-results li a").evaluate_all("all => all.map(a => a.href)")
+            links = page.locator("#search-results li a").evaluate_all(
+                "all => all.map(a => a.href)"
+            )
             assert any(CHAPTER in link for link in links) == bool(links) == found
         assert faults == []
 

@@ -32,16 +32,22 @@ def page_of(root):
     return (root / SITE / "index.html").read_text()
 
 
-@pytest.mark.parametrize("fault", ["sys.exit(1)", "1 / 0", "import os; os.kill(os.getpid(), 9)"])
+@pytest.mark.parametrize(
+    "fault", ["sys.exit(1)", "1 / 0", "import os; os.kill(os.getpid(), 9)"]
+)
 def test_a_build_that_fails_leaves_the_last_good_site(built, fault):
     draw_by(built, fault)
-    with pytest.raises(BookError, match="the site was not built; see what is said above"):
+    with pytest.raises(
+        BookError, match="the site was not built; see what is said above"
+    ):
         build_site(built)
     assert page_of(built) == "old" and not is_current(built)
     assert leftovers(built) == ["html", "inputs.json"]
 
 
-def test_a_build_that_is_stopped_leaves_the_last_good_site_and_no_process(built, monkeypatch):
+def test_a_build_that_is_stopped_leaves_the_last_good_site_and_no_process(
+    built, monkeypatch
+):
     draw_by(built, "import time; time.sleep(60)")
     processes = []
 
@@ -86,8 +92,12 @@ def test_a_site_is_current_until_an_input_changes(small_book):
 
 
 def test_every_folder_and_file_that_a_site_or_a_recording_is_made_from_counts(tmp_path):
-    made_from = "tools cudasim/src kernels notebooks outputs img book _toc.yml _config.yml"
-    assert {*made_from.split(), "requirements.txt", "requirements-no-deps.txt"} < {*INPUTS}
+    made_from = (
+        "tools cudasim/src kernels notebooks outputs img book _toc.yml _config.yml"
+    )
+    assert {*made_from.split(), "requirements.txt", "requirements-no-deps.txt"} < {
+        *INPUTS
+    }
     for name in INPUTS:
         assert (ROOT / name).exists()
         folder = (ROOT / name).is_dir()
@@ -137,14 +147,19 @@ def test_every_warning_is_said_and_fails_the_build(drawn, capfd):
         page.write("".join(f"\n{fault}\n" for fault in WARNINGS))
     said = re.sub(r"\x1b\[\d*m", "", refused_build(drawn, capfd))
     for words in WARNINGS.values():
-        assert re.search(f"preface.md.*WARNING.*{re.escape(words)}", said), (words, said)
+        assert re.search(f"preface.md.*WARNING.*{re.escape(words)}", said), (
+            words,
+            said,
+        )
 
 
 def test_a_broken_file_of_cudasim_fails_the_build_in_one_line(drawn, capfd):
     with (drawn / "book" / "preface.md").open("a") as page:
         page.write("\n```{scaling-plot}\n```\n")
     (drawn / "cudasim" / "src" / "cudasim" / "timing" / "links.json").write_text("{}")
-    assert_one_line(refused_build(drawn, capfd), "error: cudasim/src: ", "fails: ", "'inside'")
+    assert_one_line(
+        refused_build(drawn, capfd), "error: cudasim/src: ", "fails: ", "'inside'"
+    )
 
 
 # The table of recordings.

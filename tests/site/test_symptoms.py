@@ -36,8 +36,13 @@ def shown(page):
 
 def test_a_reader_finds_a_symptom_by_its_words_or_is_told_what_to_do(browser, site):
     with opened(browser, site, PAGE) as (page, faults):
-        count, everything = len(SYMPTOMS), [plain(symptom.title) for symptom in SYMPTOMS]
-        assert shown(page) == everything and page.inner_text(COUNT) == f"{count} symptoms"
+        count, everything = (
+            len(SYMPTOMS),
+            [plain(symptom.title) for symptom in SYMPTOMS],
+        )
+        assert (
+            shown(page) == everything and page.inner_text(COUNT) == f"{count} symptoms"
+        )
         for words, first in WORDS.items():
             page.fill(BOX, words)
             found = shown(page)
@@ -61,10 +66,15 @@ def test_a_reader_finds_a_symptom_by_its_words_or_is_told_what_to_do(browser, si
         assert faults == []
 
 
-def test_a_symptom_is_found_by_keyboard_alone_and_the_search_of_the_book_is_near(browser, site):
+def test_a_symptom_is_found_by_keyboard_alone_and_the_search_of_the_book_is_near(
+    browser, site
+):
     with opened(browser, site, PAGE) as (page, faults):
         live = page.locator(COUNT)
-        assert (live.get_attribute("role"), live.get_attribute("aria-live")) == ("status", "polite")
+        assert (live.get_attribute("role"), live.get_attribute("aria-live")) == (
+            "status",
+            "polite",
+        )
         page.focus(BOX)
         page.keyboard.type("fragmentation")
         first = shown(page)[0]
@@ -74,7 +84,9 @@ def test_a_symptom_is_found_by_keyboard_alone_and_the_search_of_the_book_is_near
         assert page.evaluate("document.activeElement.textContent") == first
         page.keyboard.press("Enter")
         page.wait_for_function("location.hash.length > 1")
-        page.wait_for_timeout(50)  # the event comes after, and would clear what is typed before
+        page.wait_for_timeout(
+            50
+        )  # the event comes after, and would clear what is typed before
         page.fill(BOX, "pinned")
         with page.expect_navigation():
             page.click(".symptom-search button")

@@ -66,7 +66,14 @@ OUTSIDE = re.compile(r"^\s*(?:https?:)?//", re.IGNORECASE)
 ADDRESS = re.compile(r"(?:https?:)?//[a-z0-9-]+\.[a-z]", re.IGNORECASE)
 STYLE = re.compile(r"(?:url\(|@import)\s*[\"']?\s*([^\"');]+)", re.IGNORECASE)
 ASKED = re.compile(r"url\(([\w./-]+\.(?:png|svg|woff2))\)")  # files of our own
-LOADING = ("src", "srcset", "href", "xlink:href", "poster", "data")  # but of <a>, a click's
+LOADING = (
+    "src",
+    "srcset",
+    "href",
+    "xlink:href",
+    "poster",
+    "data",
+)  # but of <a>, a click's
 
 
 def outside(page):
@@ -116,10 +123,18 @@ def drawn(kind):
 
 def undrawn(page):
     """The characters in sight on a page that no font of the site draws."""
-    code = {id(text) for tag in page(["pre", "code", "kbd", "samp"]) for text in tag.strings}
-    shown = {"code": set(), "text": {*"".join(box.get("placeholder", "") for box in page("input"))}}
+    code = {
+        id(text) for tag in page(["pre", "code", "kbd", "samp"]) for text in tag.strings
+    }
+    shown = {
+        "code": set(),
+        "text": {*"".join(box.get("placeholder", "") for box in page("input"))},
+    }
     for text in page.find_all(string=True):
-        if type(text).__name__ == "NavigableString" and text.parent.name not in ("title", "desc"):
+        if type(text).__name__ == "NavigableString" and text.parent.name not in (
+            "title",
+            "desc",
+        ):
             shown["code" if id(text) in code else "text"].update(text)
     return [
         f"{kind}: {sign} ({unicodedata.name(sign, hex(ord(sign)))})"
@@ -134,13 +149,19 @@ def undrawn(page):
 
 def own(cell, selector):
     """What is of a cell itself, and not of one in the same cover."""
-    return [tag for tag in cell.select(selector) if tag.find_parent(class_="cell") is cell]
+    return [
+        tag for tag in cell.select(selector) if tag.find_parent(class_="cell") is cell
+    ]
 
 
 def cells_of(page, name):
     """The code cells of a chapter, each with its part of the page."""
     chapter = BOOK.chapters[name]
-    block = f".framework.{chapter.framework} " if len(BOOK.editions(chapter.page)) > 1 else ""
+    block = (
+        f".framework.{chapter.framework} "
+        if len(BOOK.editions(chapter.page)) > 1
+        else ""
+    )
     return zip(chapter.code_cells, page.select(f"{block}div.cell"), strict=True)
 
 
@@ -157,8 +178,14 @@ def tab_faults(page, name):
             for tab, panel in zip(buttons, panels, strict=False):
                 label, *shown = panel.find_all(recursive=False)
                 times = recordings[panel["data-runner"]].times
-                expected = [f"Times {times}."] * ("times" in cell.metadata.get("tags", []))
-                said = [box.get_text() for box in shown if box.get("class") == ["runner-times"]]
+                expected = [f"Times {times}."] * (
+                    "times" in cell.metadata.get("tags", [])
+                )
+                said = [
+                    box.get_text()
+                    for box in shown
+                    if box.get("class") == ["runner-times"]
+                ]
                 if label.get_text() != tab.get_text() or not tab.get("title"):
                     faults.append(f"{tab}: another name or no facts")
                 if said != expected or len(shown) == len(said):
@@ -181,7 +208,9 @@ def missing_outputs(page, name, runner):
         (cell.id, what)
         for cell, part in cells_of(page, name)
         if cell.id in printed  # on a card it may not be, yet
-        for what in missing_in_cell(printed[cell.id], part, BOOK.recording(runner, name).machine)
+        for what in missing_in_cell(
+            printed[cell.id], part, BOOK.recording(runner, name).machine
+        )
     ]
 
 
@@ -190,8 +219,13 @@ def missing_in_cell(cell, part, runner):
     if own(part, "div.runner-output"):
         [part] = own(part, f"div.runner-output[data-runner='{runner}']") or [None]
     box = (part and part.select_one("div.cell_output")) or Tag(name="div")
-    pictures, text = {Path(img["src"]).stem for img in box("img")}, squeezed(box.get_text())
-    for output in (each for each in cell.outputs if VERSIONS not in each.get("data", {})):
+    pictures, text = (
+        {Path(img["src"]).stem for img in box("img")},
+        squeezed(box.get_text()),
+    )
+    for output in (
+        each for each in cell.outputs if VERSIONS not in each.get("data", {})
+    ):
         kind, content = shown_content(output)
         if kind.startswith("image/"):
             found = file_stem(kind, content) in pictures
@@ -205,7 +239,11 @@ def missing_in_cell(cell, part, runner):
 
 def file_stem(kind, content):
     svg = kind == "image/svg+xml"
-    data = os.linesep.join(content.splitlines()).encode() if svg else base64.b64decode(content)
+    data = (
+        os.linesep.join(content.splitlines()).encode()
+        if svg
+        else base64.b64decode(content)
+    )
     return hashlib.sha256(data).hexdigest()
 
 
@@ -245,20 +283,28 @@ def test_these_are_all_pages(site):
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_as_text_has_no_fault(site, name):
     page, chapter = page_of(site, name), Path(name).stem
-    found = {"head": head_faults(page), "images": image_faults(page), "other hosts": outside(page)}
+    found = {
+        "head": head_faults(page),
+        "images": image_faults(page),
+        "other hosts": outside(page),
+    }
     found["links"] = dead_ends(page, site / name)
     found["characters"] = undrawn(in_sight(page))
     for one in BOOK.editions(chapter):
         found[one.name] = tab_faults(page, one.name)
         found |= {
-            runner: missing_outputs(page, one.name, runner) for runner in runners_of(one.name)
+            runner: missing_outputs(page, one.name, runner)
+            for runner in runners_of(one.name)
         }
     assert {check: faults for check, faults in found.items() if faults} == {}
 
 
 def test_no_two_pages_say_the_same_of_themselves(site):
     for words in (r"<title>.*?</title>", r'<meta name="description".*?>'):
-        said = [re.findall(words, (site / name).read_text("utf-8"), re.DOTALL) for name in PAGES]
+        said = [
+            re.findall(words, (site / name).read_text("utf-8"), re.DOTALL)
+            for name in PAGES
+        ]
         assert len({*map(tuple, said)}) == len(said)
 
 
@@ -269,29 +315,48 @@ def test_the_front_page_leads_to_every_chapter_and_once_to_colab(site):
     first = next(iter(BOOK.chapters))
     assert page.select_one(".front-go")["href"] == f"../notebooks/{first}.html"
     doors = [link["href"] for link in page.select(".doors a, .front-start a")]
-    assert doors.count(notebook_links(f"notebooks/{first}.ipynb", BOOK.repository)[0].url) == 1
+    assert (
+        doors.count(notebook_links(f"notebooks/{first}.ipynb", BOOK.repository)[0].url)
+        == 1
+    )
 
 
 @pytest.mark.filterwarnings("ignore::bs4.XMLParsedAsHTMLWarning")
 def test_no_drawing_or_style_sheet_asks_another_host_or_writes_what_is_not_drawn(site):
-    sheets = {path: f"<style>{path.read_text('utf-8')}</style>" for path in site.rglob("*.css")}
+    sheets = {
+        path: f"<style>{path.read_text('utf-8')}</style>"
+        for path in site.rglob("*.css")
+    }
     drawings = {path: path.read_text("utf-8") for path in site.rglob("*.svg")}
     assert sheets and drawings
-    found = {path.name: outside(read_html(text)) for path, text in (sheets | drawings).items()}
+    found = {
+        path.name: outside(read_html(text))
+        for path, text in (sheets | drawings).items()
+    }
     assert {name: hosts for name, hosts in found.items() if hosts} == {}
-    files = [path.parent / url for path, text in sheets.items() for url in ASKED.findall(text)]
+    files = [
+        path.parent / url
+        for path, text in sheets.items()
+        for url in ASKED.findall(text)
+    ]
     assert files and [file for file in files if not file.is_file()] == []
     # The fonts of a page do not reach into an image.
     images = [path for path in drawings if path.parent.name == "_images"]
     assert [path.name for path in images if "<text" in drawings[path]] == []
     own = (ROOT / "book" / "static").rglob("*.css")
     written = "".join(sheet.read_text(encoding="utf-8") for sheet in own)
-    assert set("".join(re.findall(r"content:\s*\"([^\"]+)\"", written))) <= drawn("text")
+    assert set("".join(re.findall(r"content:\s*\"([^\"]+)\"", written))) <= drawn(
+        "text"
+    )
 
 
 def test_a_card_has_its_tab_with_the_facts_on_hover(tiny_site):
     tabs = page_of(tiny_site, "notebooks/second.html").select("div.runner-outputs")[-1]
     *_, card = tabs.select("[role=tab]")
     assert (card.get_text(), card["data-runner"]) == ("NVIDIA H100", "h100")
-    assert all(fact in card["title"] for fact in ("a processor", "2026-01-31", "driver 550.1"))
-    assert tabs.select("[role=tabpanel]")[-1].get_text().strip().endswith("on a real card")
+    assert all(
+        fact in card["title"] for fact in ("a processor", "2026-01-31", "driver 550.1")
+    )
+    assert (
+        tabs.select("[role=tabpanel]")[-1].get_text().strip().endswith("on a real card")
+    )

@@ -33,11 +33,15 @@ def covers(page):
     return page.locator("details.covered > summary")
 
 
-def test_a_choice_uncovers_its_output_and_who_does_not_choose_sees_one_or_all(browser, tiny_site):
+def test_a_choice_uncovers_its_output_and_who_does_not_choose_sees_one_or_all(
+    browser, tiny_site
+):
     with opened(browser, tiny_site, FIRST) as (page, faults):
         assert state(page) == COVERED
         choose(page, "on the cpu")
-        page.get_by_text("nowhere yet").dispatch_event("click")  # too late: the answer is in sight
+        page.get_by_text("nowhere yet").dispatch_event(
+            "click"
+        )  # too late: the answer is in sight
         page.goto(page.url.replace(FIRST, SECOND))
         page.go_back()
         assert state(page) == CHOSEN
@@ -61,7 +65,9 @@ STOPS = ["Show everything", "on the cpu", "on the first GPU", "nowhere yet"]
 STOPS += ["Show the answer"] * 2
 
 
-def test_predictions_are_worked_by_keyboard_and_told_to_screen_readers(browser, tiny_site):
+def test_predictions_are_worked_by_keyboard_and_told_to_screen_readers(
+    browser, tiny_site
+):
     with opened(browser, tiny_site, FIRST, width=NARROW) as (page, faults):
         stops = []
         while len(stops) < len(STOPS):
@@ -71,7 +77,9 @@ def test_predictions_are_worked_by_keyboard_and_told_to_screen_readers(browser, 
         assert stops == [[stop, "solid"] for stop in STOPS]
         group = page.get_by_role("group", name="Predict. Where is X?")
         button = group.get_by_role("button").first
-        said = page.get_by_role("status").filter(has_text="No. Right is: on the first GPU")
+        said = page.get_by_role("status").filter(
+            has_text="No. Right is: on the first GPU"
+        )
         button.focus()
         page.keyboard.press("Enter")
         assert state(page) == CHOSEN and said.count() == 1
@@ -83,7 +91,9 @@ def test_predictions_are_worked_by_keyboard_and_told_to_screen_readers(browser, 
         assert state(page) == COVERED and said.count() == 0
         targets = page.locator(".prediction button, details.covered > summary").all()
         assert len(targets) == 5 and faults == []
-        assert [target for target in targets if target.bounding_box()["height"] < 44] == []
+        assert [
+            target for target in targets if target.bounding_box()["height"] < 44
+        ] == []
 
 
 def test_predictions_on_paper_and_in_both_schemes(browser, tiny_site):
@@ -99,7 +109,9 @@ def test_predictions_on_paper_and_in_both_schemes(browser, tiny_site):
             assert violations(page) + layout_faults(page) + faults == []
 
 
-def test_without_the_script_predictions_are_disclosures_in_the_same_places(browser, tiny_site):
+def test_without_the_script_predictions_are_disclosures_in_the_same_places(
+    browser, tiny_site
+):
     own = (tiny_site / "_static" / "predictions.js").read_text(encoding="utf-8")
     waits = own.replace('"DOMContentLoaded"', '"never"')
     with opened(browser, tiny_site, FIRST) as (page, faults):
@@ -107,12 +119,18 @@ def test_without_the_script_predictions_are_disclosures_in_the_same_places(brows
         page.route("**/predictions.js*", lambda route: route.fulfill(body=waits))
         page.reload()
         assert page.locator(".prediction button").count() == 0
-        assert page.evaluate(script("places")) == places and len(places) == 10 and faults == []
+        assert (
+            page.evaluate(script("places")) == places
+            and len(places) == 10
+            and faults == []
+        )
     with opened(browser, tiny_site, FIRST, java_script_enabled=False) as (page, faults):
         assert page.locator(".prediction li").all_inner_texts() == STOPS[1:4]
         assert not page.get_by_text("Show everything").is_visible()
         tells = page.locator(".answer").all()
-        for cover, told in zip(page.locator("details.covered").all(), tells, strict=True):
+        for cover, told in zip(
+            page.locator("details.covered").all(), tells, strict=True
+        ):
             printed = cover.locator(".cell_output").first
             assert not printed.is_visible() and not told.is_visible()
             cover.locator("> summary").click()
@@ -122,10 +140,16 @@ def test_without_the_script_predictions_are_disclosures_in_the_same_places(brows
 
 # Folds: what is not on the path.
 
-FOLDS = ["Run this chapter: links and set-up", "What must hold", "Helpers; What must hold"]
+FOLDS = [
+    "Run this chapter: links and set-up",
+    "What must hold",
+    "Helpers; What must hold",
+]
 
 
-def test_folds_are_one_line_until_a_link_leads_into_them_and_open_on_paper(browser, tiny_site):
+def test_folds_are_one_line_until_a_link_leads_into_them_and_open_on_paper(
+    browser, tiny_site
+):
     with opened(browser, tiny_site, FIRST) as (page, faults):
         assert page.locator("details.machinery > summary").all_text_contents() == FOLDS
         deep = page.get_by_text("Still off it")
@@ -137,7 +161,10 @@ def test_folds_are_one_line_until_a_link_leads_into_them_and_open_on_paper(brows
         page.locator("details.deeper > summary").click(position={"x": 3, "y": 9})
         assert not deep.is_visible()
         page.get_by_role("link", name="Deeper: sums").click()
-        assert deep.is_visible() and page.get_by_role("heading", name="Deeper: sums").is_visible()
+        assert (
+            deep.is_visible()
+            and page.get_by_role("heading", name="Deeper: sums").is_visible()
+        )
         page.goto(page.url.partition("#")[0])
         page.evaluate("localStorage.setItem('sphinx_highlight_terms', 'still')")
         page.reload()
@@ -203,7 +230,9 @@ def test_a_click_switches_every_set_and_the_choice_is_kept(browser, tiny_site):
         assert chosen(page) == "simulated" and faults == []
 
 
-def test_tabs_are_reached_and_switched_by_keyboard_and_told_to_screen_readers(browser, tiny_site):
+def test_tabs_are_reached_and_switched_by_keyboard_and_told_to_screen_readers(
+    browser, tiny_site
+):
     with opened(browser, tiny_site, SECOND) as (page, faults):
         place, first = page.url, tab(page, "simulated", 0)
 
@@ -225,10 +254,17 @@ def test_tabs_are_reached_and_switched_by_keyboard_and_told_to_screen_readers(br
             assert (focused(), chosen(page)) == (runner, runner), key
         lists = page.get_by_role("tablist", name="Outputs by runner")
         name = lists.last.get_by_role("tab", selected=True).inner_text()
-        assert page.get_by_role("tabpanel", name=name, exact=True).count() == lists.count() == 2
+        assert (
+            page.get_by_role("tabpanel", name=name, exact=True).count()
+            == lists.count()
+            == 2
+        )
         page.keyboard.press("Tab")
         assert focused() is None
-        assert (page.url, faults) == (place, [])  # the theme turns pages with arrow keys
+        assert (page.url, faults) == (
+            place,
+            [],
+        )  # the theme turns pages with arrow keys
 
 
 def test_the_tab_that_is_clicked_keeps_its_place_on_the_screen(browser, tiny_site):
@@ -249,12 +285,17 @@ def test_the_tab_that_is_clicked_keeps_its_place_on_the_screen(browser, tiny_sit
             assert abs(after[1] - before[1]) > 100  # else there was nothing to keep
 
 
-def test_on_paper_and_without_scripts_all_outputs_are_seen_under_their_names(browser, tiny_site):
+def test_on_paper_and_without_scripts_all_outputs_are_seen_under_their_names(
+    browser, tiny_site
+):
     with opened(browser, tiny_site, SECOND) as (page, faults):
         assert not stacked(page)
         page.emulate_media(media="print")
         assert stacked(page) and faults == []
-    with opened(browser, tiny_site, SECOND, java_script_enabled=False) as (page, faults):
+    with opened(browser, tiny_site, SECOND, java_script_enabled=False) as (
+        page,
+        faults,
+    ):
         assert stacked(page) and faults == []
         for figure in page.locator(".timeline").all():
             assert figure.locator(".timeline-view").is_visible()
@@ -310,7 +351,9 @@ def test_a_timeline_zooms_pans_and_says_what_a_bar_is(browser, tiny_site):
         assert width(figure) == whole  # never smaller than its column
         # The keys.
         view.focus()
-        assert said(figure).startswith("mm (Python): begins at ≈ 0 ms, takes ≈ 0.0090 ms")
+        assert said(figure).startswith(
+            "mm (Python): begins at ≈ 0 ms, takes ≈ 0.0090 ms"
+        )
         for key, part in [
             ("ArrowRight", "item (Python): begins at ≈ 0.0090 ms, takes ≈ 0.0710 ms"),
             ("ArrowDown", "mm (cuda:0 stream 0)"),
@@ -319,7 +362,10 @@ def test_a_timeline_zooms_pans_and_says_what_a_bar_is(browser, tiny_site):
             ("ArrowDown", "addmm (cuda:1 stream 0)"),  # there is no lane below
             ("ArrowUp", "copy (cuda:0 copies out): begins at ≈ 0.9700 ms"),
             ("Home", "copy (cuda:0 copies out): begins at ≈ 0.0700 ms"),
-            ("ArrowLeft", "copy (cuda:0 copies out): begins at ≈ 0.0700 ms"),  # nor a bar before it
+            (
+                "ArrowLeft",
+                "copy (cuda:0 copies out): begins at ≈ 0.0700 ms",
+            ),  # nor a bar before it
         ]:
             page.keyboard.press(key)
             assert said(figure).startswith(part), key
@@ -345,7 +391,9 @@ def test_a_timeline_zooms_pans_and_says_what_a_bar_is(browser, tiny_site):
         assert width(figure) == whole
         view.scroll_into_view_if_needed()
         box = view.bounding_box()
-        bar = figure.locator("rect.kernel").nth(15).bounding_box()  # a step is narrower than it
+        bar = (
+            figure.locator("rect.kernel").nth(15).bounding_box()
+        )  # a step is narrower than it
         at = bar["y"] + bar["height"] / 2
         page.mouse.move(box["x"] + box["width"] / 2, at)
         assert "mm (cuda:0 stream 0): begins at ≈ 1.509 ms" in said(figure)
@@ -357,11 +405,16 @@ def test_a_timeline_zooms_pans_and_says_what_a_bar_is(browser, tiny_site):
             arg=[figure.locator(".timeline-view > svg").element_handle(), whole],
         )
         middle = view.evaluate("view => (view.scrollLeft + view.clientWidth / 2) / 4")
-        assert middle == pytest.approx(whole / 2, abs=3)  # what is under the mouse stays there
+        assert middle == pytest.approx(
+            whole / 2, abs=3
+        )  # what is under the mouse stays there
         page.mouse.down()
         page.mouse.move(box["x"] + box["width"] / 4, at, steps=4)
         page.mouse.up()
-        assert view.evaluate("view => (view.scrollLeft + view.clientWidth / 2) / 4") > middle + 9
+        assert (
+            view.evaluate("view => (view.scrollLeft + view.clientWidth / 2) / 4")
+            > middle + 9
+        )
         assert (page.url, faults) == (place, [])
 
 
@@ -380,9 +433,14 @@ def test_a_timeline_is_seen_and_told_by_everyone(browser, tiny_site, scheme):
             assert figure.locator("rect.wait").first.evaluate(fill) == f'url("#{mark}")'
         figure = in_tab(page, "simulated")
         fills = "all => [...new Set(all.map(bar => getComputedStyle(bar).fill))]"
-        named = [bytes.fromhex(COLOURS[name][1:]) for name in ("host", "gpu0", "gpu1", "copy")]
+        named = [
+            bytes.fromhex(COLOURS[name][1:])
+            for name in ("host", "gpu0", "gpu1", "copy")
+        ]
         painted = figure.locator("rect:not(.wait)").evaluate_all(fills)
-        assert sorted(painted) == sorted(f"rgb({', '.join(map(str, rgb))})" for rgb in named)
+        assert sorted(painted) == sorted(
+            f"rgb({', '.join(map(str, rgb))})" for rgb in named
+        )
         label = figure.get_by_role("img").get_attribute("aria-label")
         assert label.startswith("Timeline, modelled for a T4: ≈\N{NO-BREAK SPACE}3.0")
         figure.locator("summary").click()

@@ -36,12 +36,23 @@ THIRD = prose("title", "# Third\n\nA chapter in two frameworks.")
 INTRO = [THIRD, prose("common", "A commonplace.")]
 REST = [prose("end", "## End\n\nOf both."), code("last", "'the same'")]
 IN_TORCH = [
-    *(*INTRO, code("where", "torch.ones(1).device"), prose("note-pytorch", "So says torch.")),
+    *(
+        *INTRO,
+        code("where", "torch.ones(1).device"),
+        prose("note-pytorch", "So says torch."),
+    ),
     *(prose("trainer-pytorch", "## Deeper: a trainer\n\nOf torch alone."), *REST),
 ]
-IN_JAX = [*INTRO, code("where", "jnp.ones(1).device"), prose("note-jax", "So says jax."), *REST]
+IN_JAX = [
+    *INTRO,
+    code("where", "jnp.ones(1).device"),
+    prose("note-jax", "So says jax."),
+    *REST,
+]
 STEPS = 30
-PLOT = '<svg xmlns="http://www.w3.org/2000/svg" width="90" height="60"><!-- %s --></svg>'
+PLOT = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="90" height="60"><!-- %s --></svg>'
+)
 
 
 def timeline(source):
@@ -82,7 +93,10 @@ def make_tiny_book(root):
     in_jax = {"jax": "jax: cpu", "jax-simulated": "jax: gpu"}
     for runner, place in (in_torch | in_jax).items():
         name = "third-jax" if runner in in_jax else "third"
-        printed = {"where": [display(text_plain=place)], "last": [display(text_plain="'same'")]}
+        printed = {
+            "where": [display(text_plain=place)],
+            "last": [display(text_plain="'same'")],
+        }
         keep(root, name, runner, printed, versions={"torch": "2.0", "jax": "0.1"})
     own = {"cpu": ("here: cpu", "measured on a processor")}
     own["simulated"] = "there: cuda", "modelled for a T4"
@@ -92,6 +106,9 @@ def make_tiny_book(root):
         keep(root, "first", runner, printed)
         plot = display(**{"image/svg+xml": PLOT % place})
         keep(root, "second", runner, {"show": [timeline(source)], "where": [plot]})
-    printed = {"show": [text("none\n")], "where": [display(text_plain="on a real card")]}
+    printed = {
+        "show": [text("none\n")],
+        "where": [display(text_plain="on a real card")],
+    }
     keep(root, "second", "h100", printed, **H100)
     build_site(root)

@@ -13,13 +13,18 @@ from tools.record import cards
 from tools.record.cards import card_folder, card_label, card_runs
 
 H100 = "NVIDIA H100 80GB HBM3"
-OLD_DRIVER = "CUDA initialization: The NVIDIA driver on your system is too old\n(found 11040)."
+OLD_DRIVER = (
+    "CUDA initialization: The NVIDIA driver on your system is too old\n(found 11040)."
+)
 
 
 @pytest.mark.parametrize(
     ("facts", "parts"),
     [
-        ({"cuda": None, "torch": "2.13.0+cpu"}, ["torch 2.13.0+cpu", "without CUDA", "PYTHON="]),
+        (
+            {"cuda": None, "torch": "2.13.0+cpu"},
+            ["torch 2.13.0+cpu", "without CUDA", "PYTHON="],
+        ),
         ({"warnings": [OLD_DRIVER]}, ["torch says: CUDA", "too old (found 11040)"]),
         ({}, ["nvidia-smi"]),
     ],
@@ -54,9 +59,13 @@ def test_cards_of_several_models_are_refused():
         card_folder([H100, "Tesla T4"])
 
 
-def test_a_chapter_that_needs_more_cards_is_left_out_and_one_that_needs_memory_is_refused(capsys):
+def test_a_chapter_that_needs_more_cards_is_left_out_and_one_that_needs_memory_is_refused(
+    capsys,
+):
     def runs(card, **hardware):
-        needed = Chapter("first", notebook(code("a", "1"), hardware={"gpus": [1]} | hardware))
+        needed = Chapter(
+            "first", notebook(code("a", "1"), hardware={"gpus": [1]} | hardware)
+        )
         return [run.card for run in card_runs([needed], None, card)]
 
     card = {"free": [20 * 2**30, int(7.5 * 2**30)]}
@@ -70,7 +79,9 @@ def test_a_chapter_that_needs_more_cards_is_left_out_and_one_that_needs_memory_i
 def test_a_package_that_the_python_of_a_gpu_lacks_is_one_line(small_book):
     copy_kernel(small_book, "cpu", "gpu")
     # Found before the one that is installed, it cannot be found itself.
-    (small_book / "filelock.py").write_text("raise ModuleNotFoundError(name='filelock')\n")
+    (small_book / "filelock.py").write_text(
+        "raise ModuleNotFoundError(name='filelock')\n"
+    )
     run = run_tool(small_book, "record", "gpu")
     assert run.returncode == 1
     assert_one_line(run.stderr, sys.executable, "filelock", "requirements.txt")

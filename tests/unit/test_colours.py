@@ -24,7 +24,9 @@ def linear(colour):
 
 def lightness(colour):
     """The relative luminance of a colour, 0 to 1 (WCAG 2.2)."""
-    colour = colour if len(colour) == 7 else "#" + "".join(2 * digit for digit in colour[1:])
+    colour = (
+        colour if len(colour) == 7 else "#" + "".join(2 * digit for digit in colour[1:])
+    )
     return dot((0.2126, 0.7152, 0.0722), linear(colour))
 
 
@@ -34,7 +36,13 @@ def contrast(one, other):
 
 
 def test_styles_and_drawings_have_the_same_colours_seen_on_light_and_on_dark():
-    assert NAMED == drawing.COLOURS and set(NAMED) == {"host", "gpu0", "gpu1", "copy", "wait"}
+    assert NAMED == drawing.COLOURS and set(NAMED) == {
+        "host",
+        "gpu0",
+        "gpu1",
+        "copy",
+        "wait",
+    }
     for colour in NAMED.values():
         assert min(contrast(colour, page) for page in (LIGHT, DARK)) >= 3
     assert set(WRITTEN) == set(drawing.LETTERS) == set(NAMED) - {"wait"}

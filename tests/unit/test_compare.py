@@ -17,14 +17,25 @@ def test_a_false_output_fails_and_what_was_recorded_here_passes(gpu_book):
     (gpu_book / "tests").mkdir()
     for path in (ROOT / "tests").glob("sanitize*.cfg"):
         shutil.copy(path, gpu_book / "tests")
-    falsify(outputs_path("first", CARD, gpu_book), "show", [text("x is 1\n"), text("on cuda:7\n")])
+    falsify(
+        outputs_path("first", CARD, gpu_book),
+        "show",
+        [text("x is 1\n"), text("on cuda:7\n")],
+    )
     run = run_tool(gpu_book, "compare")
     assert run.returncode == 1, run.stdout + run.stderr
-    assert "1 failed, 3 passed" in run.stdout and "nothing is compared" not in run.stdout
+    assert (
+        "1 failed, 3 passed" in run.stdout and "nothing is compared" not in run.stdout
+    )
     assert_one_line(run.stderr, f"error: outputs/{CARD}: ", "print something else")
 
 
-FACTS = {"folder": "h100", "label": "NVIDIA H100", "names": ["NVIDIA H100"], "free": [2**40]}
+FACTS = {
+    "folder": "h100",
+    "label": "NVIDIA H100",
+    "names": ["NVIDIA H100"],
+    "free": [2**40],
+}
 FACTS |= {"cuda": "12.4", "driver": "550.1", "torch": "2.13.0+cu124"}
 
 
@@ -46,9 +57,15 @@ def test_what_was_recorded_on_such_a_card_is_compared_and_of_the_rest_every_cell
     module.compare(Book(recorded_book))
     assert compared == ["outputs/h100/second.ipynb"]
     said = capfd.readouterr().out
-    assert_one_line(said, "nothing recorded on NVIDIA H100 of first as", "nothing is compared")
-    assert not outputs_path("first", "h100", recorded_book).exists()  # nor is it recorded
+    assert_one_line(
+        said, "nothing recorded on NVIDIA H100 of first as", "nothing is compared"
+    )
+    assert not outputs_path(
+        "first", "h100", recorded_book
+    ).exists()  # nor is it recorded
     edit(recorded_book, "second", "sum", "2 / 0")  # what it is now must run
-    with pytest.raises(BookError, match=r"(?s)^notebooks/second\.ipynb: .*ZeroDivisionError"):
+    with pytest.raises(
+        BookError, match=r"(?s)^notebooks/second\.ipynb: .*ZeroDivisionError"
+    ):
         module.compare(Book(recorded_book))
     assert len(compared) == 1

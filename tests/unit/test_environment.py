@@ -42,14 +42,18 @@ PACKAGES = {"subject", "helper", "apart"}
 def shelf(tmp_path_factory):
     """A folder of wheels, and an empty environment."""
     if sys.platform == "win32":
-        pytest.skip("these tests name folders and signals of POSIX; Windows was not tried")
+        pytest.skip(
+            "these tests name folders and signals of POSIX; Windows was not tried"
+        )
     folder = tmp_path_factory.mktemp("shelf")
     (folder / "wheels").mkdir()
     for name in ("subject", "helper"):
         write_wheel(folder / "wheels", name)
     write_wheel(folder / "wheels", "apart", requires="Requires-Dist: nowhere\n")
     subprocess.run([sys.executable, "-m", "venv", folder / "empty"], check=True)
-    for package in (folder / "empty").glob("lib/*/site-packages/*"):  # a link is quick to copy
+    for package in (folder / "empty").glob(
+        "lib/*/site-packages/*"
+    ):  # a link is quick to copy
         package.symlink_to(package.rename(folder / package.name))
     return folder
 
@@ -76,11 +80,15 @@ def start(root, shelf, change="", quick=True, **variables):
     command = ["-I", "-S", SCRIPT]  # no variables, no current folder, no site-packages
     if quick:
         command = ["-c", QUICK.format(change=change), shelf / "empty"]
-    own = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
+    own = {
+        name: value for name, value in os.environ.items() if not name.startswith("PIP_")
+    }
     own |= {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1"}
     own |= {"PIP_FIND_LINKS": str(shelf / "wheels")}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([sys.executable, *command], cwd=root, env=own | variables, **pipes)
+    return subprocess.Popen(
+        [sys.executable, *command], cwd=root, env=own | variables, **pipes
+    )
 
 
 def end(process):
@@ -91,7 +99,10 @@ def end(process):
 def installed(root):
     """The packages of `.venv`, whose commands run."""
     folder = root / ".venv"
-    assert subprocess.check_output([folder / "bin" / "subject"], text=True) == f"{folder}\n"
+    assert (
+        subprocess.check_output([folder / "bin" / "subject"], text=True)
+        == f"{folder}\n"
+    )
     return {path.stem.split("-")[0] for path in folder.glob("lib/*/*/*-1.0.dist-info")}
 
 
@@ -135,12 +146,20 @@ def test_a_second_call_does_nothing_until_pins_place_or_python_change(complete, 
     assert installed(moved) == {"subject", "apart"}
 
 
-NOWHERE = {"PIP_NO_INDEX": "0", "PIP_INDEX_URL": "http://127.0.0.1:9/", "PIP_FIND_LINKS": ""}
+NOWHERE = {
+    "PIP_NO_INDEX": "0",
+    "PIP_INDEX_URL": "http://127.0.0.1:9/",
+    "PIP_FIND_LINKS": "",
+}
 
 
-def test_after_an_interrupted_set_up_no_pip_runs_on_and_the_next_call_finishes(complete, shelf):
+def test_after_an_interrupted_set_up_no_pip_runs_on_and_the_next_call_finishes(
+    complete, shelf
+):
     (complete / PINS[0]).write_text("helper==1.0\nsubject==1.0\n")
-    with socket.create_server(("127.0.0.1", 0)) as server:  # an index that never answers
+    with socket.create_server(
+        ("127.0.0.1", 0)
+    ) as server:  # an index that never answers
         server.settimeout(300)
         address = f"http://127.0.0.1:{server.getsockname()[1]}/simple"
         run = start(complete, shelf, **NOWHERE | {"PIP_INDEX_URL": address})
@@ -167,7 +186,12 @@ NO_VENV = "environment.run = lambda *words, **options: SimpleNamespace(returncod
     ("name", "change", "variables", "parts"),
     [
         ("absent", "", {}, [PINS[0], "no package index has absent==1.0 for Python 3."]),
-        ("subject", "", NOWHERE, [PINS[0], "be reached (NewConnectionError); connect and run"]),
+        (
+            "subject",
+            "",
+            NOWHERE,
+            [PINS[0], "be reached (NewConnectionError); connect and run"],
+        ),
         ("subject", NO_ROOM, {}, ["1.2 GB free", "make room"]),
         ("subject", NO_VENV, {}, [".venv: ", "python3-venv"]),
     ],

@@ -6,7 +6,16 @@ import time
 import helpers
 import pytest
 from filelock import FileLock, Timeout
-from helpers import assert_one_line, code, copy_kernel, edit, refused, run_tool, wait_until, write
+from helpers import (
+    assert_one_line,
+    code,
+    copy_kernel,
+    edit,
+    refused,
+    run_tool,
+    wait_until,
+    write,
+)
 from jupyter_client.channels import HBChannel
 from making import contents, kernels_of, specification
 
@@ -20,7 +29,9 @@ def test_a_failing_cell_is_shown_stops_the_other_chapters_and_nothing_is_written
     recorded_book, monkeypatch
 ):
     # In jupyter_client 8.10, stop() of a heartbeat whose thread has not run yet waits for ever.
-    monkeypatch.setattr(HBChannel, "start", lambda heartbeat: pytest.fail("a heartbeat starts"))
+    monkeypatch.setattr(
+        HBChannel, "start", lambda heartbeat: pytest.fail("a heartbeat starts")
+    )
     before = contents(recorded_book / "outputs")
     edit(recorded_book, "first", "show", "y = x\ny / 0")
     edit(recorded_book, "second", "sum", "import time\ntime.sleep(60)")
@@ -42,11 +53,21 @@ DIES = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
 @pytest.mark.parametrize(
     ("argv", "source", "parts"),
     [
-        (["python", "-c", "raise SystemExit(3)"], "1", ["kernels/cpu/kernel.json: ", ".venv"]),
-        (specification("cpu")["argv"], DIES, ["notebooks/second.ipynb: ", "died", "memory"]),
+        (
+            ["python", "-c", "raise SystemExit(3)"],
+            "1",
+            ["kernels/cpu/kernel.json: ", ".venv"],
+        ),
+        (
+            specification("cpu")["argv"],
+            DIES,
+            ["notebooks/second.ipynb: ", "died", "memory"],
+        ),
     ],
 )
-def test_kernel_that_does_not_start_or_dies_is_one_line(recorded_book, argv, source, parts):
+def test_kernel_that_does_not_start_or_dies_is_one_line(
+    recorded_book, argv, source, parts
+):
     before = contents(recorded_book / "outputs")
     copy_kernel(recorded_book, "cpu", argv=argv)
     edit(recorded_book, "second", "sum", source)
@@ -59,7 +80,9 @@ def test_where_nothing_can_be_written_nothing_is_executed(small_book):
     (small_book / "outputs").touch()  # not a folder: nobody can write in it
     run = run_tool(small_book, "book")
     assert run.returncode == 1
-    assert_one_line(run.stderr, "error: outputs/cpu: cannot be written (Not a directory); make ro")
+    assert_one_line(
+        run.stderr, "error: outputs/cpu: cannot be written (Not a directory); make ro"
+    )
     assert not (small_book / "_build" / "html").exists()
 
 
@@ -71,7 +94,9 @@ def is_held(root):
         return True
 
 
-def test_of_two_commands_at_once_each_waits_for_the_other_and_both_succeed(recorded_book):
+def test_of_two_commands_at_once_each_waits_for_the_other_and_both_succeed(
+    recorded_book,
+):
     logs = [recorded_book / "one", recorded_book / "two"]
     with one_at_a_time(recorded_book):
         assert is_held(recorded_book)
@@ -79,11 +104,17 @@ def test_of_two_commands_at_once_each_waits_for_the_other_and_both_succeed(recor
         for log in logs:
             with log.open("w") as stream:
                 tools.append(
-                    helpers.start_tool(recorded_book, "book", stdout=stream, stderr=stream)
+                    helpers.start_tool(
+                        recorded_book, "book", stdout=stream, stderr=stream
+                    )
                 )
         for log in logs:
-            wait_until(lambda log=log: log.read_text().startswith("waiting: another command "))
-    assert [tool.wait(timeout=60) for tool in tools] == [0, 0], [log.read_text() for log in logs]
+            wait_until(
+                lambda log=log: log.read_text().startswith("waiting: another command ")
+            )
+    assert [tool.wait(timeout=60) for tool in tools] == [0, 0], [
+        log.read_text() for log in logs
+    ]
     site = recorded_book / "_build" / "html" / "index.html"
     assert all(log.read_text().splitlines()[1:] == [f"site: {site}"] for log in logs)
     built = sorted(path.name for path in (recorded_book / "_build").iterdir())
@@ -98,9 +129,13 @@ def test_ctrl_c_leaves_nothing_half_done(recorded_book, moment):
     write(root, "first", code("quick", "1 + 1"), code("slow", slow))
     log = root / "stderr"  # not a pipe: a kernel left behind would hold it open
     with log.open("w") as stderr:
-        tool = helpers.start_tool(root, "record", "cpu", "--chapters", "first", stderr=stderr)
+        tool = helpers.start_tool(
+            root, "record", "cpu", "--chapters", "first", stderr=stderr
+        )
     try:
-        wait_until(started.exists if moment == "in a cell" else lambda: kernels_of(root))
+        wait_until(
+            started.exists if moment == "in a cell" else lambda: kernels_of(root)
+        )
         assert is_held(root)
         tool.send_signal(signal.SIGINT)
         tool.wait(timeout=50)  # the cell takes 60 s; a busy machine needs some time
@@ -110,6 +145,8 @@ def test_ctrl_c_leaves_nothing_half_done(recorded_book, moment):
             process.kill()
     assert (tool.returncode, left, is_held(root)) == (130, [], False)
     lines = log.read_text().splitlines()
-    said = [line for line in lines if not line.rstrip().endswith(("cell/s]", "s/cell]"))]
+    said = [
+        line for line in lines if not line.rstrip().endswith(("cell/s]", "s/cell]"))
+    ]
     assert_one_line("\n".join(said), "interrupted: ", "nothing is half-written")
     assert contents(root / "outputs") == before

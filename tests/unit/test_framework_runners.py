@@ -37,14 +37,22 @@ def root(small_book):
         (ROOT / "kernels" / "framework.py").read_bytes()
     )
     write(small_book, "first", *COMMON, NOTE)
-    write(small_book, "first-jax", *COMMON, NOTE, code("where-jax", "import sys\nsys.prefix"))
+    write(
+        small_book,
+        "first-jax",
+        *COMMON,
+        NOTE,
+        code("where-jax", "import sys\nsys.prefix"),
+    )
     return small_book
 
 
 def make_environment(root):
     """An environment that holds what this one does, in the place of one with the pins."""
     made = framework_environment("jax", root)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", made.folder], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", made.folder], check=True
+    )
     [packages] = made.folder.glob("lib/*/site-packages")
     (packages / "all.pth").write_text(sysconfig.get_path("purelib"))
     (made.folder / STAMP).write_text(stamp(made))
@@ -54,9 +62,10 @@ def make_environment(root):
 def test_each_framework_is_recorded_in_its_own_environment_with_its_own_pins(root):
     place = make_environment(root).folder
     for runner, name in ("jax", "first-jax"), ("cpu", "first"):
-        assert [chapter.page for chapter in Book(root).chapters_of(Book(root).runners[runner])] == (
-            ["first"] if runner == "jax" else ["first", "second"]
-        )
+        assert [
+            chapter.page
+            for chapter in Book(root).chapters_of(Book(root).runners[runner])
+        ] == (["first"] if runner == "jax" else ["first", "second"])
         run = run_tool(root, "record", RUNNER=runner)
         assert run.returncode == 0, run.stderr
         made = read(outputs_path(name, runner, root))
@@ -77,9 +86,17 @@ def test_each_framework_is_recorded_in_its_own_environment_with_its_own_pins(roo
 @pytest.mark.parametrize(
     ("pins", "pythons", "says"),
     [
-        ("jax==0\n", None, ["kernels/jax/kernel.json: no environment for jax", "jax==0"]),
+        (
+            "jax==0\n",
+            None,
+            ["kernels/jax/kernel.json: no environment for jax", "jax==0"],
+        ),
         ("jax==0\n", "((3, 4),)", ["kernels/jax/requirements.txt: needs Python 3.4"]),
-        (None, None, ["kernels/jax/kernel.json: no kernels/jax/requirements.txt", "--framework"]),
+        (
+            None,
+            None,
+            ["kernels/jax/kernel.json: no kernels/jax/requirements.txt", "--framework"],
+        ),
     ],
     ids=["no such package", "no such Python", "no pins"],
 )
@@ -96,9 +113,13 @@ def test_an_environment_that_cannot_be_made_is_one_line(root, pins, pythons, say
         copy_kernel(root, "cpu")
         run_tool(root, "record", "cpu")
         run = run_tool(root, "book")
-        assert run.returncode == 0 and "left as it was recorded: kernels/jax" in run.stdout
+        assert (
+            run.returncode == 0 and "left as it was recorded: kernels/jax" in run.stdout
+        )
         (root / "outputs" / "jax").mkdir()
-        outputs_path("first", "cpu", root).rename(root / "outputs" / "jax" / "first-jax.ipynb")
+        outputs_path("first", "cpu", root).rename(
+            root / "outputs" / "jax" / "first-jax.ipynb"
+        )
         run = run_tool(root, "test", "jax", FULL="1")
         assert run.returncode == 0, run.stdout + run.stderr
         assert "nothing of jax is compared: kernels/jax/requirements.txt" in run.stderr
@@ -109,18 +130,34 @@ def test_an_environment_that_cannot_be_made_is_one_line(root, pins, pythons, say
     [
         ([*COMMON, NOTE], None),
         ([*COMMON, NOTE, prose("more-jax", "## More\n\nOf JAX.")], None),
-        ([*COMMON, prose("note", "Another.")], "cell 2 ('note'): another text than in notebooks/"),
+        (
+            [*COMMON, prose("note", "Another.")],
+            "cell 2 ('note'): another text than in notebooks/",
+        ),
         ([*COMMON], "first-jax.ipynb: lacks 'note' of notebooks/first.ipynb; add it"),
-        ([*COMMON, NOTE, code("more", "1")], "cell 3 ('more'): is not in notebooks/first.ipynb"),
-        ([COMMON[0], NOTE, COMMON[1]], "('note'): 'sum' stands here in notebooks/first.ipynb"),
+        (
+            [*COMMON, NOTE, code("more", "1")],
+            "cell 3 ('more'): is not in notebooks/first.ipynb",
+        ),
+        (
+            [COMMON[0], NOTE, COMMON[1]],
+            "('note'): 'sum' stands here in notebooks/first.ipynb",
+        ),
         ([*COMMON, code("note", "1")], "cell 2 ('note'): is of another kind"),
-        ([*COMMON, prose("more-jax", "## More"), NOTE], "its section holds 'note' of all"),
+        (
+            [*COMMON, prose("more-jax", "## More"), NOTE],
+            "its section holds 'note' of all",
+        ),
     ],
 )
 def test_what_frameworks_have_in_common_is_the_same_in_all(root, cells, says):
     write(root, "first-jax", *cells)
     book = Book(root)
-    found = [line for line in broken_rules(book.chapters["first-jax"], book) if "opens" not in line]
+    found = [
+        line
+        for line in broken_rules(book.chapters["first-jax"], book)
+        if "opens" not in line
+    ]
     assert [says in line for line in found] == [True] if says else found == []
 
 
@@ -134,4 +171,6 @@ def test_runners_of_frameworks_show_what_their_names_say_and_their_pins_name_no_
         "tensorflow": 0,
     }
     assert {runner.machine for runner in runners if runner.gpus} == {"simulated"}
-    assert not any("://" in (ROOT / runner.pins).read_text("utf-8") for runner in runners)
+    assert not any(
+        "://" in (ROOT / runner.pins).read_text("utf-8") for runner in runners
+    )

@@ -18,8 +18,14 @@ FOUND = json.dumps([{"version": "0 as found", "error": "E: no\nmore"}])
 @pytest.mark.parametrize(
     ("story", "fault"),
     [
-        (TOLD.format("gone"), "the cell 'gone' of notebooks/first.ipynb is gone or not recorded"),
-        (TOLD.format("other"), "holds other versions than are told of; correct the list"),
+        (
+            TOLD.format("gone"),
+            "the cell 'gone' of notebooks/first.ipynb is gone or not recorded",
+        ),
+        (
+            TOLD.format("other"),
+            "holds other versions than are told of; correct the list",
+        ),
         ("chapter: first\n", "'cell' is wrong or not there; correct it"),
     ],
 )

@@ -5,13 +5,17 @@ import re
 import pytest
 from helpers import ROOT
 
+from coursework.exercises.assignment import choice_of, worth_of
+from coursework.exercises.release import make_drafts
+from coursework.exercises.variants import draws_of
 from tools.book.book import Book
-from tools.exercises.assignment import choice_of, worth_of
-from tools.exercises.release import make_drafts
-from tools.exercises.variants import draws_of
 from tools.site.status import exercises_table
 
-PAGES = [*sorted((ROOT / "book").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+PAGES = [
+    *sorted((ROOT / "book").glob("*.md")),
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+]
 WORDS = "no one two three four five six seven eight nine ten eleven twelve".split()
 TYPED = re.compile(
     r"(?P<count>\d+) (?:(?P<what>exercises|puzzles)\b|in (?P<chapters>\w+) chapters)"
@@ -41,10 +45,15 @@ def test_a_count_that_is_typed_is_that_of_the_masters(counts):
 
 
 def test_the_table_of_the_guide_counts_the_exercises_of_each_master(counts):
-    rows = [re.fullmatch(r"\| (.+) \| (\d+) \|", line) for line in exercises_table(Book(ROOT))]
+    rows = [
+        re.fullmatch(r"\| (.+) \| (\d+) \|", line)
+        for line in exercises_table(Book(ROOT))
+    ]
     shown = {row[1]: int(row[2]) for row in rows if row}
     total = shown.pop("All chapters, without the puzzles")
-    assert shown == {f"[](../notebooks/{name}.ipynb)": count for name, count in counts.items()}
+    assert shown == {
+        f"[](../notebooks/{name}.ipynb)": count for name, count in counts.items()
+    }
     assert total == sum(counts.values()) - counts["puzzles"]
     guide = (ROOT / "book" / "teaching.md").read_text(encoding="utf-8")
     assert "```{status-exercises}" in guide
@@ -53,7 +62,9 @@ def test_the_table_of_the_guide_counts_the_exercises_of_each_master(counts):
 def test_the_points_of_the_walk_are_those_of_its_chapter():
     guide = (ROOT / "book" / "teaching.md").read_text(encoding="utf-8")
     [chapter] = re.findall(r"^python -m tools example (\S+)$", guide, re.M)
-    draft = make_drafts(Book(ROOT), ROOT / "masters", draws_of(None), choice_of(chapter, None))
+    draft = make_drafts(
+        Book(ROOT), ROOT / "masters", draws_of(None), choice_of(chapter, None)
+    )
     [(_, assignment)] = draft
     tests, by_hand = worth_of(assignment)
     [points] = re.findall(r"^    Points Possible,+(\d+)$", guide, re.M)

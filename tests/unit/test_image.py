@@ -34,7 +34,9 @@ def context(ignore, paths):
     rules = []
     for line in ignore.splitlines():
         if line.strip() and not line.startswith("#"):
-            rules.append((pattern_of(line.strip().removeprefix("!")), line.startswith("!")))
+            rules.append(
+                (pattern_of(line.strip().removeprefix("!")), line.startswith("!"))
+            )
     sent = set()
     for path in paths:
         places = [path, *map(str, PurePosixPath(path).parents)]
@@ -50,14 +52,29 @@ def context(ignore, paths):
 def below(folder):
     """The files of a folder of this repository, but for what Python compiled."""
     files = (path for path in (ROOT / folder).rglob("*") if path.is_file())
-    return {path.relative_to(ROOT).as_posix() for path in files if "__pycache__" not in path.parts}
+    return {
+        path.relative_to(ROOT).as_posix()
+        for path in files
+        if "__pycache__" not in path.parts
+    }
 
 
 @pytest.fixture(scope="module")
 def checkout():
     """The paths of a checkout in which somebody grades."""
-    folders = ("binder", "book", "course", "cudasim", "masters", "notebooks", "tools")
-    top = {path.name for path in ROOT.iterdir() if path.is_file() and path.name != ".git"}
+    folders = (
+        "binder",
+        "book",
+        "course",
+        "cudasim",
+        "masters",
+        "notebooks",
+        "tools",
+        "coursework",
+    )
+    top = {
+        path.name for path in ROOT.iterdir() if path.is_file() and path.name != ".git"
+    }
     return set().union(top, STRAYS, *map(below, folders))
 
 
@@ -72,8 +89,13 @@ def needed():
             path = (ROOT / name).parent / other
             lists.add(path.resolve().relative_to(ROOT).as_posix())
     assert "./cudasim" in image
-    settings = tomllib.loads((ROOT / "cudasim" / "pyproject.toml").read_text(encoding="utf-8"))
-    project, wheel = settings["project"], settings["tool"]["hatch"]["build"]["targets"]["wheel"]
+    settings = tomllib.loads(
+        (ROOT / "cudasim" / "pyproject.toml").read_text(encoding="utf-8")
+    )
+    project, wheel = (
+        settings["project"],
+        settings["tool"]["hatch"]["build"]["targets"]["wheel"],
+    )
     files = {"pyproject.toml", project["readme"], *project["license-files"]}
     packages = [below(f"cudasim/{package}") for package in wheel["packages"]]
     return lists.union({f"cudasim/{name}" for name in files}, *packages)
@@ -118,12 +140,17 @@ def test_binder_gets_no_grades_and_no_solutions_of_a_checkout_that_is_built(chec
     ("ignore", "sent"),
     [  # the examples of Docker's page
         ("*/temp*\n*/*/temp*\ntemp?", "a/b.txt temporary"),
-        ("*.md\n!README.md", "README.md a/b.txt a/temporary.txt a/b/temporary tempa temporary"),
+        (
+            "*.md\n!README.md",
+            "README.md a/b.txt a/temporary.txt a/b/temporary tempa temporary",
+        ),
         ("# a/\n*\n!a/b.txt", "a/b.txt"),
         ("**/temp*", "a/b.txt c.md README.md"),
     ],
 )
 def test_the_rules_are_those_of_docker(ignore, sent):
-    paths = "README.md c.md a/b.txt a/temporary.txt a/b/temporary tempa temporary".split()
+    paths = (
+        "README.md c.md a/b.txt a/temporary.txt a/b/temporary tempa temporary".split()
+    )
     rest = {"README.md", "c.md"} if ignore.startswith("*/temp") else set()
     assert context(ignore, paths) == set(sent.split()) | rest

@@ -37,6 +37,8 @@ def test_a_drawing_with_text_becomes_part_of_the_page(tmp_path, caplog):
     assert page.find_all(attrs={"font-family": True}) == caplog.messages == []
     for drawing in (first, second):
         own = drawing.pattern["id"]
-        assert drawing.rect["fill"] == f"url(#{own})" and drawing.use["href"] == f"#{own}"
+        assert (
+            drawing.rect["fill"] == f"url(#{own})" and drawing.use["href"] == f"#{own}"
+        )
     assert first.pattern["id"] != second.pattern["id"]
     assert writer.builder.images == {}  # nothing asks for the file

@@ -2,15 +2,22 @@
 
 import ast
 
+import pytest
 from helpers import ROOT
 
-# Of tools/; each may use those before it.
-LAYERS = (
-    *("errors", "root", "environment", "files", "book", "rules", "languages", "record", "site"),
-    *("exercises", "grade", "others"),
-)
+# Each part of a package may import those before it.
+LAYERS = {
+    "tools": (
+        *("errors", "root", "environment", "files", "commands", "book", "rules"),
+        *("languages", "record", "site", "others"),
+    ),
+    "coursework": ("exercises", "grade", "others"),
+}
+MAY_IMPORT = {"tools": {"tools"}, "coursework": {"coursework", "tools"}}
+# What each package imports of the other one: the door opens both; coursework never draws a page.
+DOOR = ROOT / "tools" / "__main__.py"
 # The one place that reads what simulated GPUs do, in the process where answers run.
-METER = ROOT / "tools/grade/sandbox/inside/meter.py"
+METER = ROOT / "coursework/grade/sandbox/inside/meter.py"
 
 
 def imported(path):
@@ -21,27 +28,44 @@ def imported(path):
             yield f"{'.' * node.level}{node.module or ''}"
 
 
-def layer(part):
-    return LAYERS.index(part if part in LAYERS else "others")
+@pytest.mark.parametrize("package", LAYERS)
+def test_modules_import_only_what_comes_before_them(package):
+    layers = LAYERS[package]
 
+    def layer(part):
+        return layers.index(part if part in layers else "others")
 
-def test_modules_import_only_what_comes_before_them():
     steps = set()
-    for path in (ROOT / "tools").rglob("*.py"):
-        own = path.relative_to(ROOT / "tools").with_suffix("").parts[0]
+    for path in (ROOT / package).rglob("*.py"):
+        own = path.relative_to(ROOT / package).with_suffix("").parts[0]
         for name in imported(path):
-            first, *rest = name.split(".")
-            others = {"tests", "helpers", "cudasim", "kernels"}
-            assert first not in others - ({"cudasim"} if path == METER else set()), (path, name)
             assert not name.startswith(".."), (path, name)
-            if first == "tools" and rest:
+            first, *rest = name.split(".")
+            if first == package and rest:
                 steps.add((own, rest[0]))
-    assert ("record", "book") in steps
+    assert steps
     assert [step for step in steps if layer(step[1]) > layer(step[0])] == []
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_packages_import_only_what_they_may(package):
+    ours = {"tools", "coursework", "tests", "helpers", "cudasim", "kernels"}
+    for path in (ROOT / package).rglob("*.py"):
+        allowed = set(MAY_IMPORT[package])
+        if path == METER:
+            allowed.add("cudasim")
+        if path == DOOR:
+            allowed.add("coursework")
+        for name in imported(path):
+            first = name.split(".")[0]
+            assert first not in ours - allowed, (path, name)
+            if package == "coursework":
+                assert not name.startswith("tools.site"), (path, name)
 
 
 def test_the_simulator_knows_nothing_of_the_book():
     folders = (ROOT / "cudasim" / name for name in ("src", "fidelity", "tests"))
     files = [path for folder in folders for path in folder.rglob("*.py")]
     firsts = {name.split(".")[0] for path in files for name in imported(path)}
-    assert "cudasim" in firsts and not firsts & {"tools", "book", "kernels", "helpers"}
+    books = {"tools", "coursework", "book", "kernels", "helpers"}
+    assert "cudasim" in firsts and not firsts & books

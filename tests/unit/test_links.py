@@ -8,7 +8,13 @@ import pytest
 from helpers import ROOT, cell, code, prose, refused, run_tool, write
 
 from tools.book.book import Book
-from tools.book.links import INSTALLS, linked_chapter, notebook_links, readme_text, write_links
+from tools.book.links import (
+    INSTALLS,
+    linked_chapter,
+    notebook_links,
+    readme_text,
+    write_links,
+)
 from tools.book.repository import Repository, make_repository
 
 # An address of a service, up to what ends it in Markdown, HTML or code.
@@ -30,7 +36,8 @@ def strangers(text, repository):
     return [
         address
         for address in addresses(text)
-        if not re.search(rf"[/=]{slug}[/?&]", address) or not re.search(rf"[/=]{branch}\b", address)
+        if not re.search(rf"[/=]{slug}[/?&]", address)
+        or not re.search(rf"[/=]{branch}\b", address)
     ] + [found for found in GIT.findall(text) if found != (repository.url, branch)]
 
 
@@ -40,8 +47,13 @@ def test_this_book_agrees_with_the_one_place():
     for chapter in book.chapters.values():
         assert linked_chapter(chapter, book.repository, ROOT) == chapter
         metadata = chapter.notebook.metadata
-        assert (metadata.accelerator, metadata.colab.gpuType) == ("GPU", "T4")  # for Colab
-        assert metadata.kernelspec.name == "python3"  # the one kernel that every service has
+        assert (metadata.accelerator, metadata.colab.gpuType) == (
+            "GPU",
+            "T4",
+        )  # for Colab
+        assert (
+            metadata.kernelspec.name == "python3"
+        )  # the one kernel that every service has
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert readme_text(list(book.chapters.values()), book.repository, ROOT) == readme
     for path in [*TEXTS, *(ROOT / name for name in INSTALLS)]:
@@ -57,9 +69,13 @@ def test_addresses_are_of_the_form_that_each_service_documents():
     assert urls == WITHOUT_HUB.splitlines()
     assert len(strangers(WITHOUT_HUB, make_repository("a/b", "main"))) == len(urls)
     hub = make_repository("a/b", branch, "https://hub.example.org/class/")
-    [own] = [link.url for link in notebook_links(path, hub) if link.label == "JupyterHub"]
+    [own] = [
+        link.url for link in notebook_links(path, hub) if link.label == "JupyterHub"
+    ]
     address = "https://hub.example.org/class/hub/user-redirect/git-pull"
-    assert own == urls[4].replace("https://nbgitpuller.readthedocs.io/en/latest/link.html", address)
+    assert own == urls[4].replace(
+        "https://nbgitpuller.readthedocs.io/en/latest/link.html", address
+    )
 
 
 CONFIG = "repository: {{url: https://github.com/a/{}, branch: {}, hub: {}}}"
@@ -67,16 +83,26 @@ CONFIG = "repository: {{url: https://github.com/a/{}, branch: {}, hub: {}}}"
 
 def test_command_names_the_repository_everywhere(linked_book):
     config = linked_book / "_config.yml"
-    named = config.read_text().replace("someone/tiny", "other/book").replace("main", "trunk")
+    named = (
+        config.read_text()
+        .replace("someone/tiny", "other/book")
+        .replace("main", "trunk")
+    )
     config.write_text(named)
     run = run_tool(linked_book, "links")
     folders, names = ("notebooks", "outputs/cpu"), ("first", "second")
-    paths = ["README.md", *(f"{folder}/{name}.ipynb" for folder in folders for name in names)]
+    paths = [
+        "README.md",
+        *(f"{folder}/{name}.ipynb" for folder in folders for name in names),
+    ]
     assert sorted(run.stdout.splitlines()) == [f"{path}: written" for path in paths]
     repository = Repository("other", "book", "trunk")
     readme = (linked_book / "README.md").read_text()
     assert readme.endswith("<!-- end -->\n\nThe end.\n")
-    for text in (readme, *(path.read_text() for path in linked_book.glob("notebooks/*"))):
+    for text in (
+        readme,
+        *(path.read_text() for path in linked_book.glob("notebooks/*")),
+    ):
         assert len(addresses(text)) >= 6
         assert strangers(text, repository) == []
     book = Book(linked_book)
@@ -91,7 +117,11 @@ def test_command_names_the_repository_everywhere(linked_book):
     ("name", "text", "part"),
     [
         ("_config.yml", "a: [", "not valid YAML; correct it there"),
-        ("_config.yml", CONFIG.format("b/c", "main", "none"), "repository 'a/b/c': not"),
+        (
+            "_config.yml",
+            CONFIG.format("b/c", "main", "none"),
+            "repository 'a/b/c': not",
+        ),
         ("_config.yml", CONFIG.format("b", "my branch", "none"), "branch 'my branch'"),
         ("_config.yml", CONFIG.format("b", "main", "h.org"), "hub 'h.org': write"),
         ("README.md", "# Tiny\n", "<!-- links -->"),

@@ -22,7 +22,11 @@ def make(tmp_path):
     python.chmod(0o755)
     words = ["make", "--no-print-directory", "record", "RUNNER=gpu", f"PYTHON={python}"]
     return lambda *given, **variables: subprocess.run(
-        [*words, *given], cwd=ROOT, env=os.environ | variables, capture_output=True, text=True
+        [*words, *given],
+        cwd=ROOT,
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
     )
 
 

@@ -39,18 +39,31 @@ def chapter_page(name, root):
 def by_runner(page, id="show"):
     place = page.cells.index(cell(page, id))
     about = [(below, below.metadata.get("runner")) for below in page.cells[place + 1 :]]
-    tabs = {seen["label"]: below.outputs for below, seen in about if seen and seen["cell"] == id}
+    tabs = {
+        seen["label"]: below.outputs
+        for below, seen in about
+        if seen and seen["cell"] == id
+    }
     assert not (tabs and cell(page, id).outputs)
     return tabs or cell(page, id).outputs
 
 
 def test_where_runners_differ_each_has_its_outputs_in_the_order_of_the_tabs(root):
     page = chapter_page("first", root)
-    tabs = [("2 GPUs, simulated", ON_GPUS), ("No GPU", ON_CPU), ("NVIDIA H100", ON_GPUS)]
+    tabs = [
+        ("2 GPUs, simulated", ON_GPUS),
+        ("No GPU", ON_CPU),
+        ("NVIDIA H100", ON_GPUS),
+    ]
     assert list(by_runner(page).items()) == tabs
-    about = [below.metadata.runner for below in page.cells if "runner" in below.metadata]
+    about = [
+        below.metadata.runner for below in page.cells if "runner" in below.metadata
+    ]
     assert about[0].facts == "a processor, PyTorch 2.0, 2026-01-31"
-    assert about[2].facts == "NVIDIA H100, PyTorch 2.0, CUDA 12.4, driver 550.1, 2026-01-31"
+    assert (
+        about[2].facts
+        == "NVIDIA H100, PyTorch 2.0, CUDA 12.4, driver 550.1, 2026-01-31"
+    )
     assert not any("times" in told for told in about)
     legend = page.cells[1]
     assert legend.id == "legend" and "Simulated is simulated: [" in legend.source
@@ -72,7 +85,11 @@ def test_times_stand_by_runner_though_all_print_the_same_and_say_what_they_are(r
     keep_all(root, "first", *[[text("≈ 1 s\n")]] * 3)
     page = chapter_page("first", root)
     assert list(by_runner(page).values()) == [[text("≈ 1 s\n")]] * 3
-    times = [below.metadata.runner.times for below in page.cells if "runner" in below.metadata]
+    times = [
+        below.metadata.runner.times
+        for below in page.cells
+        if "runner" in below.metadata
+    ]
     what = ("modelled for a T4", "measured on a processor", "measured on NVIDIA H100")
     assert times == [f"Times {each}." for each in what]
 
@@ -95,13 +112,17 @@ def delete(root, runner):
     outputs_path("first", runner, root).unlink()
 
 
-def test_a_runner_for_some_chapters_only_has_no_tab_in_others_and_every_chapter_needs_one(root):
+def test_a_runner_for_some_chapters_only_has_no_tab_in_others_and_every_chapter_needs_one(
+    root,
+):
     def only_second(runner):
         about = specification(runner)["metadata"]["runner"] | {"chapters": ["second"]}
         copy_kernel(root, runner, metadata={"runner": about})
 
     only_second("cpu")
-    with refused("outputs/cpu/first.ipynb: ", "cpu/kernel.json does not list this chapter"):
+    with refused(
+        "outputs/cpu/first.ipynb: ", "cpu/kernel.json does not list this chapter"
+    ):
         chapter_page("first", root)
     delete(root, "cpu")
     chapter_page("first", root)
@@ -116,14 +137,20 @@ def test_streams_in_other_pieces_and_counts_make_no_difference_but_kinds_and_ord
     assert page_safe(pieces) == page_safe(whole) == whole
     assert len(pieces) == 4 and pieces[0].text == "one\n"  # what was recorded stays
     assert page_safe([text("one\n")]) != page_safe([text("one\n", "stderr")])
-    first, second = (new_output("execute_result", {}, execution_count=count) for count in (1, 2))
+    first, second = (
+        new_output("execute_result", {}, execution_count=count) for count in (1, 2)
+    )
     assert page_safe([first]) == page_safe([second])
 
 
 def test_what_a_page_cannot_draw_is_plain_text(root):
-    strange = new_output("display_data", {"application/x-new": "?", "text/plain": "plain"})
+    strange = new_output(
+        "display_data", {"application/x-new": "?", "text/plain": "plain"}
+    )
     bare = new_output("display_data", {"application/x-new": "?", "text/x-other": "?"})
-    fine = new_output("display_data", {"application/x-new": "?", "text/html": "<b>1</b>"})
+    fine = new_output(
+        "display_data", {"application/x-new": "?", "text/html": "<b>1</b>"}
+    )
     keep(root, "first", "cpu", {"show": [strange, bare], "make": [fine]})
     page = chapter_page("first", root)
     shown = [output.data["text/plain"] for output in by_runner(page)["No GPU"]]
@@ -139,4 +166,6 @@ def test_a_plot_has_the_chapters_text_in_its_place_or_one_of_our_own(root):
     texts = {cell(page, id).metadata.mystnb["image"]["alt"] for id in ("make", "show")}
     assert texts == {"Plot drawn by the code above", "Two bars"}
     shown = [below for below in page.cells if below.metadata.get("runner")]
-    assert [below.metadata.mystnb["image"]["alt"] for below in shown] == ["Two bars"] * 3
+    assert [below.metadata.mystnb["image"]["alt"] for below in shown] == [
+        "Two bars"
+    ] * 3

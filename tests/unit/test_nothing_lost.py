@@ -11,10 +11,19 @@ from pathlib import Path
 
 import helpers
 import pytest
-from helpers import assert_one_line, code, edit, notebook, outputs_path, refused, run_tool
+from helpers import (
+    assert_one_line,
+    code,
+    edit,
+    notebook,
+    outputs_path,
+    refused,
+    run_tool,
+)
 from making import changed, contents
 
-from tools import cli
+import tools.cli  # noqa: F401  registers the commands
+from tools import commands
 from tools.book.book import Book
 from tools.book.figures import embed_figures
 from tools.book.links import write_links
@@ -27,24 +36,36 @@ def advice(line):
     return re.search(r"'((?:git|make) [^']*)'", line)[1].split()
 
 
-def test_an_edited_recording_is_recorded_again_by_the_advice_and_kept_beside(recorded_book):
-    path, other = (outputs_path(name, "cpu", recorded_book) for name in ("first", "second"))
+def test_an_edited_recording_is_recorded_again_by_the_advice_and_kept_beside(
+    recorded_book,
+):
+    path, other = (
+        outputs_path(name, "cpu", recorded_book) for name in ("first", "second")
+    )
     with changed(path) as recording:
         recording.cells[-1].outputs[0].text = "mine\n"
     edited = path.read_bytes()
     other.write_text("{")  # the advice works whatever else is wrong
     said = run_tool(recorded_book, "book")
-    assert_one_line(said.stderr, "outputs/cpu/first.ipynb: edited since it was recorded")
+    assert_one_line(
+        said.stderr, "outputs/cpu/first.ipynb: edited since it was recorded"
+    )
     words = advice(said.stderr)
     assert words == ["make", "record", "RUNNER=cpu", "CHAPTER=first"]
-    run = run_tool(recorded_book, "record", **dict(word.split("=") for word in words[2:]))
+    run = run_tool(
+        recorded_book, "record", **dict(word.split("=") for word in words[2:])
+    )
     assert run.returncode == 0, run.stderr
     said = "first.ipynb: recorded; what was edited there is first.ipynb.edited"
     assert_one_line(run.stdout, said)
     assert path.with_name("first.ipynb.edited").read_bytes() == edited
     assert other.read_text() == "{"  # CHAPTER= names the only one that is executed
     other.unlink()
-    assert Book(recorded_book).recording("cpu", "first").cells.keys() == {"setup", "make", "show"}
+    assert Book(recorded_book).recording("cpu", "first").cells.keys() == {
+        "setup",
+        "make",
+        "show",
+    }
 
 
 def test_what_was_edited_twice_is_kept_twice(recorded_book):
@@ -53,7 +74,9 @@ def test_what_was_edited_twice_is_kept_twice(recorded_book):
     for words in ("one", "two"):
         path.write_text(words)
         assert recording.write(recorded_book).read_text() == words
-    assert recording.write(recorded_book) is None  # what these tools wrote themselves is not
+    assert (
+        recording.write(recorded_book) is None
+    )  # what these tools wrote themselves is not
     kept = sorted(path.parent.glob("first.ipynb.edited*"))
     assert [copy.read_text() for copy in kept] == ["one", "two"]
 
@@ -61,11 +84,18 @@ def test_what_was_edited_twice_is_kept_twice(recorded_book):
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><path d="M1 1h6v6z"/></svg>'
 
 
-def test_a_figure_that_is_gone_is_named_by_rules_and_comes_back_by_the_advice(small_book):
+def test_a_figure_that_is_gone_is_named_by_rules_and_comes_back_by_the_advice(
+    small_book,
+):
     drawing = small_book / "img" / "box.svg"
     drawing.parent.mkdir()
     drawing.write_text(SVG)
-    edit(small_book, "first", "title", "# First\n\n![One box, with nothing in it](../img/box.svg)")
+    edit(
+        small_book,
+        "first",
+        "title",
+        "# First\n\n![One box, with nothing in it](../img/box.svg)",
+    )
     git = ["git", "-c", "user.name=A", "-c", "user.email=a@b"]
     for words in (["init", "-q"], ["add", "img"], ["commit", "-qm", "A box"]):
         subprocess.run([*git, *words], cwd=small_book, check=True)
@@ -75,12 +105,16 @@ def test_a_figure_that_is_gone_is_named_by_rules_and_comes_back_by_the_advice(sm
         return [line for line in lines if "img/box.svg" in line]
 
     [line] = said_by("rules")
-    assert_one_line(line, "notebooks/first.ipynb: cell 0 ('title')", "python -m tools figures")
+    assert_one_line(
+        line, "notebooks/first.ipynb: cell 0 ('title')", "python -m tools figures"
+    )
     assert embed_figures(Book(small_book).chapters.values(), small_book)
     assert said_by("rules") == []
     drawing.unlink()
     for [line] in (said_by("rules"), said_by("figures")):
-        assert_one_line(line, "notebooks/first.ipynb: ", "take the figure out of the chapter")
+        assert_one_line(
+            line, "notebooks/first.ipynb: ", "take the figure out of the chapter"
+        )
     subprocess.run(advice(line), cwd=small_book, check=True)
     assert said_by("rules") == [] and drawing.read_text() == SVG
 
@@ -101,7 +135,10 @@ def never(path, target):
 
 @pytest.mark.parametrize(
     ("step", "failure", "reason"),
-    [("write_bytes", half, "No space left on device"), ("replace", never, "Permission denied")],
+    [
+        ("write_bytes", half, "No space left on device"),
+        ("replace", never, "Permission denied"),
+    ],
 )
 def test_a_write_that_fails_leaves_the_old_file_and_no_part(
     small_book, monkeypatch, step, failure, reason
@@ -134,12 +171,16 @@ def test_links_are_written_everywhere_or_nowhere(linked_book, full_disk):
     config.write_text(config.read_text().replace("someone/tiny", "other/book"))
     before = contents(linked_book)
     full_disk("outputs/cpu/second")  # the last of all
-    with refused("outputs/cpu/second.ipynb: cannot be written (No space left on device)"):
+    with refused(
+        "outputs/cpu/second.ipynb: cannot be written (No space left on device)"
+    ):
         write_links(Book(linked_book))
     assert contents(linked_book) == before
 
 
-def test_a_full_disk_is_one_line_and_finished_recordings_stay(small_book, full_disk, monkeypatch):
+def test_a_full_disk_is_one_line_and_finished_recordings_stay(
+    small_book, full_disk, monkeypatch
+):
     async def pretend(chapter, runner, bar, at_once):
         done = deepcopy(chapter.notebook)
         for count, cell in enumerate(done.cells):
@@ -149,7 +190,9 @@ def test_a_full_disk_is_one_line_and_finished_recordings_stay(small_book, full_d
     monkeypatch.setattr(executing, "_execute", pretend)
     monkeypatch.setattr(executing.os, "cpu_count", lambda: 1)
     full_disk("second")
-    with refused("outputs/cpu/second.ipynb: cannot be written (No space left on device); "):
+    with refused(
+        "outputs/cpu/second.ipynb: cannot be written (No space left on device); "
+    ):
         record(["cpu"], [], Book(small_book))
     assert [path.name for path in small_book.glob("outputs/*/*")] == ["first.ipynb"]
     book = Book(small_book)
@@ -162,8 +205,10 @@ def test_a_full_disk_is_one_line_wherever_it_is_met(monkeypatch, capsys):
 
     monkeypatch.setattr(sys, "argv", ["tools", "clear"])
     monkeypatch.setattr("tools.book.chapters.clear_outputs", full)
-    assert cli.main() == 1
-    assert_one_line(capsys.readouterr().err, "error: /tmp/x: cannot be written", "No space left")
+    assert commands.main() == 1
+    assert_one_line(
+        capsys.readouterr().err, "error: /tmp/x: cannot be written", "No space left"
+    )
 
 
 def test_a_taken_port_is_one_line_and_a_free_one_shows_the_site(small_book):
@@ -174,7 +219,9 @@ def test_a_taken_port_is_one_line_and_a_free_one_shows_the_site(small_book):
         for port in (str(server.getsockname()[1]), "eight", "99999"):
             run = run_tool(small_book, "serve", PORT=port)
             assert run.returncode == 1
-            assert_one_line(run.stderr, f"port {port}: ", "choose another: 'make serve PORT=8001'")
+            assert_one_line(
+                run.stderr, f"port {port}: ", "choose another: 'make serve PORT=8001'"
+            )
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     tool = helpers.start_tool(small_book, "serve", variables={"PORT": "0"}, **pipes)
     address = tool.stdout.readline().split()[0]

@@ -13,7 +13,9 @@ NAMED = "requirements.in"
 
 def requirements(path):
     """The requirements of a file by normalised name, and the comment after each."""
-    pairs = (line.partition("#") for line in path.read_text(encoding="utf-8").splitlines())
+    pairs = (
+        line.partition("#") for line in path.read_text(encoding="utf-8").splitlines()
+    )
     read = [(Requirement(text), comment) for text, _, comment in pairs if text.strip()]
     return {canonicalize_name(line.name): (line, comment) for line, comment in read}
 

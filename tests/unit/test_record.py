@@ -1,7 +1,15 @@
 """What `make book` and `make record` execute, what they leave alone, and what they write."""
 
 import pytest
-from helpers import assert_one_line, cell, copy_kernel, edit, outputs_path, read, run_tool
+from helpers import (
+    assert_one_line,
+    cell,
+    copy_kernel,
+    edit,
+    outputs_path,
+    read,
+    run_tool,
+)
 from making import CARD, changed, contents, specification
 
 from tools.book.book import Book
@@ -9,12 +17,18 @@ from tools.record.record import sync
 from tools.site.status import chapters_table
 
 
-def test_make_book_executes_what_is_stale_on_every_local_runner_and_no_other(recorded_book):
+def test_make_book_executes_what_is_stale_on_every_local_runner_and_no_other(
+    recorded_book,
+):
     env = specification("cpu")["env"] | {"PLACE": "elsewhere"}
     copy_kernel(recorded_book, "cpu", "other", env=env)
     copy_kernel(recorded_book, "cpu", "gpu")
-    (recorded_book / "notebooks" / "third.ipynb").write_text("{")  # as Jupyter may leave it
-    edit(recorded_book, "first", "make", "import os\nx = os.environ.get('PLACE', 'here')")
+    (recorded_book / "notebooks" / "third.ipynb").write_text(
+        "{"
+    )  # as Jupyter may leave it
+    edit(
+        recorded_book, "first", "make", "import os\nx = os.environ.get('PLACE', 'here')"
+    )
     edit(recorded_book, "first", "show", "x")
     second = outputs_path("second", "cpu", recorded_book)
     before = contents(second.parent)[second]
@@ -28,7 +42,10 @@ def test_make_book_executes_what_is_stale_on_every_local_runner_and_no_other(rec
         "other: second: never executed",
         f"site: {recorded_book / '_build' / 'html' / 'index.html'}",
     ]
-    assert sorted(path.name for path in (recorded_book / "outputs").iterdir()) == ["cpu", "other"]
+    assert sorted(path.name for path in (recorded_book / "outputs").iterdir()) == [
+        "cpu",
+        "other",
+    ]
     for runner, printed in (("cpu", "'here'"), ("other", "'elsewhere'")):
         [output] = read(outputs_path("first", runner, recorded_book)).cells[-1].outputs
         assert output.data["text/plain"] == printed
@@ -58,7 +75,9 @@ def test_what_no_key_covers_is_carried_over_without_an_execution(recorded_book):
     after = Book(recorded_book).recording("cpu", "first").notebook
     assert cell(after, "setup").source == "import os"
     assert cell(after, "make").metadata.tags == ["hide-input"]
-    assert [cell.outputs for cell in after.cells] == [cell.outputs for cell in before.cells]
+    assert [cell.outputs for cell in after.cells] == [
+        cell.outputs for cell in before.cells
+    ]
     assert after.metadata.provenance == before.metadata.provenance
     edit(recorded_book, "first", "make", "x = 2")
     assert sync(Book(recorded_book)) == []  # stale outputs stay what they were
@@ -89,10 +108,42 @@ def test_a_second_recording_of_a_card_is_made_of_the_chapters_that_are_named(gpu
     assert run.returncode == 0, run.stderr
     assert contents(gpu_book / "outputs") == before
     for name, line in zip(("first", "second"), run.stdout.splitlines(), strict=True):
-        parts = (f"outputs/{CARD}/{name}.ipynb: recorded on ", "left as it is", "CHAPTER=")
+        parts = (
+            f"outputs/{CARD}/{name}.ipynb: recorded on ",
+            "left as it is",
+            "CHAPTER=",
+        )
         assert_one_line(line, *parts)
     run = run_tool(gpu_book, "record", RUNNER="gpu", CHAPTERS="second")
     assert (run.returncode, run.stdout) == (0, ""), run.stderr
     after = contents(gpu_book / "outputs")
     changed = [path for path in before if before[path] != after[path]]
     assert changed == [outputs_path("second", CARD, gpu_book)]
+
+
+def test_a_run_that_prints_the_same_rewrites_nothing(small_book):
+    edit(
+        small_book,
+        "first",
+        "show",
+        "import time\nprint(object(), f'\u2248 {time.time()} s')",
+    )
+    assert run_tool(small_book, "record", "cpu").returncode == 0
+    outputs = small_book / "outputs" / "cpu"
+    first = outputs_path("first", "cpu", small_book)
+    recorded = contents(outputs)
+    assert run_tool(small_book, "record", "cpu").returncode == 0
+    assert contents(outputs) == recorded
+
+    start = small_book / "kernels" / "start.py"
+    start.write_text(start.read_text() + "# Nothing that a chapter sees.\n")
+    assert run_tool(small_book, "book").returncode == 0
+    before, after = recorded[first].splitlines(), first.read_bytes().splitlines()
+    assert len(before) == len(after)
+    changes = [line for line, old in zip(after, before, strict=True) if line != old]
+    assert [line.split(b'"')[1] for line in changes] == [b"digest", b"kernel"]
+    assert Book(small_book).recording("cpu", "first").stale_because({}) is None
+
+    edit(small_book, "first", "show", "print('news')")
+    assert run_tool(small_book, "record", "cpu").returncode == 0
+    assert b"news" in first.read_bytes()

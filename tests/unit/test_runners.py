@@ -20,15 +20,21 @@ def test_every_runner_is_the_machine_that_it_tells_readers_and_simulated_gpus_co
     assert list(torchs) == ["simulated", "cpu", "gpu", "simulated-mps"]
     for name, runner in torchs.items():
         words = runner.specification["argv"]
-        modelled = "--clock" in words and words[words.index("--clock") + 1] == "modelled"
+        modelled = (
+            "--clock" in words and words[words.index("--clock") + 1] == "modelled"
+        )
         card = words[words.index("--card") + 1] if modelled else None
         assert runner.times == (f"modelled for a {card}" if modelled else None), name
         assert ("-modelled" in runner.sanitize) == modelled, name
         assert (ROOT / runner.sanitize).is_file()
         needed = REPEATS | (HIDES if runner.is_local else {})
         if runner.simulates:
-            needed |= {"CUDASIM_QUIET": "1"}  # no chapter begins with a line about the simulation
-            needed |= {"OMP_WAIT_POLICY": "PASSIVE"}  # kernels side by side leave cores to others
+            needed |= {
+                "CUDASIM_QUIET": "1"
+            }  # no chapter begins with a line about the simulation
+            needed |= {
+                "OMP_WAIT_POLICY": "PASSIVE"
+            }  # kernels side by side leave cores to others
         assert runner.specification["env"] == needed, name
         assert ("--hide-accelerators" in words) == runner.is_local, name  # Apple's
 
@@ -37,14 +43,21 @@ def test_a_chapter_runs_on_the_runners_that_list_it_and_have_gpus_enough(small_b
     write(small_book, "first", code("a", "1"), hardware={"gpus": [2]})
     for runner in ("simulated", "gpu"):
         copy_kernel(small_book, runner)
-    copy_kernel(small_book, "gpu", "extra", metadata={"runner": {"chapters": ["second"]}})
+    copy_kernel(
+        small_book, "gpu", "extra", metadata={"runner": {"chapters": ["second"]}}
+    )
     (small_book / "kernels" / "notes").mkdir()
     book = Book(small_book)
     both, second = ["first", "second"], ["second"]
     assert {
         name: (runner.gpus, [chapter.name for chapter in book.chapters_of(runner)])
         for name, runner in book.runners.items()
-    } == {"simulated": (2, both), "cpu": (0, second), "extra": (None, second), "gpu": (None, both)}
+    } == {
+        "simulated": (2, both),
+        "cpu": (0, second),
+        "extra": (None, second),
+        "gpu": (None, both),
+    }
 
 
 def test_apples_accelerator_is_hidden(monkeypatch):
@@ -52,8 +65,12 @@ def test_apples_accelerator_is_hidden(monkeypatch):
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     monkeypatch.setattr(torch.mps, "device_count", lambda: 1)
     mps = torch.device("mps")
-    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available=False: mps)
+    monkeypatch.setattr(
+        torch.accelerator, "current_accelerator", lambda check_available=False: mps
+    )
     start["hide_accelerators"]()
     assert not torch.backends.mps.is_available() and torch.mps.device_count() == 0
     assert torch.accelerator.current_accelerator() is None
-    assert not torch.accelerator.is_available() and torch.accelerator.device_count() == 0
+    assert (
+        not torch.accelerator.is_available() and torch.accelerator.device_count() == 0
+    )

@@ -34,7 +34,9 @@ def test_one_list_names_what_the_chapters_need():
 
 def test_every_environment_has_the_same_python_and_names_files_that_are_there():
     texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in FILES}
-    [found] = {tuple(re.findall(form, texts[name], re.M)) for name, form in PYTHON.items()}
+    [found] = {
+        tuple(re.findall(form, texts[name], re.M)) for name, form in PYTHON.items()
+    }
     assert tuple(map(int, found[0].split("."))) in PYTHONS
     for name, text in texts.items():
         folder = ROOT / "binder" if name.endswith(".txt") else ROOT
@@ -45,8 +47,14 @@ def test_every_environment_has_the_same_python_and_names_files_that_are_there():
 def test_the_hub_is_given_the_image_that_is_built_for_it_with_all_that_is_pinned():
     image = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     named = re.findall(r"--requirement (\S+)", image)
-    assert named == ["binder/reader.txt", "requirements-no-deps.txt"] and "./cudasim" in image
+    assert (
+        named == ["binder/reader.txt", "requirements-no-deps.txt"]
+        and "./cudasim" in image
+    )
     folder = ROOT / "course" / "jupyterhub"
     values = yaml.safe_load((folder / "values.yaml").read_text(encoding="utf-8"))
-    image, words = values["singleuser"]["image"], (folder / "README.md").read_text("utf-8")
+    image, words = (
+        values["singleuser"]["image"],
+        (folder / "README.md").read_text("utf-8"),
+    )
     assert words.count(f"{image['name']}:{image['tag']}") == 3

@@ -8,7 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from helpers import CHAPTERS, ROOT, assert_one_line, bare_environment, cell, code, notebook, read
+from helpers import (
+    CHAPTERS,
+    ROOT,
+    assert_one_line,
+    bare_environment,
+    cell,
+    code,
+    notebook,
+    read,
+)
 from pythons import write_wheel
 
 from tools.book.chapters import Chapter
@@ -74,7 +83,11 @@ IMPORTING = "SIMULATE_GPUS = False\n" + setup_source(IMPORTS_CUDASIM, HERE, ROOT
 
 def run(*sources, before="", python=None, **variables):
     """What running cells prints, in this IPython or in another Python."""
-    command = [python or sys.executable, "-c", (BARE if python else SHELL).format(before=before)]
+    command = [
+        python or sys.executable,
+        "-c",
+        (BARE if python else SHELL).format(before=before),
+    ]
     own = bare_environment() | {name: str(value) for name, value in variables.items()}
     options = {"cwd": "/", "env": own, "capture_output": True, "text": True}
     done = subprocess.run(command, input=json.dumps(sources), **options)
@@ -120,7 +133,9 @@ OLDER = "import cudasim; cudasim._HOMES.pop('timeline')"
 def test_where_something_is_too_old_or_in_use_one_line_says_so(
     old_torch, source, before, torch, parts
 ):
-    said = run(source, before=before, PYTHONPATH=old_torch(torch) if torch else SIMULATOR)
+    said = run(
+        source, before=before, PYTHONPATH=old_torch(torch) if torch else SIMULATOR
+    )
     assert_one_line(said, "Not ready: ", *parts)
 
 
@@ -129,23 +144,38 @@ def test_the_lowest_torch_will_do(old_torch):
 
 
 def test_without_a_network_one_line_says_what_is_missing():
-    nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_CONFIG_FILE": "/dev/null"}
-    said = run(source_of(needs={"torch": "torch", "no_such": "no-such-package"}), **nowhere)
+    nowhere = {
+        "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
+        "PIP_CONFIG_FILE": "/dev/null",
+    }
+    said = run(
+        source_of(needs={"torch": "torch", "no_such": "no-such-package"}), **nowhere
+    )
     assert said.startswith("Set-up: installing no-such-package\n")
     last = said.splitlines()[1]
-    assert_one_line(last, "Not ready: no no-such-package.", "network on?", "pip says: ERROR")
+    assert_one_line(
+        last, "Not ready: no no-such-package.", "network on?", "pip says: ERROR"
+    )
 
 
 def test_where_there_is_no_pip_one_line_says_so(tmp_path):
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "room"], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", tmp_path / "room"], check=True
+    )
     said = run(source_of(needs=TINY), python=tmp_path / "room" / "bin" / "python")
     assert_one_line(said.splitlines()[-1], "Not ready: no tiny.", "No module named pip")
 
 
 def test_second_run_is_silent_and_a_new_home_is_found(tmp_path):
     """Where pip may write into the reader's home only, in a folder that is not there yet."""
-    python = Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    if subprocess.run([python, "-m", "pip", "--version"], capture_output=True).returncode:
+    python = (
+        Path(sys.base_prefix)
+        / "bin"
+        / f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    )
+    if subprocess.run(
+        [python, "-m", "pip", "--version"], capture_output=True
+    ).returncode:
         pytest.skip(f"{python} has no pip")
     write_wheel(tmp_path, "tiny")
     home = {"HOME": tmp_path, "PIP_USER": "1", "PIP_BREAK_SYSTEM_PACKAGES": "1"}
@@ -154,10 +184,14 @@ def test_second_run_is_silent_and_a_new_home_is_found(tmp_path):
     said = run(source, source, python=python, **home, **offline)
     installing, *where = said.splitlines()
     assert installing == "Set-up: installing tiny"
-    assert len(where) == 2 and all(Path(path).is_relative_to(tmp_path) for path in where)
+    assert len(where) == 2 and all(
+        Path(path).is_relative_to(tmp_path) for path in where
+    )
 
 
-@pytest.mark.parametrize(("version", "index"), [("2.11.0+cu128", "whl/cu128"), ("2.12.0", None)])
+@pytest.mark.parametrize(
+    ("version", "index"), [("2.11.0+cu128", "whl/cu128"), ("2.12.0", None)]
+)
 def test_pip_is_told_to_keep_torch_and_numpy(old_torch, version, index):
     source, recorder = source_of(needs={"no_such": "no-such"}), RECORDER.format(code=0)
     said = run(source, before=recorder, PYTHONPATH=old_torch(version)).splitlines()[1]
@@ -174,8 +208,13 @@ def test_switch_gives_two_gpus_where_there_is_none_and_says_so_once():
     assert SWITCH.startswith("SIMULATE_GPUS = 'if none'")
     for source in (SIMULATED, DEFAULT):
         said = run(source + COUNT, source + COUNT, PYTHONPATH=SIMULATOR).splitlines()
-        assert len(said) == 3 and "2 simulated GPUs" in said[0] and said[1:] == ["2", "2"]
-    assert run(DEFAULT, "import sys; print('cudasim' in sys.modules)", before=A_GPU) == "False\n"
+        assert (
+            len(said) == 3 and "2 simulated GPUs" in said[0] and said[1:] == ["2", "2"]
+        )
+    assert (
+        run(DEFAULT, "import sys; print('cudasim' in sys.modules)", before=A_GPU)
+        == "False\n"
+    )
     said = run(DEFAULT + COUNT, before=OLD_TORCH, PYTHONPATH=SIMULATOR).splitlines()
     assert_one_line(said[0], "no simulated GPUs. torch 2.10.0", "take 2.11 or later")
     assert said[1:] == ["0"]
@@ -186,28 +225,48 @@ def test_switch_gives_two_gpus_where_there_is_none_and_says_so_once():
         if runner.gpus == 0:
             kernel = runner.specification["env"]
             assert run(DEFAULT + COUNT, before=NO_PIP, **kernel) == "0\n"
-    off = run(IMPORTING + COUNT, before=NO_PIP, PYTHONPATH=SIMULATOR, CUDA_VISIBLE_DEVICES="-1")
+    off = run(
+        IMPORTING + COUNT,
+        before=NO_PIP,
+        PYTHONPATH=SIMULATOR,
+        CUDA_VISIBLE_DEVICES="-1",
+    )
     assert off == "0\n"  # nothing is simulated, though cudasim is imported
 
 
 def test_needs_are_what_the_chapter_imports():
     cells = [
         code("setup", "import yaml", tags=["setup"]),
-        code("a", "%matplotlib inline\nimport os.path, torch\nfrom sklearn import datasets"),
+        code(
+            "a",
+            "%matplotlib inline\nimport os.path, torch\nfrom sklearn import datasets",
+        ),
         code("b", "def f():\n    from PIL import Image\nfrom . import x"),
     ]
     chapter = Chapter("first", notebook(*cells))
-    needs = {"torch": "torch", "numpy": "numpy", "PIL": "pillow", "sklearn": "scikit-learn"}
+    needs = {
+        "torch": "torch",
+        "numpy": "numpy",
+        "PIL": "pillow",
+        "sklearn": "scikit-learn",
+    }
     assert chapter_needs(chapter) == needs
-    chapter = Chapter("first", notebook(*cells, code("c", "from d2l import torch as d2l")))
+    chapter = Chapter(
+        "first", notebook(*cells, code("c", "from d2l import torch as d2l"))
+    )
     assert {"torchvision", "scipy", "pandas"} < chapter_needs(chapter).keys()
     source = setup_source(chapter, HERE, ROOT)
-    compile(source, "setup", "exec")  # a text that is broken at a hyphen would not be valid
+    compile(
+        source, "setup", "exec"
+    )  # a text that is broken at a hyphen would not be valid
     assert f"{{'d2l': 'd2l=={read_pins(ROOT)['d2l']}'}}" in source
 
 
 def test_a_chapter_that_imports_cudasim_gets_it_from_the_repository_without_simulation():
     said = run(IMPORTING, before=RECORDER.format(code=1)).splitlines()
-    assert said[0] == "Set-up: installing git+https://github.com/a/b@main#subdirectory=cudasim"
+    assert (
+        said[0]
+        == "Set-up: installing git+https://github.com/a/b@main#subdirectory=cudasim"
+    )
     assert "--no-deps git+https://github.com/a/b@main#subdirectory=cudasim" in said[1]
     assert said[2].startswith("Not ready: no git+https") and len(said) == 3

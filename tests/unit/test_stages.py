@@ -28,15 +28,25 @@ def book(tmp_path):
     return root
 
 
-def test_folders_of_tests_are_stages_and_so_are_the_runners_that_every_machine_has(book):
+def test_folders_of_tests_are_stages_and_so_are_the_runners_that_every_machine_has(
+    book,
+):
     (book / "tests" / "more").mkdir(parents=True)
     (book / "tests" / "more" / "test_more.py").touch()
     named = {stage.name: stage.paths for stage in all_stages(root=book)}
     assert named["more"] == ("tests/more",)
-    compared = {name: paths for name, paths in named.items() if name.startswith("nbval")}
-    assert list(compared.values()) == [("outputs/cpu",)]  # not h100: that is for `tools compare`
-    full = [stage for stage in all_stages(full=True, root=book) if "--nbval" in stage.module]
-    kernel = json.loads((book / "kernels" / "cpu" / "kernel.json").read_text(encoding="utf-8"))
+    compared = {
+        name: paths for name, paths in named.items() if name.startswith("nbval")
+    }
+    assert list(compared.values()) == [
+        ("outputs/cpu",)
+    ]  # not h100: that is for `tools compare`
+    full = [
+        stage for stage in all_stages(full=True, root=book) if "--nbval" in stage.module
+    ]
+    kernel = json.loads(
+        (book / "kernels" / "cpu" / "kernel.json").read_text(encoding="utf-8")
+    )
     settings = kernel["metadata"]["runner"]["compare"]
     assert len(full) == len(settings) > 1
     for given, stage in zip(settings, full, strict=True):
@@ -65,7 +75,9 @@ def three(book, monkeypatch):
     return stages
 
 
-def test_all_stages_run_although_the_first_fails_and_the_summary_names_it(three, book, capfd):
+def test_all_stages_run_although_the_first_fails_and_the_summary_names_it(
+    three, book, capfd
+):
     with pytest.raises(BookError) as error:
         run_stages([], root=book)
     assert str(error.value) == "make test: failed: first"
@@ -85,13 +97,14 @@ time.sleep(60)
 """
 RUN = """
 import sys
-from tools import cli, stages
+import tools.cli
+from tools import commands, stages
 names = ("stubborn", "second", "last")
 stages.all_stages = lambda full, root: [stages.Stage(name, (name,)) for name in names]
 stages.run_stages.__defaults__ = (False, stages.Path.cwd())
 stages.PATIENCE = 0.5
 sys.argv = ["tools", "test"]
-sys.exit(cli.main())
+sys.exit(commands.main())
 """
 
 
@@ -108,17 +121,35 @@ def test_ctrl_c_says_what_was_not_run_and_leaves_no_process(book):
     _, said = run.communicate(timeout=30)
     assert run.returncode == 130
     assert_one_line(said, "interrupted in the stage stubborn; not run: second, last")
-    commands = [" ".join(each.info["cmdline"] or []) for each in psutil.process_iter(["cmdline"])]
+    commands = [
+        " ".join(each.info["cmdline"] or [])
+        for each in psutil.process_iter(["cmdline"])
+    ]
     assert [line for line in commands if str(book) in line] == []
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux's CI has a browser, others need none")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="Linux's CI has a browser, others need none"
+)
 def test_browser_tests_fail_on_ci_without_a_browser(tmp_path):
     node = tmp_path / "node"
     node.write_text("#!/bin/sh\necho 'libatomic.so.1: cannot open' >&2; exit 127\n")
     node.chmod(0o755)
-    found = {"PATH": f"{tmp_path}:/bin", "PLAYWRIGHT_NODEJS_PATH": str(node), "CI": "true"}
-    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "tests/site/test_pages.py"]
-    run = subprocess.run(command, cwd=ROOT, env=os.environ | found, capture_output=True, text=True)
+    found = {
+        "PATH": f"{tmp_path}:/bin",
+        "PLAYWRIGHT_NODEJS_PATH": str(node),
+        "CI": "true",
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:xdist",
+        "tests/site/test_pages.py",
+    ]
+    run = subprocess.run(
+        command, cwd=ROOT, env=os.environ | found, capture_output=True, text=True
+    )
     assert run.returncode != 0 and "libatomic.so.1" in run.stderr, run.stdout
     assert "passed" not in run.stdout and "skipped" not in run.stdout

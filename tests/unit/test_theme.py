@@ -41,4 +41,6 @@ def test_a_font_has_its_licence_but_not_the_reserved_name():
     for path in STATIC.glob("fonts/*.woff2"):
         names = {record.nameID: str(record) for record in TTFont(path)["name"].names}
         assert "Adobe" in names[0] and "Open Font License" in names[13], path
-        assert all("Source" not in names.get(number, "") for number in (1, 2, 3, 4, 6, 16, 25))
+        assert all(
+            "Source" not in names.get(number, "") for number in (1, 2, 3, 4, 6, 16, 25)
+        )

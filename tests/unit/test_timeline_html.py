@@ -43,14 +43,20 @@ def test_a_bar_for_each_span_and_a_row_for_each_bar():
         ("copy", "2.5%", "0.00025%"),
     ]
     assert [int(bar["y"]) // ROW for bar in page.select("rect")] == [0, 0, 1, 2]
-    rows = [[cell.get_text() for cell in row.select("td")] for row in page.select("tbody tr")]
+    rows = [
+        [cell.get_text() for cell in row.select("td")]
+        for row in page.select("tbody tr")
+    ]
     assert rows == [
         ["Python", "mm", "operation", "0", "40.00"],
         ["Python", "item", "wait", "40.00", "360.0"],
         ["cuda:0 stream 0", "mm <float>", "kernel", "40.00", "350.0"],
         ["cuda:0 copies in", "copy", "copy", "10.00", "0.0010"],
     ]
-    assert [text.get_text() for text in page.select("rect + svg")] == ["mm", "mm <float>"]
+    assert [text.get_text() for text in page.select("rect + svg")] == [
+        "mm",
+        "mm <float>",
+    ]
     ticks = [tick.get_text() for tick in page.select(".timeline-axis text")]
     assert ticks == ["0", "100", "200", "300", "400"]
     assert page.figcaption.get_text() == "Timeline, modelled for a T4: ≈ 400 µs"
@@ -71,7 +77,10 @@ def of_ranks(*ranks):
 
 def test_ranks_are_set_apart_where_another_begins():
     figure = drawn(*of_ranks("rank 0: ", "rank 1: ", "rank 10: "))
-    assert [line["y1"] for line in figure.select(".between-ranks")] == [f"{3 * ROW}", f"{6 * ROW}"]
+    assert [line["y1"] for line in figure.select(".between-ranks")] == [
+        f"{3 * ROW}",
+        f"{6 * ROW}",
+    ]
     firsts = [row.b.get_text() for row in figure.select(".first-of-rank")]
     assert firsts == ["rank 1: Python", "rank 10: Python"]
     assert not drawn(*of_ranks("")).select(".between-ranks, .first-of-rank")
@@ -80,8 +89,16 @@ def test_ranks_are_set_apart_where_another_begins():
 
 
 def test_a_bar_has_the_colour_and_the_meaning_that_cudasim_gives_it():
-    others = [("xpu:1 stream 0", "kernel"), ("mps stream 0", "kernel"), ("Python", "sleep")]
-    spans = [*SPANS, *of_ranks("rank 1: "), *(Span(lane, "x", 0, 1, kind) for lane, kind in others)]
+    others = [
+        ("xpu:1 stream 0", "kernel"),
+        ("mps stream 0", "kernel"),
+        ("Python", "sleep"),
+    ]
+    spans = [
+        *SPANS,
+        *of_ranks("rank 1: "),
+        *(Span(lane, "x", 0, 1, kind) for lane, kind in others),
+    ]
     for bar in timeline(*spans).bars():
         assert paint(bar.lane, bar.kind) == drawing.paint(bar)
         assert meaning(bar.lane, bar.kind) == drawing.meaning(bar)
@@ -96,10 +113,17 @@ def test_a_page_shows_the_drawing_instead_of_the_notebooks_own():
 
 
 GOOD = json.loads(timeline(*SPANS).payload())
-TORN = ("no JSON", "[]", json.dumps(GOOD | {"names": []}), json.dumps(GOOD | {"bars": [[0, 0]]}))
+TORN = (
+    "no JSON",
+    "[]",
+    json.dumps(GOOD | {"names": []}),
+    json.dumps(GOOD | {"bars": [[0, 0]]}),
+)
 
 
 @pytest.mark.parametrize("payload", TORN)
 def test_bars_that_cannot_be_drawn(payload):
-    with refused(f"an output of the type {MIME} cannot be drawn", "execute its chapter again"):
+    with refused(
+        f"an output of the type {MIME} cannot be drawn", "execute its chapter again"
+    ):
         timeline_html(payload)

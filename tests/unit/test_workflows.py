@@ -29,7 +29,9 @@ def bash(command, folder, **variables):
 
 
 def test_what_others_wrote_is_pinned_has_least_rights_and_sees_no_secret():
-    used = {use for text in TEXTS.values() for use in re.findall(r"\buses: *(.*)", text)}
+    used = {
+        use for text in TEXTS.values() for use in re.findall(r"\buses: *(.*)", text)
+    }
     assert used and [use for use in used if not PINNED.fullmatch(use)] == []
     for workflow in WORKFLOWS.values():
         assert workflow["permissions"] == {}
@@ -82,7 +84,9 @@ def test_workflows_call_targets_that_the_makefile_has():
 def test_site_job_refuses_outputs_that_are_changed_or_untracked(tmp_path, name):
     """What it runs between the book and the hand-over, in a clean checkout of one file."""
     commands = [step.get("run") or step["uses"] for step in JOBS["site"]["steps"]]
-    built = next(n for n, line in enumerate(commands) if re.search(r"^make .*book", line))
+    built = next(
+        n for n, line in enumerate(commands) if re.search(r"^make .*book", line)
+    )
     handed = next(n for n, line in enumerate(commands) if "upload-" in line)
     check = "\n".join(commands[built + 1 : handed])
     (tmp_path / "outputs").mkdir()

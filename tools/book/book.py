@@ -31,7 +31,11 @@ class Book:
     @property
     def pages(self) -> dict[str, Chapter]:
         """The chapters that have a page, in order; it holds the same in other frameworks, too."""
-        return {name: chapter for name, chapter in self.chapters.items() if chapter.page == name}
+        return {
+            name: chapter
+            for name, chapter in self.chapters.items()
+            if chapter.page == name
+        }
 
     def editions(self, page: str) -> list[Chapter]:
         """A chapter and the same in other frameworks."""
@@ -69,7 +73,9 @@ class Book:
         return self.runners[name]
 
     def chapters_of(self, runner: Runner) -> list[Chapter]:
-        return [chapter for chapter in self.chapters.values() if runner.executes(chapter)]
+        return [
+            chapter for chapter in self.chapters.values() if runner.executes(chapter)
+        ]
 
     def recording(self, folder: str, chapter: str) -> Recording | None:
         return self.recordings.get(folder, {}).get(chapter)

@@ -6,9 +6,13 @@ from bs4 import BeautifulSoup
 from markdown_it import MarkdownIt
 from nbformat import NotebookNode
 
-MARKDOWN = MarkdownIt("commonmark")  # HTML up to a blank line, then Markdown: as Jupyter draws it
+MARKDOWN = MarkdownIt(
+    "commonmark"
+)  # HTML up to a blank line, then Markdown: as Jupyter draws it
 
-Broken = Iterator[tuple[NotebookNode | None, str]]  # the cell, if it is one's, and the line
+Broken = Iterator[
+    tuple[NotebookNode | None, str]
+]  # the cell, if it is one's, and the line
 
 
 def drawn(cell: NotebookNode | None) -> BeautifulSoup:

@@ -14,15 +14,29 @@ from tools.files import digest, read_beside, read_yaml
 
 SETUP = "setup"  # tag of a cell that gets a reader's machine ready; no key covers it
 TIMES = "times"  # tag of a cell that shows times: the page says below each output whose they are
-PREDICTED = "predicted"  # tag of a cell that answers a prediction: the page covers its output
-ABOUT = "≈"  # stands before every time that a chapter prints, and in every drawing of times
+PREDICTED = (
+    "predicted"  # tag of a cell that answers a prediction: the page covers its output
+)
+ABOUT = (
+    "≈"  # stands before every time that a chapter prints, and in every drawing of times
+)
 # The tags that something reads: keys, pages, scripts, nbval, MyST-NB. A misspelt one does nothing.
 HIDING = {"hide-input", "hide-output", "hide-cell", "remove-output"}
 TAGS = {SETUP, TIMES, PREDICTED, "moved", "nbval-ignore-output"} | HIDING
 
 # The frameworks that chapters are written in, and what the package of each is called.
-FRAMEWORKS = {"pytorch": "PyTorch", "jax": "JAX", "tensorflow": "TensorFlow", "mxnet": "MXNet"}
-PACKAGES = {"pytorch": "torch", "jax": "jax", "tensorflow": "tensorflow-cpu", "mxnet": "mxnet"}
+FRAMEWORKS = {
+    "pytorch": "PyTorch",
+    "jax": "JAX",
+    "tensorflow": "TensorFlow",
+    "mxnet": "MXNet",
+}
+PACKAGES = {
+    "pytorch": "torch",
+    "jax": "jax",
+    "tensorflow": "tensorflow-cpu",
+    "mxnet": "mxnet",
+}
 MAIN = "pytorch"  # that of a chapter whose name ends in none
 
 METADATA = read_beside(__file__, "metadata.yml")
@@ -101,14 +115,20 @@ def read_chapter(name: str, root: Path) -> Chapter:
     """The chapter `name` of the book in `root`, or BookError if it is not what a chapter is."""
     chapter = Chapter(name, read_notebook(root / "notebooks" / f"{name}.ipynb", root))
     if not chapter.code_cells:
-        raise BookError(f"{chapter.where}: no code cell; move it to book/{name}.md, as Markdown")
+        raise BookError(
+            f"{chapter.where}: no code cell; move it to book/{name}.md, as Markdown"
+        )
     for number, cell in enumerate(chapter.notebook.cells):
         place = f"{chapter.where}: cell {number} ('{cell.id}')"
         if unknown := set(tags(cell)) - TAGS:
             advice = f"which nothing reads; use one of {', '.join(sorted(TAGS))}"
             raise BookError(f"{place} has the tag '{unknown.pop()}', {advice}")
-        if cell.cell_type == "code" and (cell.outputs or cell.execution_count is not None):
-            raise BookError(f"{place} holds outputs; chapters have none: 'python -m tools clear'")
+        if cell.cell_type == "code" and (
+            cell.outputs or cell.execution_count is not None
+        ):
+            raise BookError(
+                f"{place} holds outputs; chapters have none: 'python -m tools clear'"
+            )
     hardware = chapter.notebook.metadata.get("hardware")
     if not isinstance(hardware, dict) or not hardware.get("gpus"):
         missing = 'its metadata do not say what hardware it is for: "hardware": {"gpus": [0, 1, 2]}'
@@ -120,11 +140,17 @@ def read_documents(root: Path) -> list[str]:
     """Every document that `_toc.yml` lists, without its suffix, in order."""
     toc = read_yaml(root / "_toc.yml", root)
     if "root" not in toc:
-        raise BookError("_toc.yml: names no first page; add it there: 'root: book/preface'")
+        raise BookError(
+            "_toc.yml: names no first page; add it there: 'root: book/preface'"
+        )
     documents = list(_files(toc))
     for document in documents:
-        if not any((root / f"{document}{suffix}").is_file() for suffix in (".md", ".ipynb")):
-            raise BookError(f"_toc.yml: '{document}' has no file; add one, or drop the entry")
+        if not any(
+            (root / f"{document}{suffix}").is_file() for suffix in (".md", ".ipynb")
+        ):
+            raise BookError(
+                f"_toc.yml: '{document}' has no file; add one, or drop the entry"
+            )
     return documents
 
 
@@ -139,9 +165,14 @@ def _files(entry: dict | list) -> Iterator[str]:
 def chapter_names(documents: list[str], root: Path) -> list[str]:
     """The chapters among the documents, each followed by the same in other frameworks."""
     found = []
-    for name in (Path(name).name for name in documents if name.startswith("notebooks/")):
+    for name in (
+        Path(name).name for name in documents if name.startswith("notebooks/")
+    ):
         others = (f"{name}-{framework}" for framework in FRAMEWORKS)
-        found += [name, *(o for o in others if (root / "notebooks" / f"{o}.ipynb").is_file())]
+        found += [
+            name,
+            *(o for o in others if (root / "notebooks" / f"{o}.ipynb").is_file()),
+        ]
     return found
 
 
@@ -149,7 +180,9 @@ def clear_outputs(root: Path) -> list[str]:
     """Take outputs, counts and the kernel's name out of the chapters; returns those it changed."""
     pairs = []
     for name in chapter_names(read_documents(root), root):
-        chapter = Chapter(name, read_notebook(root / "notebooks" / f"{name}.ipynb", root))
+        chapter = Chapter(
+            name, read_notebook(root / "notebooks" / f"{name}.ipynb", root)
+        )
         pairs.append((deepcopy(chapter), chapter))
         for cell in chapter.code_cells:
             cell.outputs, cell.execution_count = [], None

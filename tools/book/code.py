@@ -23,7 +23,9 @@ def syntax_tree(chapter: Chapter, cell: NotebookNode) -> ast.Module:
     try:
         return parsed(cell.source)
     except SyntaxError as error:
-        fault = f"is not valid Python ({error.msg}, line {error.lineno}); correct it there"
+        fault = (
+            f"is not valid Python ({error.msg}, line {error.lineno}); correct it there"
+        )
         raise BookError(f"{chapter.where}: the cell '{cell.id}' {fault}") from None
 
 
@@ -35,7 +37,11 @@ def blank_name(tree: ast.Module) -> str | None:
     """The name that code gives the value `...`, in its last statement and nowhere else."""
     given = [node for node in tree.body if isinstance(node, ast.Assign)]
     blanks = [node for node in given if ast.unparse(node.value) == "..."]
-    if len(blanks) != 1 or blanks[0] is not tree.body[-1] or len(blanks[0].targets) != 1:
+    if (
+        len(blanks) != 1
+        or blanks[0] is not tree.body[-1]
+        or len(blanks[0].targets) != 1
+    ):
         return None
     [target] = blanks[0].targets
     return target.id if isinstance(target, ast.Name) else None

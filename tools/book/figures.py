@@ -41,7 +41,9 @@ def embed_figures(chapters: Iterable[Chapter], root: Path) -> list[str]:
     pairs = [(chapter, deepcopy(chapter)) for chapter in chapters]
     for _, chapter in pairs:
         for cell in chapter.notebook.cells:
-            cell.source = FIGURE.sub(partial(embedded, where=chapter.where), cell.source)
+            cell.source = FIGURE.sub(
+                partial(embedded, where=chapter.where), cell.source
+            )
     return write_changed(pairs, root)
 
 
@@ -51,7 +53,9 @@ def link_figures(text: str, where: str, root: Path) -> str:
     def linked(match: re.Match) -> str:
         svg, current = _drawing(match, where, root)
         if not current:
-            raise BookError(f"{where}: it does not carry img/{svg} as it is now; draw it by {DRAW}")
+            raise BookError(
+                f"{where}: it does not carry img/{svg} as it is now; draw it by {DRAW}"
+            )
         return f"![{match['alt']}](../img/{svg})"
 
     return FIGURE.sub(linked, text)
@@ -80,7 +84,9 @@ def _drawing(match: re.Match, where: str, root: Path) -> tuple[str, bool]:
     svg = match["svg"] or png.get("Source")
     nameless = f"{where}: the figure '{match['alt']}' names no drawing in img/"
     if svg is None:
-        raise BookError(f"{nameless}; write ![...](../img/name.svg) in its place, then {DRAW}")
+        raise BookError(
+            f"{nameless}; write ![...](../img/name.svg) in its place, then {DRAW}"
+        )
     if not (root / "img" / svg).is_file():
         raise BookError(
             f"{nameless}: 'git restore img/{svg}', or take the figure out of the chapter"
@@ -104,11 +110,15 @@ def draw(svg: str, drawing: str, fonts: Iterable[Path] = ()) -> bytes:
     try:
         png = resvg_py.svg_to_bytes(svg_string=drawing, **options)
     except ValueError as error:
-        raise BookError(f"img/{svg}: cannot be drawn ({error}); correct it there") from None
+        raise BookError(
+            f"img/{svg}: cannot be drawn ({error}); correct it there"
+        ) from None
     says, small = PngInfo(), io.BytesIO()
     says.add_text("Source", svg)
     says.add_text("Version", version(drawing))
-    drawn = Image.open(io.BytesIO(bytes(png))).quantize(64, method=Image.Quantize.FASTOCTREE)
+    drawn = Image.open(io.BytesIO(bytes(png))).quantize(
+        64, method=Image.Quantize.FASTOCTREE
+    )
     drawn.save(small, "PNG", optimize=True, pnginfo=says)
     return small.getvalue()
 

@@ -43,13 +43,23 @@ def notebook_links(path: str, repository: Repository) -> list[Link]:
     """The links of a notebook at a path of a repository, a link for each service that suits."""
     query = {"repo": repository.url, "branch": repository.branch}
     query["urlpath"] = f"lab/tree/{repository.name}/{path}"
-    words = vars(repository) | {"path": path, "quoted_branch": quote(repository.branch, safe="")}
+    words = vars(repository) | {
+        "path": path,
+        "quoted_branch": quote(repository.branch, safe=""),
+    }
     words["pull"] = urlencode(query, quote_via=quote, safe="")
-    suit = [each for each in SERVICES if each.get("hub") in (None, bool(repository.hub))]
-    return [Link(each["label"], each["url"].format(**words), each["advice"]) for each in suit]
+    suit = [
+        each for each in SERVICES if each.get("hub") in (None, bool(repository.hub))
+    ]
+    return [
+        Link(each["label"], each["url"].format(**words), each["advice"])
+        for each in suit
+    ]
 
 
-def services_row(path: str, repository: Repository, say: Callable[[str], str] = str) -> str:
+def services_row(
+    path: str, repository: Repository, say: Callable[[str], str] = str
+) -> str:
     links = notebook_links(path, repository)
     return ", ".join(f"[{say(link.label)}]({link.url})" for link in links)
 
@@ -57,7 +67,9 @@ def services_row(path: str, repository: Repository, say: Callable[[str], str] = 
 def write_links(book: Book) -> list[str]:
     """Write all that depends on where the book is published, or nothing; returns what changed."""
     root, repository = book.root, book.repository
-    pairs = [(old, linked_chapter(old, repository, root)) for old in book.chapters.values()]
+    pairs = [
+        (old, linked_chapter(old, repository, root)) for old in book.chapters.values()
+    ]
     chapters = {chapter.name: chapter for _, chapter in pairs}
     for recordings in read_recordings(root, chapters, book.runners).values():
         pairs += [(made, made.synced()) for made in recordings.values()]
@@ -77,19 +89,25 @@ def linked_chapter(chapter: Chapter, repository: Repository, root: Path) -> Chap
     sentence = SENTENCE
     for cell in (cell for cell in notebook.cells if cell.id == CELL):
         if cell.cell_type != "markdown":
-            raise BookError(f"{chapter.where}: a code cell has the id '{CELL}'; rename it")
+            raise BookError(
+                f"{chapter.where}: a code cell has the id '{CELL}'; rename it"
+            )
         if chapter.framework != MAIN:
             sentence = cell.source.partition("\n\n")[2]
     text = f"Run this chapter: {services_row(chapter.where, repository)}.\n\n{sentence}"
     notebook.cells = [title, new_markdown_cell(text, id=CELL), *others]
     chapter = Chapter(chapter.name, notebook)
-    return write_setup(chapter, repository, root) if chapter.framework == MAIN else chapter
+    return (
+        write_setup(chapter, repository, root) if chapter.framework == MAIN else chapter
+    )
 
 
 def readme_text(chapters: list[Chapter], repository: Repository, root: Path) -> str:
     text = read_text(root / "README.md", root)
     if not TABLE.search(text):
-        raise BookError("README.md: no '<!-- links -->' followed by '<!-- end -->'; add both lines")
+        raise BookError(
+            "README.md: no '<!-- links -->' followed by '<!-- end -->'; add both lines"
+        )
     rows, addresses = ["| Chapter | Run it on |", "|:--|:--|"], []
     for number, chapter in enumerate(chapters, start=1):
         links = notebook_links(chapter.where, repository)

@@ -19,19 +19,29 @@ def read_notebook(path: Path, root: Path) -> NotebookNode:
     try:
         content = json.loads(text)
     except ValueError as error:
-        raise BookError(f"{where}: not valid JSON ({error}); correct it there") from None
+        raise BookError(
+            f"{where}: not valid JSON ({error}); correct it there"
+        ) from None
     version = ("nbformat", "nbformat_minor")
     if not isinstance(content, dict) or [content.get(key) for key in version] != [4, 5]:
-        raise BookError(f"{where}: not a notebook of format 4.5; save it with a current Jupyter")
-    ids = [cell.get("id") for cell in content.get("cells", [])]  # nbformat would rename the second
+        raise BookError(
+            f"{where}: not a notebook of format 4.5; save it with a current Jupyter"
+        )
+    ids = [
+        cell.get("id") for cell in content.get("cells", [])
+    ]  # nbformat would rename the second
     for id in ids:
         if ids.count(id) > 1:
-            raise BookError(f"{where}: two cells have the id '{id}'; rename one of them")
+            raise BookError(
+                f"{where}: two cells have the id '{id}'; rename one of them"
+            )
     try:
         nbformat.validate(content)
     except nbformat.ValidationError as error:
         reason = str(error).splitlines()[0]
-        raise BookError(f"{where}: not valid ({reason}); correct it in Jupyter") from None
+        raise BookError(
+            f"{where}: not valid ({reason}); correct it in Jupyter"
+        ) from None
     return nbformat.reads(text, as_version=4)
 
 
@@ -48,8 +58,14 @@ def write_changed(
 ) -> list[str]:
     """Write of each pair of chapters or recordings the second where it is not the first, and
     `texts` of other files that hold something else; all or none. Returns the paths."""
-    changed = {n.where: notebook_text(n.notebook) for o, n in pairs if n.notebook != o.notebook}
-    changed |= {w: text for w, text in (texts or {}).items() if text != read_text(root / w, root)}
+    changed = {
+        n.where: notebook_text(n.notebook) for o, n in pairs if n.notebook != o.notebook
+    }
+    changed |= {
+        w: text
+        for w, text in (texts or {}).items()
+        if text != read_text(root / w, root)
+    }
     write_files({root / where: text for where, text in changed.items()}, root)
     return list(changed)
 

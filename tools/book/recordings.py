@@ -66,18 +66,26 @@ class Recording:
     def cells(self) -> dict[str, NotebookNode]:
         """The recorded cells whose keys are still those of the chapter, by cell id."""
         now, recorded = self.chapter.keys.items(), code_cells(self.notebook)
-        return {cell.id: cell for cell in recorded if (cell.id, self.keys[cell.id]) in now}
+        return {
+            cell.id: cell for cell in recorded if (cell.id, self.keys[cell.id]) in now
+        }
 
     @property
     def waiting(self) -> list[str]:
         """The ids of the chapter's cells that have changed since."""
-        return [cell.id for cell in self.chapter.code_cells if cell.id not in self.cells]
+        return [
+            cell.id for cell in self.chapter.code_cells if cell.id not in self.cells
+        ]
 
     def stale_because(self, pins: dict[str, str]) -> str | None:
         """Why it is no longer what the runner would print, or None. Of a card, only code counts."""
         if self.keys != self.chapter.keys:
-            changed = self.waiting or [id for id in self.keys if id not in self.chapter.keys]
-            return f"changed from the cell '{changed[0]}' on" if changed else "cells moved"
+            changed = self.waiting or [
+                id for id in self.keys if id not in self.chapter.keys
+            ]
+            return (
+                f"changed from the cell '{changed[0]}' on" if changed else "cells moved"
+            )
         if not self.runner.is_local:
             return None
         if self.provenance.get("kernel") != self.runner.digest(self.chapter):
@@ -113,7 +121,11 @@ def record_command(runner: str, chapter: str) -> str:
 
 
 def make_recording(
-    chapter: Chapter, runner: Runner, folder: str, executed: NotebookNode, provenance: dict
+    chapter: Chapter,
+    runner: Runner,
+    folder: str,
+    executed: NotebookNode,
+    provenance: dict,
 ) -> Recording:
     """What is recorded of an executed chapter: its code cells, each under its key."""
     printed = {cell.id: cell for cell in code_cells(executed)}
@@ -124,7 +136,11 @@ def make_recording(
         cell.outputs = deepcopy(printed[cell.id].outputs)
         cell.execution_count = printed[cell.id].execution_count
     name = runner.name
-    outputs.metadata["kernelspec"] = {"name": name, "display_name": name, "language": "python"}
+    outputs.metadata["kernelspec"] = {
+        "name": name,
+        "display_name": name,
+        "language": "python",
+    }
     outputs.metadata["provenance"] = deepcopy(provenance)
     outputs.metadata.provenance["digest"] = outputs_digest(outputs)
     return Recording(chapter, runner, folder, outputs)
@@ -134,7 +150,11 @@ def outputs_digest(outputs: NotebookNode) -> str:
     """The hash of what was recorded, provenance included: it shows an edit by hand."""
     cells = code_cells(outputs)
     made = [[c.id, c.metadata.get("key"), c.execution_count, c.outputs] for c in cells]
-    facts = {name: fact for name, fact in outputs.metadata.provenance.items() if name != "digest"}
+    facts = {
+        name: fact
+        for name, fact in outputs.metadata.provenance.items()
+        if name != "digest"
+    }
     return digest([json.dumps([made, facts], sort_keys=True)])
 
 
@@ -153,7 +173,9 @@ def read_recordings(
 ) -> dict[str, dict[str, Recording]]:
     """All recordings, to the letter as written: by runner or card, as tabs are, and by chapter."""
     paths = sorted((root / "outputs").glob("*/*.ipynb"))
-    for where in (path.relative_to(root).as_posix() for path in paths if path.stem not in chapters):
+    for where in (
+        path.relative_to(root).as_posix() for path in paths if path.stem not in chapters
+    ):
         advice = f"if one was renamed, 'git mv {where} ...', else remove it"
         raise BookError(f"{where}: no chapter has this name; {advice}")
     found: dict[str, dict[str, Recording]] = {}
@@ -165,7 +187,9 @@ def read_recordings(
     return found
 
 
-def _read_recording(folder: str, chapter: Chapter, runners: dict, root: Path) -> Recording:
+def _read_recording(
+    folder: str, chapter: Chapter, runners: dict, root: Path
+) -> Recording:
     where = recording_path(folder, chapter.name)
     command = record_command(folder if folder in runners else GPU, chapter.name)
     again = f"record it again: '{command}'"
@@ -176,9 +200,13 @@ def _read_recording(folder: str, chapter: Chapter, runners: dict, root: Path) ->
         raise BookError(f"{where}: edited since it was recorded; {again}")
     facts = outputs.metadata.provenance
     runner = runners.get(facts.runner)
-    is_home = runner and (folder == runner.name if runner.is_local else folder not in runners)
+    is_home = runner and (
+        folder == runner.name if runner.is_local else folder not in runners
+    )
     if not is_home or facts.chapter != chapter.name:
-        made = f"recorded of the chapter '{facts.chapter}' on the runner '{facts.runner}'"
+        made = (
+            f"recorded of the chapter '{facts.chapter}' on the runner '{facts.runner}'"
+        )
         mend = "move it to their place in outputs/, restore that runner in kernels/, or remove it"
         raise BookError(f"{where}: {made}; {mend}")
     return Recording(chapter, runner, folder, outputs)

@@ -8,21 +8,22 @@ that holds the pins in `kernels/jax/requirements.txt` and nothing else.
 
 import json
 import os
+import re
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import chain
 from pathlib import Path
 
-from tools.book.chapters import FRAMEWORKS, MAIN, Chapter
+from tools.book.chapters import MAIN, Chapter
 from tools.environment import NoPython, SetupError, framework_environment, make
 from tools.errors import BookError, CannotRun
 from tools.files import digest, read_text
 
-GPU = "gpu"  # the GPUs of the machine at hand; its outputs lie under the name of the card
+GPU = (
+    "gpu"  # the GPUs of the machine at hand; its outputs lie under the name of the card
+)
 FIRST = "simulated"  # the tab that a reader sees who has chosen none: it shows two GPUs
 FALLBACK = "cpu"  # the runner without a GPU
 SIMULATOR = "cudasim/src"
-COMMON = "frameworks"  # the module that those of other frameworks share
+BEHAVIOUR = f"{SIMULATOR}/cudasim/behaviour.py"
 SANITIZE = "tests/sanitize.cfg"  # what no two runs repeat, times among it
 SANITIZE_MODELLED = "tests/sanitize-modelled.cfg"  # times are compared, as any output
 
@@ -34,8 +35,12 @@ class Runner:
     specification: dict = field(repr=False)
     label: str  # what the tabs call it
     legend: str  # a sentence or two for readers that say what it is
-    times: str | None  # what its times are, such as "modelled for a T4"; None if its clock is real
-    conditions: list[dict[str, str]]  # the variables in each of which its outputs are the same
+    times: (
+        str | None
+    )  # what its times are, such as "modelled for a T4"; None if its clock is real
+    conditions: list[
+        dict[str, str]
+    ]  # the variables in each of which its outputs are the same
     chapters: list[str] | None  # the only ones that it executes
 
     @property
@@ -76,37 +81,36 @@ class Runner:
         """How many GPUs chapters see there; None where that is the machine's affair."""
         if self.simulates:
             return int(self._option("--simulate"))
-        return 0 if "--hide-accelerators" in self.specification["argv"] or self.pins else None
+        return (
+            0
+            if "--hide-accelerators" in self.specification["argv"] or self.pins
+            else None
+        )
 
     def executes(self, chapter: Chapter) -> bool:
         """True if the chapter is in its framework, one of its own, and needs no more GPUs."""
-        if chapter.framework != self.framework or (chapter.holds_puzzles and not self.times):
+        if chapter.framework != self.framework or (
+            chapter.holds_puzzles and not self.times
+        ):
             return False  # puzzles simulate GPUs, which a runner with a real clock does not claim
         listed = self.chapters is None or chapter.name in self.chapters
         return listed and (self.gpus is None or self.gpus >= chapter.gpus)
 
     def digest(self, chapter: Chapter) -> str:
-        """The hash of what makes it the machine that it is; its outputs are stale with another.
-        That is its command and variables, the files in `kernels/` that start it, and, if it
-        simulates GPUs or the chapter names the simulator, the simulator."""
-        simulator = any("cudasim" in cell.source for cell in chapter.keyed_cells)
-        return self._digests[self.simulates or simulator]
+        """Return the hash of what makes it the machine that it is.
 
-    @cached_property
-    def _digests(self) -> list[str]:
-        """That without the simulator, and that with what of it is for its framework."""
-        command = json.dumps([self.specification["argv"], self.specification.get("env")])
-        own = {self.framework, COMMON} if self.pins else {*FRAMEWORKS, COMMON}
-        started = ["start.py", "framework.py"] if self.pins else ["start.py"]
-        kernel = [self.root / "kernels" / name for name in started]
-        paths = sorted((self.root / SIMULATOR).rglob("*"))
-        simulator = [path for path in paths if (path.stem in own) == bool(self.pins)]
-        digests = []
-        for paths in (kernel, kernel + simulator):
-            files = [path for path in paths if path.is_file() and path.suffix != ".pyc"]
-            parts = ((path.relative_to(self.root).as_posix(), path.read_bytes()) for path in files)
-            digests.append(digest([command, *chain(*parts)]))
-        return digests
+        Outputs recorded with another one are stale. It covers the command and its
+        variables, the files in `kernels/` that start it and, if it simulates GPUs or the
+        chapter imports the simulator, the version of the simulator's behaviour.
+        """
+        command = [self.specification["argv"], self.specification.get("env")]
+        parts: list[str | bytes] = [json.dumps(command)]
+        for name in ("start.py", "framework.py") if self.pins else ("start.py",):
+            parts += [name, (self.root / "kernels" / name).read_bytes()]
+        names_simulator = any("cudasim" in cell.source for cell in chapter.keyed_cells)
+        if self.simulates or names_simulator:
+            parts.append(f"behaviour {behaviour_of_simulator(self.root)}")
+        return digest(parts)
 
     def _option(self, name: str) -> str | None:
         words = self.specification["argv"]
@@ -121,14 +125,27 @@ class Runner:
         except NoPython as reason:
             raise CannotRun(str(reason)) from None
         except (SetupError, OSError) as error:
-            raise BookError(f"{self.where}: no environment for {self.framework}: {error}") from None
+            raise BookError(
+                f"{self.where}: no environment for {self.framework}: {error}"
+            ) from None
 
     def use(self) -> str:
         """Let Jupyter find it; returns its name."""
         paths = os.environ.get("JUPYTER_PATH", "").split(os.pathsep)
         if str(self.root) not in paths:
-            os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [str(self.root), *paths]))
+            os.environ["JUPYTER_PATH"] = os.pathsep.join(
+                filter(None, [str(self.root), *paths])
+            )
         return self.name
+
+
+def behaviour_of_simulator(root: Path) -> int:
+    """Return the version of what programs see of simulated GPUs; it is not imported."""
+    text = read_text(root / BEHAVIOUR, root)
+    line = re.search(r"^BEHAVIOUR = (\d+)$", text, re.MULTILINE)
+    if line is None:
+        raise BookError(f"{BEHAVIOUR}: has no line 'BEHAVIOUR = <number>'; restore it")
+    return int(line[1])
 
 
 def read_runners(root: Path) -> dict[str, Runner]:
@@ -150,9 +167,13 @@ def _read_runner(name: str, root: Path) -> Runner:
         argv, metadata = specification["argv"], specification.get("metadata", {})
         about = dict(metadata.get("runner", {}))
         if not isinstance(argv, list) or ("times" in about) != ("--clock" in argv):
-            raise ValueError("'argv' is a list; '--clock' in it goes with 'times' in the metadata")
+            raise ValueError(
+                "'argv' is a list; '--clock' in it goes with 'times' in the metadata"
+            )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BookError(f"{where}: not a kernel specification ({error}); correct it") from None
+        raise BookError(
+            f"{where}: not a kernel specification ({error}); correct it"
+        ) from None
     told = [about.get("name", name), about.get("about", ""), about.get("times")]
     told += [about.get("compare", [{}]), about.get("chapters")]
     runner = Runner(name, root, specification, *told)

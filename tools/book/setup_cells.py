@@ -21,13 +21,25 @@ from tools.book.repository import Repository
 from tools.errors import BookError
 from tools.files import read_text
 
-PYTHON = (3, 11)  # the lowest that the simulator runs on, and most chapters draw with it
+PYTHON = (
+    3,
+    11,
+)  # the lowest that the simulator runs on, and most chapters draw with it
 TORCH = (2, 9)  # the first whose torch.accelerator counts memory
 
 # What pip calls a package that Python calls something else.
 PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn"}
 # What `from d2l import torch` imports. Its own list of requirements installs nowhere today.
-D2L = ("PIL", "matplotlib", "numpy", "pandas", "requests", "scipy", "torch", "torchvision")
+D2L = (
+    "PIL",
+    "matplotlib",
+    "numpy",
+    "pandas",
+    "requests",
+    "scipy",
+    "torch",
+    "torchvision",
+)
 KERNEL = {"IPython"}  # there, or no cell would run
 CUDASIM = "cudasim"  # on no index: it comes from the book's repository
 ALONE = {"d2l", CUDASIM}  # installed without their own lists of requirements
@@ -35,14 +47,18 @@ ALONE = {"d2l", CUDASIM}  # installed without their own lists of requirements
 FOLDED = METADATA["folded"]
 SWITCH = "SIMULATE_GPUS = 'if none'  # 2 GPUs where there is none; or True, False"
 # An old Python must get as far as its message: syntax is that of 3.6, imports come late.
-TEMPLATE = Path(__file__).with_name("setup_cell.txt")  # its words in capitals are filled in
+TEMPLATE = Path(__file__).with_name(
+    "setup_cell.txt"
+)  # its words in capitals are filled in
 
 
 def write_setup(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
     """The chapter with its set-up written afresh. Raises BookError if it has no place for it."""
     cells = chapter.notebook.cells
     if not chapter.setup_cells:
-        raise BookError(f"{chapter.where}: no cell with the tag '{SETUP}'; add one after the title")
+        raise BookError(
+            f"{chapter.where}: no cell with the tag '{SETUP}'; add one after the title"
+        )
     place = cells.index(chapter.setup_cells[0])
     others = [cell for cell in cells if cell not in chapter.setup_cells]
     switch = new_code_cell(SWITCH, id="switch", metadata={"tags": [SETUP]})
@@ -97,13 +113,19 @@ def imported_modules(chapter: Chapter) -> set[str]:
                 names |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
                 names.add(node.module)
-    return {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names) - KERNEL
+    return (
+        {name.partition(".")[0] for name in names}
+        - set(sys.stdlib_module_names)
+        - KERNEL
+    )
 
 
 def _dictionary(items: dict[str, str]) -> str:
     """A dictionary as Python writes it, with a line break after an item where it is long."""
     text = ", ".join(f"{name!r}:\0{value!r}" for name, value in items.items())
-    lines = textwrap.wrap(f"{{{text}}}", 90, subsequent_indent=" " * 5, break_on_hyphens=False)
+    lines = textwrap.wrap(
+        f"{{{text}}}", 90, subsequent_indent=" " * 5, break_on_hyphens=False
+    )
     return "\n".join(lines).replace("\0", " ")
 
 
@@ -111,5 +133,7 @@ def _find(pattern: str, name: str, root: Path) -> tuple[str, ...]:
     """The groups of a pattern in a file of the repository, or BookError."""
     found = re.search(pattern, read_text(root / name, root), re.M)
     if found is None:
-        raise BookError(f"{name}: lacks {pattern!r}, which the set-up cells are made from")
+        raise BookError(
+            f"{name}: lacks {pattern!r}, which the set-up cells are made from"
+        )
     return found.groups()

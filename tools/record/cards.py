@@ -15,7 +15,9 @@ from tools.record.provenance import VERSIONS, versions
 # What the kernel is asked. A torch that cannot use the driver says why in a warning.
 QUESTION = Path(__file__).with_name("question_cell.txt")
 MAKERS = r"\b(NVIDIA|AMD|Intel\(R\)|Tesla|GeForce|Quadro|Instinct|Radeon)\b"
-DETAILS = r"\b(\d+ ?GB|HBM\w*|SXM\w*|PCI[Ee]|NVL|Generation|OAM)\b"  # memory, plug, filler
+DETAILS = (
+    r"\b(\d+ ?GB|HBM\w*|SXM\w*|PCI[Ee]|NVL|Generation|OAM)\b"  # memory, plug, filler
+)
 
 
 def find_cards(runner: Runner) -> dict:
@@ -28,7 +30,9 @@ def find_cards(runner: Runner) -> dict:
     if names := facts["names"]:
         return facts | {"folder": card_folder(names), "label": card_label(names)}
     if facts["cuda"] is None:
-        reason = f"torch {facts['torch']} is a build without CUDA; choose another PYTHON="
+        reason = (
+            f"torch {facts['torch']} is a build without CUDA; choose another PYTHON="
+        )
     elif facts["warnings"]:  # an old driver, for one
         reason = f"torch says: {' '.join(facts['warnings'][0].split())}"
     else:
@@ -41,7 +45,9 @@ def card_folder(names: list[str]) -> str:
     models = {_without(MAKERS, card_label([name])) for name in names}
     if len(models) > 1:
         found = ", ".join(sorted(models))
-        raise BookError(f"kernels/gpu/: {found}; choose those of one by CUDA_VISIBLE_DEVICES")
+        raise BookError(
+            f"kernels/gpu/: {found}; choose those of one by CUDA_VISIBLE_DEVICES"
+        )
     model = re.sub(r"[^a-z0-9]+", "-", models.pop().lower()).strip("-")
     return f"{len(names)}x{model}" if len(names) > 1 else model
 
@@ -62,7 +68,9 @@ def card_runs(chapters: list[Chapter], runner: Runner, card: dict) -> list[Run]:
         elif chapter.gpu_memory > min(free):
             needed = f"needs {chapter.gpu_memory} GiB on a GPU"
             raise BookError(f"{chapter.where}: {needed}, and {there}; end what uses it")
-    return [Run(chapter, runner, card) for chapter in chapters if chapter.gpus <= len(free)]
+    return [
+        Run(chapter, runner, card) for chapter in chapters if chapter.gpus <= len(free)
+    ]
 
 
 def _without(parts: str, name: str) -> str:

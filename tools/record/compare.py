@@ -20,17 +20,32 @@ def compare(book: Book) -> None:
     chapters = book.chapters_of(runner)
     recorded = (book.recording(card["folder"], chapter.name) for chapter in chapters)
     good = [made for made in recorded if made and not made.stale_because(book.pins)]
-    others = [chapter for chapter in chapters if chapter not in [made.chapter for made in good]]
+    others = [
+        chapter
+        for chapter in chapters
+        if chapter not in [made.chapter for made in good]
+    ]
     if good:
         versions(("pytest", "nbval"))
     if others:
         names = ", ".join(chapter.name for chapter in others)
         now = f"on {card['label']} of {names} as they are now"
-        print(f"gpu: nothing recorded {now}: every cell must run, nothing is compared", flush=True)
+        print(
+            f"gpu: nothing recorded {now}: every cell must run, nothing is compared",
+            flush=True,
+        )
         execute(card_runs(others, runner, card), book, keep=False)
     if good:
-        options = ["--nbval", "--nbval-kernel-name", GPU, "--nbval-sanitize-with", runner.sanitize]
+        options = [
+            "--nbval",
+            "--nbval-kernel-name",
+            GPU,
+            "--nbval-sanitize-with",
+            runner.sanitize,
+        ]
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
         paths = [recording.where for recording in good]
         if subprocess.run([*command, *paths], cwd=book.root).returncode:
-            raise BookError(f"outputs/{card['folder']}: this machine's GPUs print something else")
+            raise BookError(
+                f"outputs/{card['folder']}: this machine's GPUs print something else"
+            )

@@ -27,6 +27,7 @@ from tools.book.runners import Runner
 from tools.errors import BookError
 from tools.files import NO_ROOM, check_writable
 from tools.record.provenance import provenance
+from tools.record.reprint import without_news
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,13 @@ def execute(runs: list[Run], book: Book, keep: bool = True) -> None:
         for folder in {run.folder for run in runs}:
             check_writable(book.root / "outputs" / folder, book.root)
     # Kernels that share a card fail for want of memory, at random.
-    at_once = 1 if any(run.card for run in runs) else min(len(runs), os.cpu_count() or 1)
+    at_once = (
+        1 if any(run.card for run in runs) else min(len(runs), os.cpu_count() or 1)
+    )
     cells = sum(len(run.chapter.code_cells) for run in runs)
-    seconds = 0.1 if sys.stderr.isatty() else 10  # a log needs fewer lines than a screen
+    seconds = (
+        0.1 if sys.stderr.isatty() else 10
+    )  # a log needs fewer lines than a screen
     with tqdm(total=cells, unit="cell", mininterval=seconds) as bar:
         places = asyncio.Semaphore(at_once)
 
@@ -65,9 +70,13 @@ def execute(runs: list[Run], book: Book, keep: bool = True) -> None:
                     return
                 took, pins = time.monotonic() - start, book.pins_of(run.runner)
                 facts = provenance(run.chapter, run.runner, took, pins, run.card)
-                made = make_recording(run.chapter, run.runner, run.folder, executed, facts)
-                if kept := made.write(book.root):
-                    bar.write(f"{made.where}: recorded; what was edited there is {kept.name}")
+                recording = make_recording(
+                    run.chapter, run.runner, run.folder, executed, facts
+                )
+                recording = without_news(recording, book.root)
+                if kept := recording.write(book.root):
+                    edited = f"what was edited there is {kept.name}"
+                    bar.write(f"{recording.where}: recorded; {edited}")
 
         async def record_all() -> None:
             async with asyncio.TaskGroup() as group:
@@ -118,7 +127,9 @@ def run_in_thread(work: Coroutine) -> object:
             thread.submit(runner.close).result()  # after the work's own cleaning up
 
 
-async def _execute(chapter: Chapter, runner: Runner, bar: tqdm, at_once: int) -> NotebookNode:
+async def _execute(
+    chapter: Chapter, runner: Runner, bar: tqdm, at_once: int
+) -> NotebookNode:
     """A copy of `chapter`, executed in an empty folder beside `at_once - 1` others."""
     number = {cell.id: i for i, cell in enumerate(chapter.code_cells, start=1)}
 
@@ -143,7 +154,9 @@ async def _execute(chapter: Chapter, runner: Runner, bar: tqdm, at_once: int) ->
         try:
             return await notebook.async_execute()
         except CellExecutionError as error:
-            raise BookError(f"{chapter.where}: a cell fails on {runner.name}:\n{error}") from None
+            raise BookError(
+                f"{chapter.where}: a cell fails on {runner.name}:\n{error}"
+            ) from None
         except DeadKernelError:
             died = f"the kernel of {runner.name} died; is there memory enough?"
             raise BookError(f"{chapter.where}: {died}") from None
@@ -173,9 +186,13 @@ async def _start_kernel(
         if getattr(error, "errno", None) in NO_ROOM:
             raise
         advice = "remove .venv, and the next 'make' command makes it anew"
-        raise BookError(f"{runner.where}: the kernel does not start ({error}); {advice}") from None
+        raise BookError(
+            f"{runner.where}: the kernel does not start ({error}); {advice}"
+        ) from None
     finally:
-        if not ready:  # Ctrl-C and a failing neighbour come here too: nothing is left behind
+        if (
+            not ready
+        ):  # Ctrl-C and a failing neighbour come here too: nothing is left behind
             await asyncio.wait([starting])
             if client is not None:
                 client.stop_channels()  # left open, they would hold up the end of the program

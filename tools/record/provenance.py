@@ -18,11 +18,20 @@ from tools.book.setup_cells import chapter_packages
 from tools.environment import framework_environment
 
 VERSIONS = ("torch", "torchvision", "d2l", "numpy", "matplotlib", "ipykernel")
-EXECUTES = {"ipykernel", "ipython", "nbclient", "nbformat"}  # what every cell runs and prints with
+EXECUTES = {
+    "ipykernel",
+    "ipython",
+    "nbclient",
+    "nbformat",
+}  # what every cell runs and prints with
 
 
 def provenance(
-    chapter: Chapter, runner: Runner, seconds: float, pins: dict[str, str], card: dict | None
+    chapter: Chapter,
+    runner: Runner,
+    seconds: float,
+    pins: dict[str, str],
+    card: dict | None,
 ) -> dict:
     """Where and when outputs were made. Date and hardware are facts, never staleness."""
     made = {
@@ -58,10 +67,16 @@ def pins_of(chapter: Chapter, pins: dict[str, str]) -> dict[str, str]:
         name = canonicalize_name(ahead.pop())
         if name in found or name not in pins:
             continue
-        with suppress(importlib.metadata.PackageNotFoundError):  # it is for other systems
+        with suppress(
+            importlib.metadata.PackageNotFoundError
+        ):  # it is for other systems
             needs = map(Requirement, importlib.metadata.requires(name) or [])
             found.add(name)
-            ahead += [n.name for n in needs if not n.marker or n.marker.evaluate({"extra": ""})]
+            ahead += [
+                n.name
+                for n in needs
+                if not n.marker or n.marker.evaluate({"extra": ""})
+            ]
     return {name: pins[name] for name in sorted(found)}
 
 
@@ -72,6 +87,8 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 
 def processor() -> str:
     with suppress(OSError):  # not Linux
-        if name := re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.M):
+        if name := re.search(
+            r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.M
+        ):
             return name[1].strip()
     return platform.processor() or platform.machine()

@@ -17,13 +17,19 @@ def stale_runs(book: Book) -> list[Run]:
         for chapter in book.chapters_of(runner):
             recording = book.recording(runner.name, chapter.name)
             pins = book.pins_of(runner)
-            if reason := recording.stale_because(pins) if recording else "never executed":
+            if (
+                reason := recording.stale_because(pins)
+                if recording
+                else "never executed"
+            ):
                 print(f"{runner.name}: {chapter.name}: {reason}", flush=True)
                 try:
                     runner.prepare()
                     runs.append(Run(chapter, runner))
                 except CannotRun as reason:
-                    print(f"{runner.name}: {chapter.name}: left as it was recorded: {reason}")
+                    print(
+                        f"{runner.name}: {chapter.name}: left as it was recorded: {reason}"
+                    )
     return runs
 
 
@@ -52,11 +58,17 @@ def _is_recorded(chapter: Chapter, card: dict, book: Book) -> bool:
     if recording is None or recording.stale_because(book.pins):
         return False
     again = f"to record it again: '{record_command(GPU, chapter.name)}'"
-    print(f"{recording.where}: recorded on {recording.provenance.date}, left as it is; {again}")
+    print(
+        f"{recording.where}: recorded on {recording.provenance.date}, left as it is; {again}"
+    )
     return True
 
 
 def sync(book: Book) -> list[str]:
     """Carry over what no key covers: tags, set-up, metadata. Returns the paths that changed."""
-    made = (made for recordings in book.recordings.values() for made in recordings.values())
-    return write_changed([(recording, recording.synced()) for recording in made], book.root)
+    made = (
+        made for recordings in book.recordings.values() for made in recordings.values()
+    )
+    return write_changed(
+        [(recording, recording.synced()) for recording in made], book.root
+    )

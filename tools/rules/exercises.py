@@ -6,8 +6,8 @@ and the text cell `solution-N`, where a solution and a wrong answer are folded. 
 and its check there may be `shows-N`, which draws what the answer does, or what was given. In the
 notebook of puzzles an exercise is called a puzzle.
 
-`make release` writes all of them from the chapter's master, which `tools.exercises.masters` reads,
-and `tools.nbval_exercises` tries them: hence there are few rules on them.
+`make release` writes all of them from the chapter's master, and `tools.nbval_exercises` tries
+them: hence there are few rules on them.
 """
 
 import re

@@ -39,11 +39,15 @@ class Length(NamedTuple):
 
     @property
     def minutes(self) -> int:
-        times = self.words / 170 + 0.6 * self.predictions + self.checks + 0.25 * self.cells
+        times = (
+            self.words / 170 + 0.6 * self.predictions + self.checks + 0.25 * self.cells
+        )
         return math.ceil(round(times, 6))
 
     def __str__(self) -> str:
-        words, *others = (f"{number:,} {name}" for name, number in self._asdict().items())
+        words, *others = (
+            f"{number:,} {name}" for name, number in self._asdict().items()
+        )
         return f"{self.minutes} minutes: {words}, {', '.join(others)}"
 
 
@@ -54,7 +58,11 @@ def path(chapter: Chapter) -> Iterator[NotebookNode]:
     """The cells that a reader is to read, in order."""
     deep = 0  # the level of the heading that leads off the path
     for cell in chapter.notebook.cells:
-        heading = re.match(r"(#+) (.*)", cell.source) if cell.cell_type == "markdown" else None
+        heading = (
+            re.match(r"(#+) (.*)", cell.source)
+            if cell.cell_type == "markdown"
+            else None
+        )
         if heading:
             if heading[2].startswith("Exercises"):
                 return
@@ -74,7 +82,11 @@ def length(chapter: Chapter) -> Length:
 
 
 def words(cell: NotebookNode) -> int:
-    text = REASON.sub("</summary>", cell.source) if cell.id.startswith("check-") else cell.source
+    text = (
+        REASON.sub("</summary>", cell.source)
+        if cell.id.startswith("check-")
+        else cell.source
+    )
     for part, instead in NOT_READ:
         text = part.sub(instead, text)
     return len(WORD.findall(text))
@@ -89,10 +101,19 @@ def within_budget(chapter: Chapter) -> Broken:
     if not budget and "**How long.**" not in title.source:
         return  # of puzzles and symptoms each reader takes a few
     if SAYS.findall(title.source) != [str(found.minutes)]:
-        yield title, f"says another time; write '**How long.** {found.minutes} minutes, and ...'"
+        yield (
+            title,
+            f"says another time; write '**How long.** {found.minutes} minutes, and ...'",
+        )
     *most, minutes = budget or (math.inf,) * 4
     for name, least, number in zip(Length._fields, most, found, strict=False):
         if number > least:
-            yield None, f"{number:,} {name} on its path, {least:,} at most; cut, or fold as Deeper"
+            yield (
+                None,
+                f"{number:,} {name} on its path, {least:,} at most; cut, or fold as Deeper",
+            )
     if found.minutes > minutes:
-        yield None, f"takes {found.minutes} minutes, {minutes} at most; cut, or fold as Deeper"
+        yield (
+            None,
+            f"takes {found.minutes} minutes, {minutes} at most; cut, or fold as Deeper",
+        )

@@ -29,11 +29,19 @@ def is_prediction(cell: NotebookNode | None) -> bool:
 
 
 def asked_alone(chapter: Chapter) -> Broken:
-    for cell in (cell for cell in chapter.notebook.cells if cell.cell_type == "markdown"):
+    for cell in (
+        cell for cell in chapter.notebook.cells if cell.cell_type == "markdown"
+    ):
         if cell.id.startswith(PREFIX) != is_prediction(cell):
-            yield cell, f"a prediction begins with '{ASKS.strip()}', its cell is called {PREFIX}..."
+            yield (
+                cell,
+                f"a prediction begins with '{ASKS.strip()}', its cell is called {PREFIX}...",
+            )
         if cell.source.count("**Predict") > is_prediction(cell):
-            yield cell, f"'**Predict' within a text; give it a cell {PREFIX}... of its own"
+            yield (
+                cell,
+                f"'**Predict' within a text; give it a cell {PREFIX}... of its own",
+            )
 
 
 def choices_can_be_buttons(chapter: Chapter) -> Broken:
@@ -42,13 +50,19 @@ def choices_can_be_buttons(chapter: Chapter) -> Broken:
         page = drawn(cell)
         kinds = [tag.name for tag in page(True, recursive=False)]
         if kinds not in (["p"], ["p", "ul"]):
-            yield cell, f"holds {', '.join(kinds)}; one paragraph, then at most one list of choices"
+            yield (
+                cell,
+                f"holds {', '.join(kinds)}; one paragraph, then at most one list of choices",
+            )
             continue
         items = page("li")
         texts = [" ".join(item.get_text().split()) for item in items]
         if len({"", *texts}) <= len(texts):
             yield cell, f"empty or equal choices: {texts}; make each another"
-        if any("\n" in item.get_text().strip() or item(["p", "ul", "pre"]) for item in items):
+        if any(
+            "\n" in item.get_text().strip() or item(["p", "ul", "pre"])
+            for item in items
+        ):
             yield cell, "a choice of several lines; write '- ' and one line for each"
         if any(item("strong") for item in items):
             yield cell, "a choice in bold gives the answer away; mark none"
@@ -57,21 +71,35 @@ def choices_can_be_buttons(chapter: Chapter) -> Broken:
 def answered_next(chapter: Chapter) -> Broken:
     """The next cell shows the thing itself, with no assert and no comment to give it away."""
     cells = chapter.notebook.cells
-    for before, cell, following in zip([None, *cells], cells, [*cells[1:], None], strict=False):
+    for before, cell, following in zip(
+        [None, *cells], cells, [*cells[1:], None], strict=False
+    ):
         if is_prediction(cell) and not (following and PREDICTED in tags(following)):
-            yield cell, f"the next cell does not answer it; tag the code that does '{PREDICTED}'"
+            yield (
+                cell,
+                f"the next cell does not answer it; tag the code that does '{PREDICTED}'",
+            )
         if PREDICTED not in tags(cell):
             continue
         if cell.cell_type != "code" or not is_prediction(before):
-            yield cell, f"has the tag '{PREDICTED}' and no prediction above it; drop it, or ask"
+            yield (
+                cell,
+                f"has the tag '{PREDICTED}' and no prediction above it; drop it, or ask",
+            )
             continue
         tree = syntax_tree(chapter, cell)
         if has_assert(tree):
             yield cell, "asserts what was asked; assert it in the next code cell"
         if found := comments(cell):
-            yield cell, f"a comment may give the answer away: '{found[0]}'; say it afterwards"
+            yield (
+                cell,
+                f"a comment may give the answer away: '{found[0]}'; say it afterwards",
+            )
         if not tree.body or not isinstance(tree.body[-1], ast.Expr):
-            yield cell, "shows nothing; end it in an expression, the thing that was asked"
+            yield (
+                cell,
+                "shows nothing; end it in an expression, the thing that was asked",
+            )
 
 
 def right_choice(answer: str, choices: Sequence[str] = CHOICES) -> int | None:
@@ -92,10 +120,18 @@ def explained(chapter: Chapter) -> Broken:
     for cell in filter(is_prediction, chapter.notebook.cells):
         answer, choices = answer_of(chapter, cell), len(drawn(cell)("li"))
         if answer is None:
-            yield cell, f"no answer; write it below what it printed, in a text cell {ANSWER}..."
+            yield (
+                cell,
+                f"no answer; write it below what it printed, in a text cell {ANSWER}...",
+            )
         elif right_choice(answer.source) not in (range(choices) if choices else [None]):
-            begins = "'**The second.** ' or its like" if choices else "the reason: no choice"
-            yield answer, f"names none of the {choices} choices; let it begin with {begins}"
+            begins = (
+                "'**The second.** ' or its like" if choices else "the reason: no choice"
+            )
+            yield (
+                answer,
+                f"names none of the {choices} choices; let it begin with {begins}",
+            )
 
 
 def not_given_away(chapter: Chapter) -> Broken:
@@ -106,29 +142,46 @@ def not_given_away(chapter: Chapter) -> Broken:
             continue
         choices = [_words(item.get_text()) for item in drawn(cell)("li")]
         right = right_choice(answer.source) if choices else 0
-        told = choices or [_figures(answer.source.partition(". ")[0]) - _figures(cell.source)]
+        told = choices or [
+            _figures(answer.source.partition(". ")[0]) - _figures(cell.source)
+        ]
         if right is None or right >= len(told):
             continue
-        alone = [part - set().union(*told[:n], *told[n + 1 :]) for n, part in enumerate(told)]
+        alone = [
+            part - set().union(*told[:n], *told[n + 1 :]) for n, part in enumerate(told)
+        ]
         for text in _above(cells, cell):
             held = [part <= _words(text.source) for part in alone if part]
             if alone[right] and alone[right] <= _words(text.source) and sum(held) == 1:
                 words = ", ".join(sorted(alone[right]))
-                yield cell, f"'{text.id}' above it gives the answer away: {words}; say it below"
+                yield (
+                    cell,
+                    f"'{text.id}' above it gives the answer away: {words}; say it below",
+                )
 
 
 def _above(cells: list[NotebookNode], asked: NotebookNode) -> list[NotebookNode]:
-    above = [cell for cell in cells[: cells.index(asked)] if cell.cell_type == "markdown"]
+    above = [
+        cell for cell in cells[: cells.index(asked)] if cell.cell_type == "markdown"
+    ]
     heads = [place for place, cell in enumerate(above) if cell.source.startswith("#")]
     return above[heads[-1] :] if heads else above
 
 
 def _words(text: str) -> set[str]:
-    return {word.lower() for word in re.findall(r"[a-zA-Z]{3,}", text)} - SMALL | _figures(text)
+    return {
+        word.lower() for word in re.findall(r"[a-zA-Z]{3,}", text)
+    } - SMALL | _figures(text)
 
 
 def _figures(text: str) -> set[str]:
     return set(re.findall(r"\d+(?:[.,]\d+)*", text))
 
 
-PREDICTION_RULES = asked_alone, choices_can_be_buttons, answered_next, explained, not_given_away
+PREDICTION_RULES = (
+    asked_alone,
+    choices_can_be_buttons,
+    answered_next,
+    explained,
+    not_given_away,
+)

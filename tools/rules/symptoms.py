@@ -19,9 +19,12 @@ from tools.book.recordings import Recording
 
 SYMPTOM = "### "  # begins its heading
 CAUSE = re.compile(
-    r"\*\*Cause\.\*\* \S.*\n\n\*\*Cure\.\*\* \S.* Read on: \[[^]]+\]\([^)#]+#[^)]+\)\.", re.S
+    r"\*\*Cause\.\*\* \S.*\n\n\*\*Cure\.\*\* \S.* Read on: \[[^]]+\]\([^)#]+#[^)]+\)\.",
+    re.S,
 )
-QUOTED = re.compile(r"\*\*Quoted\*\* from \[[^]]+\]\(https://[^)]+\).*\n\n```text\n(.+)\n```", re.S)
+QUOTED = re.compile(
+    r"\*\*Quoted\*\* from \[[^]]+\]\(https://[^)]+\).*\n\n```text\n(.+)\n```", re.S
+)
 ERROR = re.compile(r"^[\w.]*(?:Error|Exception|Warning): ", re.M)
 PARTS = {"shown": "code", "cause": "markdown", "cured": "code"}
 
@@ -70,7 +73,9 @@ def symptoms_of(chapter: Chapter) -> list[Symptom]:
 def whole_symptoms(chapter: Chapter) -> Broken:
     """Each symptom has its four cells, in order, and says its cause, its cure and where to read."""
     cells, titles = chapter.notebook.cells, []
-    for number in [n for n, cell in enumerate(cells) if cell.source.startswith(SYMPTOM)]:
+    for number in [
+        n for n, cell in enumerate(cells) if cell.source.startswith(SYMPTOM)
+    ]:
         cell = cells[number]
         if "\n" in cell.source:
             yield cell, "is more than a heading; give the rest a cell of its own"
@@ -95,20 +100,36 @@ def whole_symptoms(chapter: Chapter) -> Broken:
 def shown_symptoms(chapter: Chapter, recordings: list[Recording]) -> Broken:
     for recording, symptom in product(recordings, symptoms_of(chapter)):
         if {symptom.shown.id, symptom.cured.id} <= recording.cells.keys():
-            shown, cured = (_text(recording, cell) for cell in (symptom.shown, symptom.cured))
+            shown, cured = (
+                _text(recording, cell) for cell in (symptom.shown, symptom.cured)
+            )
             if " ".join(symptom.message.split()) not in " ".join(shown.split()):
-                yield symptom.shown, f"does not print the heading's words on {recording.folder}"
+                yield (
+                    symptom.shown,
+                    f"does not print the heading's words on {recording.folder}",
+                )
             if bool(symptom.message) != bool(ERROR.search(shown)):
-                yield symptom.shown, "words of an error stand in the heading as code, others do not"
+                yield (
+                    symptom.shown,
+                    "words of an error stand in the heading as code, others do not",
+                )
             if not re.search(r"\w", cured):
-                yield symptom.cured, f"prints nothing on {recording.folder}; show what came of it"
+                yield (
+                    symptom.cured,
+                    f"prints nothing on {recording.folder}; show what came of it",
+                )
             if ERROR.search(cured):
-                yield symptom.cured, f"prints an error on {recording.folder}; it is not cured"
+                yield (
+                    symptom.cured,
+                    f"prints an error on {recording.folder}; it is not cured",
+                )
 
 
 def _quotes(symptom: Symptom) -> bool:
     match = QUOTED.fullmatch(symptom.shown.source)
-    return bool(match and symptom.message) and symptom.message in " ".join(match[1].split())
+    return bool(match and symptom.message) and symptom.message in " ".join(
+        match[1].split()
+    )
 
 
 def _text(recording: Recording, cell: NotebookNode) -> str:

@@ -50,7 +50,9 @@ def load_where(app: Sphinx, sign: str, *files: str, defer: bool = False) -> None
     Scripts may `defer`, unless they change what is seen first, which would jump."""
     waits = {"loading_method": "defer"} if defer else {}
 
-    def add(app: Sphinx, page: str, template: str, context: dict[str, Any], _: Any) -> None:
+    def add(
+        app: Sphinx, page: str, template: str, context: dict[str, Any], _: Any
+    ) -> None:
         for name in files if re.search(sign, context.get("body", "")) else ():
             if name.endswith(".css"):
                 app.add_css_file(name)

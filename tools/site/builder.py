@@ -28,19 +28,37 @@ def main() -> int:
         if code:
             speech.speak(read_languages(root)[code])
         book, _ = read_pages(root)
-        print(f"site: building {len(book.documents)} pages{f' ({code})' * bool(code)}", flush=True)
+        print(
+            f"site: building {len(book.documents)} pages{f' ({code})' * bool(code)}",
+            flush=True,
+        )
         config = write_config(root, work)
     except BookError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    arguments = ["build", str(root), "--path-output", str(work), "--config", str(config), *OPTIONS]
-    said = io.StringIO()  # of a full disk Sphinx says that this should be reported as its fault
+    arguments = [
+        "build",
+        str(root),
+        "--path-output",
+        str(work),
+        "--config",
+        str(config),
+        *OPTIONS,
+    ]
+    said = (
+        io.StringIO()
+    )  # of a full disk Sphinx says that this should be reported as its fault
     try:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
+        with (
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(said),
+        ):
             jupyter_book.cli.main.main(arguments, standalone_mode=False)
     except RuntimeError as error:
         cause = error.__cause__
-        fault = cause.__cause__ or cause  # Sphinx wraps what a handler of its events raises
+        fault = (
+            cause.__cause__ or cause
+        )  # Sphinx wraps what a handler of its events raises
         if isinstance(fault, OSError) and fault.errno in NO_ROOM:
             fault = cannot_write(work, root, fault)
         if isinstance(fault, BookError):

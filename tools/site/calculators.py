@@ -38,14 +38,21 @@ class Setting(NamedTuple):
 
 SETTINGS = [Setting(**each) for each in read_beside(__file__, "scaling.yml")]
 SERVER = 8  # GPUs in each server of the plot and of the table
-STEP, GRADIENTS = 64 / 444.51, 4 * 110_106_428  # BERT-base on a V100: the page says whose
+STEP, GRADIENTS = (
+    64 / 444.51,
+    4 * 110_106_428,
+)  # BERT-base on a V100: the page says whose
 # Runs in a process of its own, where `cudasim` is: no module here imports it.
 ASK = Path(__file__).with_name("models.txt")
 
 
 def setup(app: Sphinx) -> None:
     add_part(app, "calculator", lambda env: calculator(**ask(Path(env.srcdir))))
-    add_part(app, "scaling-calculator", lambda env: render("scaling.html", **ask(Path(env.srcdir))))
+    add_part(
+        app,
+        "scaling-calculator",
+        lambda env: render("scaling.html", **ask(Path(env.srcdir))),
+    )
     add_part(app, "scaling-plot", lambda env: plot(**ask(Path(env.srcdir))))
     files = ("calculator.css", "formulas.js", "calculator.js")
     load_where(app, '<div class="calculator"', *files, defer=True)
@@ -59,9 +66,14 @@ def ask(root: Path) -> dict[str, Any]:
     sheets of cards come with their hosts and two modelled times; besides, the `shares` of linear
     scaling, at most and at least, for each of SETTINGS and COUNTS."""
     given = json.dumps([SETTINGS, COUNTS, SERVER, STEP, GRADIENTS])
-    options = {"cwd": root, "env": os.environ | {"PYTHONPATH": f"{SIMULATOR}{os.pathsep}cudasim"}}
+    options = {
+        "cwd": root,
+        "env": os.environ | {"PYTHONPATH": f"{SIMULATOR}{os.pathsep}cudasim"},
+    }
     command = [sys.executable, "-c", ASK.read_text(encoding="utf-8")]
-    run = subprocess.run(command, input=given, capture_output=True, text=True, **options)
+    run = subprocess.run(
+        command, input=given, capture_output=True, text=True, **options
+    )
     if run.returncode:
         reason = (run.stderr.splitlines() or ["no reason given"])[-1]
         raise BookError(f"{SIMULATOR}: asking for its models fails: {reason}")
@@ -71,7 +83,9 @@ def ask(root: Path) -> dict[str, Any]:
 def calculator(cards: list[dict[str, Any]], **_: Any) -> str:
     # The validation is said of a card.
     cards = [bare(card) | {"validation": card["provenance"]["words"]} for card in cards]
-    return render("calculator.html", cards=cards, precisions=PRECISIONS, sheets={"cards": cards})
+    return render(
+        "calculator.html", cards=cards, precisions=PRECISIONS, sheets={"cards": cards}
+    )
 
 
 def bare(card: dict[str, Any]) -> dict[str, Any]:
@@ -87,10 +101,15 @@ def plot(shares: list[list[list[float]]], **_: Any) -> str:
 
     lines, bands, said = {}, {}, []
     for setting, band in zip(SETTINGS, shares, strict=True):
-        edges = ([*zip(across, map(high, edge), strict=True)] for edge in zip(*band, strict=True))
+        edges = (
+            [*zip(across, map(high, edge), strict=True)]
+            for edge in zip(*band, strict=True)
+        )
         lines[setting.look], least = edges
         bands[setting.look] = lines[setting.look] + least[::-1]
-        two, many = (f"{least:.0%} to {most:.0%}" for most, least in (band[0], band[-1]))
+        two, many = (
+            f"{least:.0%} to {most:.0%}" for most, least in (band[0], band[-1])
+        )
         said.append(f"{setting.name}: {two} at 2 GPUs, {many} at 1,024")
     given = {"server": SERVER, "settings": SETTINGS, "lines": lines, "bands": bands}
     given["grid"] = [(percent, high(percent / 100)) for percent in range(0, 101, 20)]
@@ -101,7 +120,10 @@ def plot(shares: list[list[list[float]]], **_: Any) -> str:
 def shares_table(book: Book) -> list[str]:
     shares = ask(book.root)["shares"]
     rows = [
-        [f"{gpus:,}", *(f"{100 * least:.0f} to {100 * most:.0f} %" for most, least in line)]
+        [
+            f"{gpus:,}",
+            *(f"{100 * least:.0f} to {100 * most:.0f} %" for most, least in line),
+        ]
         for gpus, *line in zip(COUNTS, *shares, strict=True)
     ]
     heads = ["GPUs", *(setting.name for setting in SETTINGS)]

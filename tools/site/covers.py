@@ -26,7 +26,9 @@ def setup(app: Sphinx) -> None:
 
 def cover(app: Sphinx, doctree: nodes.document) -> None:
     """Box what is asked, cover what was printed; above the first is the switch for all."""
-    answers = [cell for cell in doctree.findall(is_cell) if PREDICTED in cell["cell_metadata"]]
+    answers = [
+        cell for cell in doctree.findall(is_cell) if PREDICTED in cell["cell_metadata"]
+    ]
     for cell in answers[:1]:
         while not isinstance(cell.parent, nodes.section):
             cell = cell.parent  # a block of one framework: the switch is for all
@@ -34,10 +36,14 @@ def cover(app: Sphinx, doctree: nodes.document) -> None:
         switch = part("", html=render("prediction-switch.html"), end="")
         cell.parent.insert(cell.parent.index(asked[0]), switch)
     for cell in answers:
-        asked = framed("prediction.html", *(n for n in preceding(cell) if isinstance(n, ASKED)))
+        asked = framed(
+            "prediction.html", *(n for n in preceding(cell) if isinstance(n, ASKED))
+        )
         cell.parent.insert(cell.parent.index(cell), asked)
         told = told_below(cell)
-        printed = [n for n in cell if isinstance(n, part) or n.get("nb_element") == OUTPUT]
+        printed = [
+            n for n in cell if isinstance(n, part) or n.get("nb_element") == OUTPUT
+        ]
         name = f"printed-{cell['cell_metadata'][PREDICTED]}"
         right = right_choice(told[0].astext(), speech.choices()) if told else None
         cell += framed("covered.html", *printed, *told, name=name, right=right)
@@ -46,7 +52,9 @@ def cover(app: Sphinx, doctree: nodes.document) -> None:
 def preceding(cell: nodes.container) -> list[nodes.Node]:
     """The question above a cell: a paragraph, or a paragraph and its list of choices."""
     above = cell.parent.children[: cell.parent.index(cell)]
-    return above[-2:] if above and isinstance(above[-1], nodes.bullet_list) else above[-1:]
+    return (
+        above[-2:] if above and isinstance(above[-1], nodes.bullet_list) else above[-1:]
+    )
 
 
 def told_below(cell: nodes.container) -> list[nodes.Node]:

@@ -46,7 +46,9 @@ def setup(app: Sphinx) -> None:
         app.add_directive(name, FactsTable)
     app.connect("source-read", show_outputs)
     app.connect("doctree-read", say_english)
-    app.connect("doctree-read", number_chapters, priority=200)  # before titles are collected
+    app.connect(
+        "doctree-read", number_chapters, priority=200
+    )  # before titles are collected
     app.connect("html-page-context", describe_page)
 
 
@@ -71,7 +73,9 @@ def say_english(app: Sphinx, doctree: nodes.document) -> None:
     """Let a page that has no translation say so below its title."""
     book, _ = read_pages(Path(app.srcdir))
     if speech.spoken() and app.env.docname not in book.translated:
-        note = nodes.paragraph("", tr("This page is in English."), classes=["in-english"])
+        note = nodes.paragraph(
+            "", tr("This page is in English."), classes=["in-english"]
+        )
         doctree[0].insert(1, note)
 
 
@@ -79,7 +83,9 @@ def number_chapters(app: Sphinx, doctree: nodes.document) -> None:
     """Number the lessons of the sidebar from 0, and say how long each takes."""
     book, _ = read_pages(Path(app.srcdir))
     lessons = [chapter for chapter in book.pages.values() if chapter.kind == "lesson"]
-    times = {name: length(lesson).minutes for name, lesson in english(book).pages.items()}
+    times = {
+        name: length(lesson).minutes for name, lesson in english(book).pages.items()
+    }
     comma = speech.punctuated(", ")
     titles = {
         f"notebooks/{lesson.name}": (
@@ -89,7 +95,9 @@ def number_chapters(app: Sphinx, doctree: nodes.document) -> None:
     }
     for tree in doctree.findall(toctree):
         tree["caption"] = tree["caption"] and tr(tree["caption"])
-        tree["entries"] = [(titles.get(name, title), name) for title, name in tree["entries"]]
+        tree["entries"] = [
+            (titles.get(name, title), name) for title, name in tree["entries"]
+        ]
 
 
 def english(book: Book) -> Book:
@@ -106,10 +114,16 @@ class FactsTable(SphinxDirective):
 
 
 def describe_page(
-    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
+    app: Sphinx,
+    page: str,
+    template: str,
+    context: dict[str, Any],
+    doctree: nodes.document | None,
 ) -> None:
     """Give search engines the first paragraph of the page as its description."""
-    for paragraph in doctree.findall(nodes.paragraph) if doctree else ():  # the search has none
+    for paragraph in (
+        doctree.findall(nodes.paragraph) if doctree else ()
+    ):  # the search has none
         said, of_text = paragraph.astext(), isinstance(paragraph.parent, nodes.section)
         if of_text and not said.startswith(tr("How long.")):
             text = escape(textwrap.shorten(said, 160, placeholder=" ..."))

@@ -21,31 +21,44 @@ from tools.site.tabs import is_cell
 
 
 def setup(app: Sphinx) -> None:
-    app.connect("doctree-read", fold, priority=550)  # once tabs are gathered, before covers
+    app.connect(
+        "doctree-read", fold, priority=550
+    )  # once tabs are gathered, before covers
     load_where(app, '<details class="deeper"', "folds.js")
 
 
 def fold(app: Sphinx, doctree: nodes.document) -> None:
     texts = [*doctree.findall(nodes.paragraph)]
-    for row in [text for text in texts if text.astext().startswith(tr("Run this chapter:"))]:
+    for row in [
+        text for text in texts if text.astext().startswith(tr("Run this chapter:"))
+    ]:
         *_, download = row.findall(nodes.reference)
         # Of the page, or the same in another framework: as it was when this was built.
-        download["refuri"] = f"../_sources/notebooks/{download['refuri'].rpartition('/')[2]}"
+        download["refuri"] = (
+            f"../_sources/notebooks/{download['refuri'].rpartition('/')[2]}"
+        )
         head = row.parent.children[row.parent.index(row) :]
         head = [*takewhile(lambda node: is_machinery(node) or not opens(node), head)]
-        while head[1:] and isinstance(head[-1], nodes.paragraph):  # the first of the chapter's text
+        while head[1:] and isinstance(
+            head[-1], nodes.paragraph
+        ):  # the first of the chapter's text
             head.pop()
         wrap(head, tr("Run this chapter: links and set-up"))
     for parent in dict.fromkeys(cell.parent for cell in doctree.findall(is_machinery)):
         for machinery, run in groupby([*parent.children], is_machinery):
             if machinery and not isinstance(parent, part):
                 cells = [*run]
-                wrap(cells, speech.punctuated("; ").join(dict.fromkeys(map(label, cells))))
+                wrap(
+                    cells,
+                    speech.punctuated("; ").join(dict.fromkeys(map(label, cells))),
+                )
     for section in doctree.findall(nodes.section):
         # A heading needs its section around it.
         if section[0].astext().startswith((DEEPER, speech.deeper())):
             section.insert(1, part("", html="</summary>", end=""))
-            section.insert(0, part("", html='<details class="deeper"><summary>', end=""))
+            section.insert(
+                0, part("", html='<details class="deeper"><summary>', end="")
+            )
             section.append(part("", html="</details>", end=""))
 
 
@@ -53,7 +66,9 @@ def wrap(run: list[nodes.Node], words: str) -> None:
     parent, place = run[0].parent, run[0].parent.index(run[0])
     for node in run:
         if MACHINERY in tags(node):
-            node.attributes.pop("hide_mode", None)  # else it would be a fold of its own, too
+            node.attributes.pop(
+                "hide_mode", None
+            )  # else it would be a fold of its own, too
         for code in node[0].findall(nodes.literal_block) if is_cell(node) else ():
             code["language"] = "text"  # colours are thousands of parts of a page
     parent.insert(place, framed("fold.html", *run, label=words))
@@ -62,7 +77,9 @@ def wrap(run: list[nodes.Node], words: str) -> None:
 def label(cell: nodes.container) -> str:
     """What a cell is, in plain words: its own, or else by its code."""
     code = cell[0].astext()
-    asserts = re.search(r"^assert ", code, re.M) and not re.search(r"^(def|class) ", code, re.M)
+    asserts = re.search(r"^assert ", code, re.M) and not re.search(
+        r"^(def|class) ", code, re.M
+    )
     kind = tr("What must hold") if asserts else tr("Helpers")
     return cell["cell_metadata"].get("mystnb", {}).get("code_prompt_show", kind)
 

@@ -26,7 +26,11 @@ def setup(app: Sphinx) -> None:
 
 def visit(writer: HTML5Translator, node: nodes.math | nodes.math_block) -> None:
     inline = isinstance(node, nodes.math)
-    begin = '<span class="formula">' if inline else writer.starttag(node, "div", CLASS="formula")
+    begin = (
+        '<span class="formula">'
+        if inline
+        else writer.starttag(node, "div", CLASS="formula")
+    )
     writer.body += [begin, draw(node, inline), "</span>" if inline else "</div>\n"]
     raise nodes.SkipNode
 
@@ -41,11 +45,16 @@ def draw(node: nodes.Element, inline: bool) -> str:
         logger.warning("formula cannot be drawn: %s (%r)", tex, error, location=node)
         return ""
     if "\\" in formula.mathmlstr():  # unknown commands are passed through as text
-        logger.warning("formula has a command that cannot be drawn: %s", tex, location=node)
+        logger.warning(
+            "formula has a command that cannot be drawn: %s", tex, location=node
+        )
     em = SCALE / SIZE
     width, height = (float(svg.attrib.pop(side)) * em for side in ("width", "height"))
     shift = (formula.getyofst() - formula.margin) * em
-    svg.set("style", f"width:{width:.3f}em;height:{height:.3f}em;vertical-align:{shift:.3f}em")
+    svg.set(
+        "style",
+        f"width:{width:.3f}em;height:{height:.3f}em;vertical-align:{shift:.3f}em",
+    )
     svg.set("role", "img")
     svg.set("aria-label", tex)
     return ElementTree.tostring(svg, encoding="unicode")

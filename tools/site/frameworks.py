@@ -21,11 +21,17 @@ from tools.site.assets import load_where, part
 from tools.site.merge import chapter_page
 from tools.site.templates import render
 
-BLOCK, SECTION, END = "block", "section", "end"  # marks, as comments in the text of a page
+BLOCK, SECTION, END = (
+    "block",
+    "section",
+    "end",
+)  # marks, as comments in the text of a page
 
 
 def setup(app: Sphinx) -> None:
-    app.connect("doctree-read", gather, priority=300)  # before links, tabs and folds are drawn
+    app.connect(
+        "doctree-read", gather, priority=300
+    )  # before links, tabs and folds are drawn
     app.connect("build-finished", add_downloads)
     load_where(app, '<fieldset class="frameworks"', "frameworks.css", "frameworks.js")
 
@@ -34,23 +40,33 @@ def whole_page(name: str, book: Book) -> NotebookNode:
     """The page of a chapter, in every framework. Raises BookError if their cells do not agree."""
     first, *others = book.editions(name)
     for other in others:
-        for cell, fault in chain(unlike(other, first), open_sections(other), open_sections(first)):
+        for cell, fault in chain(
+            unlike(other, first), open_sections(other), open_sections(first)
+        ):
             place = f": '{cell.id}'" if cell else ""
             raise BookError(f"{other.where}{place}: {fault}")
-    pages = {chapter.framework: chapter_page(chapter, book) for chapter in (first, *others)}
+    pages = {
+        chapter.framework: chapter_page(chapter, book) for chapter in (first, *others)
+    }
     return joined(pages) if others else pages[first.framework]
 
 
 def joined(pages: dict[str, NotebookNode]) -> NotebookNode:
     """One page of several, with marks that say what is for which framework."""
-    texts = ([c for c in page.cells if c.cell_type == "markdown"] for page in pages.values())
-    common = set.intersection(*({(cell.id, cell.source) for cell in page} for page in texts))
+    texts = (
+        [c for c in page.cells if c.cell_type == "markdown"] for page in pages.values()
+    )
+    common = set.intersection(
+        *({(cell.id, cell.source) for cell in page} for page in texts)
+    )
     cells = []
     for parts in zip(*(cut(page, common) for page in pages.values()), strict=True):
         cells.append(parts[0][0])
         sections = []  # a heading opens one, which ends at the next common heading
         for framework, (_, *own) in zip(pages, parts, strict=True):
-            heads = [c.cell_type == "markdown" and c.source.startswith("#") for c in own]
+            heads = [
+                c.cell_type == "markdown" and c.source.startswith("#") for c in own
+            ]
             place = [*heads, True].index(True)
             for cell in own:
                 cell.id = f"{cell.id[:50]}__{framework}"
@@ -99,7 +115,9 @@ def gather(app: Sphinx, doctree: nodes.document) -> None:
             end = texts.index(f"{END} {framework}", start)
             block = nodes.container("", name, *parent[start + 1 : end], classes=classes)
             id = f"{parent['ids'][0]}-{framework}"
-            if id not in doctree.ids:  # the section's first, to which the table of outcomes leads
+            if (
+                id not in doctree.ids
+            ):  # the section's first, to which the table of outcomes leads
                 doctree.ids[id] = block
                 block["ids"] = [id]
             parent[start : end + 1] = [block]

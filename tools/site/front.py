@@ -62,7 +62,9 @@ def first_screen(env: BuildEnvironment) -> str:
 
     def link(document: str) -> str:
         name, _, section = f"notebooks/{document}".partition("#")
-        return builder.get_relative_uri(env.docname, name) + f"#{section}" * bool(section)
+        return builder.get_relative_uri(env.docname, name) + f"#{section}" * bool(
+            section
+        )
 
     return render(
         "front.html",
@@ -89,11 +91,17 @@ def versions(book: Book) -> tuple[list[Version], Recording]:
     where = f"{STORY}: the cell '{cell}' of notebooks/{chapter}.ipynb"
     recording = book.recording(RUNNER, chapter) if chapter in book.chapters else None
     if recording is None or cell not in recording.cells:
-        raise BookError(f"{where} is gone or not recorded as it is: make record RUNNER={RUNNER}")
-    shown = [output.get("data", {}).get(VERSIONS) for output in recording.cells[cell].outputs]
+        raise BookError(
+            f"{where} is gone or not recorded as it is: make record RUNNER={RUNNER}"
+        )
+    shown = [
+        output.get("data", {}).get(VERSIONS) for output in recording.cells[cell].outputs
+    ]
     found = json.loads(next(filter(None, shown), "[]"))
     if [version["version"] for version in found] != list(texts):
-        raise BookError(f"{where} holds other versions than are told of; correct the list")
+        raise BookError(
+            f"{where} holds other versions than are told of; correct the list"
+        )
     return [_version(each, *texts[each["version"]]) for each in found], recording
 
 

@@ -21,7 +21,9 @@ from tools.site.assets import load_where
 logger = logging.getLogger(__name__)
 
 SVG = "http://www.w3.org/2000/svg"
-REFERENCE = re.compile(r"(?<=url\(#)|(?<=^#)")  # where the id begins in "url(#id)" and "#id"
+REFERENCE = re.compile(
+    r"(?<=url\(#)|(?<=^#)"
+)  # where the id begins in "url(#id)" and "#id"
 ElementTree.register_namespace("", SVG)
 
 
@@ -38,9 +40,13 @@ def visit_image(writer: HTML5Translator, node: nodes.image) -> None:
     if size is None:
         logger.warning("image whose size cannot be read: %s", uri, location=node)
         type(writer).visit_image(writer, node)
-    elif path.suffix == ".svg" and "<text" in (drawing := path.read_text(encoding="utf-8")):
+    elif path.suffix == ".svg" and "<text" in (
+        drawing := path.read_text(encoding="utf-8")
+    ):
         if "<style" in drawing:
-            logger.warning("style in a drawing would be the page's: %s", uri, location=node)
+            logger.warning(
+                "style in a drawing would be the page's: %s", uri, location=node
+            )
         number = list(writer.document.findall(nodes.image)).index(node)
         if language := speech.spoken():
             drawing = translate_drawing(drawing, uri, language.say)

@@ -63,7 +63,9 @@ var Stemmer = function () {
 
     def stem(self, word: str) -> str:
         letters = unicodedata.normalize("NFD", word.lower())
-        bare = "".join(letter for letter in letters if not unicodedata.combining(letter))
+        bare = "".join(
+            letter for letter in letters if not unicodedata.combining(letter)
+        )
         return bare.replace("đ", "d")
 
 
@@ -71,7 +73,9 @@ def setup(app: Sphinx) -> None:
     for language in (Chinese, Vietnamese):
         app.add_search_language(language)
     app.connect("config-inited", place_switch)
-    app.connect("doctree-read", name_sections, priority=50)  # before anything refers to them
+    app.connect(
+        "doctree-read", name_sections, priority=50
+    )  # before anything refers to them
     app.connect("html-page-context", offer)
     app.add_js_file("languages.js", loading_method="defer")
 
@@ -88,7 +92,11 @@ def headings() -> dict[str, str]:
     """Each heading in the language of the site, and what it is in English."""
     language = speech.spoken()
     pairs = [(each.string, each.id) for each in language.catalog] if language else []
-    return {plain(said): plain(english) for said, english in pairs if said and english[:1] == "#"}
+    return {
+        plain(said): plain(english)
+        for said, english in pairs
+        if said and english[:1] == "#"
+    }
 
 
 def plain(heading: str) -> str:
@@ -120,7 +128,9 @@ def name_sections(app: Sphinx, doctree: nodes.document) -> None:
 @cache
 def words(root: Path) -> dict[str, str]:
     """What scripts say, and how that is said in the language of the site."""
-    texts = [file.read_text("utf-8") for file in (root / "book" / "static").glob("*.js")]
+    texts = [
+        file.read_text("utf-8") for file in (root / "book" / "static").glob("*.js")
+    ]
     said = {match["said"] for text in texts for match in MARKED.finditer(text)}
     return {each: tr(each) for each in sorted(said) if tr(each) != each}
 
@@ -130,7 +140,9 @@ def said_by_theme(text: str) -> str:
     return _(text) if tr(text) == text else tr(text)
 
 
-def offer(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+def offer(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any
+) -> None:
     """Let a page lead to itself in the other languages; one not translated is marked English."""
     language, root = speech.spoken(), Path(app.srcdir)
     up = "../" * (page.count("/") + bool(language))

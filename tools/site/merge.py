@@ -32,7 +32,9 @@ DRAWN = {
     *("text/html", "text/markdown", "text/latex", "text/plain"),
     *("image/svg+xml", "image/png", "image/jpeg", TIMELINE),
 }
-VERSIONS = "application/vnd.where-tensors-live.versions+json"  # tools.site.front draws them
+VERSIONS = (
+    "application/vnd.where-tensors-live.versions+json"  # tools.site.front draws them
+)
 
 
 def chapter_page(chapter: Chapter, book: Book) -> NotebookNode:
@@ -69,7 +71,9 @@ def page_recordings(chapter: Chapter, book: Book) -> list[Recording]:
     if not needed:
         mend = "add it to the 'chapters' of one in kernels/"
         raise BookError(f"{chapter.where}: no runner executes it; {mend}")
-    for made in (each for each in found if each.runner.is_local and each.runner not in needed):
+    for made in (
+        each for each in found if each.runner.is_local and each.runner not in needed
+    ):
         fault = f"{made.runner.where} does not list this chapter"
         raise BookError(f"{made.where}: {fault}; list it there, or remove the file")
     return found
@@ -91,13 +95,19 @@ def add_outputs(cell: NotebookNode, recordings: list[Recording]) -> list[Noteboo
     return [output_cell(cell, recording, printed) for recording, printed in shown]
 
 
-def output_cell(cell: NotebookNode, recording: Recording, printed: list) -> NotebookNode:
+def output_cell(
+    cell: NotebookNode, recording: Recording, printed: list
+) -> NotebookNode:
     """A cell that holds what `cell` printed on one runner; its code is not shown."""
     about = {"cell": cell.id, "name": recording.folder, "machine": recording.machine}
     about |= {"label": tr(recording.label), "facts": facts(recording)}
     if TIMES in tags(cell):
         about["times"] = tr("Times {0}.").format(said_of(recording.times))
-    metadata = {"tags": ["remove-input"], "runner": about, "mystnb": deepcopy(cell.metadata.mystnb)}
+    metadata = {
+        "tags": ["remove-input"],
+        "runner": about,
+        "mystnb": deepcopy(cell.metadata.mystnb),
+    }
     source = f"# what {cell.id} printed"  # MyST-NB leaves out cells that hold no text
     id = f"{cell.id[:40]}__{recording.folder}"
     return new_code_cell(source, id=id, outputs=printed, metadata=metadata)
@@ -107,7 +117,11 @@ def page_safe(printed: list[NotebookNode], alt: str = "") -> list[NotebookNode]:
     """Outputs as a page shows them: streams whole, no counts, and of a timeline what `alt` says."""
     safe: list[NotebookNode] = []
     for output in deepcopy(printed):
-        if output.output_type == "stream" and safe and safe[-1].get("name") == output.name:
+        if (
+            output.output_type == "stream"
+            and safe
+            and safe[-1].get("name") == output.name
+        ):
             safe[-1].text += output.text
             continue
         if VERSIONS in output.get("data", {}):
@@ -132,8 +146,15 @@ def facts(recording: Recording, hardware_is_told: bool = False) -> str:
 
 def legend(recordings: list[Recording]) -> NotebookNode:
     """A note for the top of a page that says what each tab stands for."""
-    labels = escape(speech.punctuated("; ").join(tr(recording.label) for recording in recordings))
+    labels = escape(
+        speech.punctuated("; ").join(tr(recording.label) for recording in recordings)
+    )
     simulates = any(recording.runner.simulates for recording in recordings)
-    told = [(each, facts(each, each.provenance.hardware in each.times)) for each in recordings]
-    text = render("legend.md", labels=labels, said_of=said_of, runners=told, simulates=simulates)
+    told = [
+        (each, facts(each, each.provenance.hardware in each.times))
+        for each in recordings
+    ]
+    text = render(
+        "legend.md", labels=labels, said_of=said_of, runners=told, simulates=simulates
+    )
     return new_markdown_cell(text, id="legend")

@@ -30,6 +30,9 @@ def setup(app: Sphinx) -> None:
 def figure(name: str, env: BuildEnvironment) -> str:
     known = ask(Path(env.srcdir))
     cards = {card["name"]: bare(card) for card in known["cards"]}
-    given = {"cards": [cards[card] for card in CARDS], "links": known["links"]["inside"]}
+    given = {
+        "cards": [cards[card] for card in CARDS],
+        "links": known["links"]["inside"],
+    }
     given |= {"sizes": known["sizes"], "bytes": GRADIENTS}
     return render("moved.html", name=name, given=given)

@@ -27,7 +27,10 @@ def table(env: BuildEnvironment) -> str:
     made = {chapter.framework: book.recordings_of(chapter)[0] for chapter in editions}
     groups, seen = {}, set()
     for operation in operations_of(editions[0]):
-        said = {name: words(recording.cells[operation.id]) for name, recording in made.items()}
+        said = {
+            name: words(recording.cells[operation.id])
+            for name, recording in made.items()
+        }
         entries = {name: (text, verb(text)) for name, text in said.items()}
         seen |= {verb for _, verb in entries.values()}
         row = operation.title, make_id(operation.title), entries

@@ -17,14 +17,18 @@ from tools.site.templates import render
 
 def setup(app: Sphinx) -> None:
     add_part(app, "symptom-search", lambda env: render("symptom-search.html"))
-    load_where(app, '<form class="symptom-search"', "symptoms.css", "symptoms.js", defer=True)
+    load_where(
+        app, '<form class="symptom-search"', "symptoms.css", "symptoms.js", defer=True
+    )
 
 
 def overview(chapter: Chapter) -> NotebookNode:
     lines = ["```{symptom-search}", "```", "", ":::{container} symptom-list", ""]
     for group, symptoms in groups_of(chapter).items():
         lines.append(f"- {_link(group)}")
-        lines += [f"  - {_link(each.title)}{' *quoted*' * each.quoted}" for each in symptoms]
+        lines += [
+            f"  - {_link(each.title)}{' *quoted*' * each.quoted}" for each in symptoms
+        ]
     return new_markdown_cell("\n".join([*lines, "", ":::"]), id="overview")
 
 

@@ -19,11 +19,28 @@ from tools.languages.language import read_languages
 SITE, WORK, RECORD = "_build/html", "_build/work", "_build/inputs.json"
 # Everything that a build depends on. Caches and half-written files are none of it.
 INPUTS = (
-    *("_config.yml", "_toc.yml", "book", "img", "kernels", "languages", "notebooks", "outputs"),
-    *("tools", "cudasim/src", "cudasim/facts", "requirements.txt", "requirements-no-deps.txt"),
+    *(
+        "_config.yml",
+        "_toc.yml",
+        "book",
+        "img",
+        "kernels",
+        "languages",
+        "notebooks",
+        "outputs",
+    ),
+    *(
+        "tools",
+        "cudasim/src",
+        "cudasim/facts",
+        "requirements.txt",
+        "requirements-no-deps.txt",
+    ),
 )
 # Files that no page asks for.
-UNPUBLISHED = "*.map bootstrap.* fontawesome.* *.ttf *webpack-macros.html .buildinfo README.md"
+UNPUBLISHED = (
+    "*.map bootstrap.* fontawesome.* *.ttf *webpack-macros.html .buildinfo README.md"
+)
 
 
 def is_current(root: Path) -> bool:
@@ -42,7 +59,9 @@ def build_site(root: Path) -> Path:
     shutil.rmtree(work, ignore_errors=True)
     try:
         # Side by side, the book and its editions in other languages.
-        build_parts(root, {code: work / (code or "en") for code in ("", *read_languages(root))})
+        build_parts(
+            root, {code: work / (code or "en") for code in ("", *read_languages(root))}
+        )
         built = work / "en" / "_build" / "html"
         for part in work.glob("*/_build/html"):
             if part != built:
@@ -64,7 +83,9 @@ def build_parts(root: Path, parts: dict[str, Path]) -> None:
         for code, work in parts.items():
             # In a session of its own, as Ctrl-C is for this process, which then ends that one.
             started = subprocess.Popen(
-                [*command, str(work), *filter(None, [code])], cwd=root, start_new_session=True
+                [*command, str(work), *filter(None, [code])],
+                cwd=root,
+                start_new_session=True,
             )
             processes.append(started)
         for process in processes:
@@ -79,7 +100,9 @@ def build_parts(root: Path, parts: dict[str, Path]) -> None:
 
 def replace_site(built: Path, site: Path) -> None:
     """Put `built`, less the files that no page asks for, in the place of `site`."""
-    for file in [file for pattern in UNPUBLISHED.split() for file in built.rglob(pattern)]:
+    for file in [
+        file for pattern in UNPUBLISHED.split() for file in built.rglob(pattern)
+    ]:
         file.unlink(missing_ok=True)  # one may match two patterns
     shutil.rmtree(site, ignore_errors=True)
     built.rename(site)
@@ -87,7 +110,11 @@ def replace_site(built: Path, site: Path) -> None:
 
 def input_digests(root: Path) -> dict[str, str]:
     paths = (root / name for name in INPUTS)
-    files = (file for path in paths for file in ([path] if path.is_file() else path.rglob("*")))
+    files = (
+        file
+        for path in paths
+        for file in ([path] if path.is_file() else path.rglob("*"))
+    )
     return {
         path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(files)

@@ -26,7 +26,10 @@ EXERCISE = re.compile(r"\d+\. ")
 ASKS = re.compile(rf"Check yourself|{EXERCISE.pattern}")
 ENDS = {"cell", "prediction", "choice"}
 SENTENCE = re.compile(r"[.?!]\s")
-SHORT, LONG = 80, 600  # letters of a paragraph that are shown at least; of a slide's text, at most
+SHORT, LONG = (
+    80,
+    600,
+)  # letters of a paragraph that are shown at least; of a slide's text, at most
 
 
 class Slide(NamedTuple):
@@ -44,7 +47,9 @@ def write_decks(book: Book, site: Path, folder: Path) -> Path:
     for path in folder.glob("*.html"):  # some may be of chapters that are gone
         path.unlink()
     for name, chapter in book.pages.items():
-        deck = render("deck.html", **given, chapter=chapter, slides=[*slides_of(chapter, site)])
+        deck = render(
+            "deck.html", **given, chapter=chapter, slides=[*slides_of(chapter, site)]
+        )
         write_text(folder / f"{name}.html", deck, book.root)
     index = render("index.html", **given, chapters=book.pages.values())
     write_text(folder / "index.html", index, book.root)
@@ -53,7 +58,9 @@ def write_decks(book: Book, site: Path, folder: Path) -> Path:
 
 def slides_of(chapter: Chapter, site: Path) -> Iterator[Slide]:
     path = site / "notebooks" / f"{chapter.name}.html"
-    page = BeautifulSoup(path.read_bytes(), "html.parser").select_one("article.bd-article")
+    page = BeautifulSoup(path.read_bytes(), "html.parser").select_one(
+        "article.bd-article"
+    )
     for other in page.select(f".framework:not(.{chapter.framework}), {OF_FRAMEWORKS}"):
         other.decompose()
     for block in page.select("div.framework"):
@@ -69,14 +76,29 @@ def slides_of(chapter: Chapter, site: Path) -> Iterator[Slide]:
     for tag in page.select("noscript, a:not([href^=http])"):
         tag.unwrap()
     for image in page.select("img"):
-        kind = "svg+xml" if image["src"].endswith(".svg") else Path(image["src"]).suffix[1:]
-        image["src"] = f"data:image/{kind};base64,{_encoded(path.parent / image['src'])}"
+        kind = (
+            "svg+xml"
+            if image["src"].endswith(".svg")
+            else Path(image["src"]).suffix[1:]
+        )
+        image["src"] = (
+            f"data:image/{kind};base64,{_encoded(path.parent / image['src'])}"
+        )
     for section in page.select("section"):
-        heading, *rest = section.find_all(lambda tag: tag.name != "section", recursive=False)
-        head, kind = heading.decode_contents(), "title" if heading.name == "h1" else "section"
+        heading, *rest = section.find_all(
+            lambda tag: tag.name != "section", recursive=False
+        )
+        head, kind = (
+            heading.decode_contents(),
+            "title" if heading.name == "h1" else "section",
+        )
         puzzle = bool(EXERCISE.match(heading.text))
         for group in _groups(rest, puzzle) or [[]]:
-            if kind != "title" and not puzzle and not ASKS.match(group[0].text if group else ""):
+            if (
+                kind != "title"
+                and not puzzle
+                and not ASKS.match(group[0].text if group else "")
+            ):
                 for tag in group:
                     _shorten(tag)
             yield Slide(head, "\n".join(map(str, group)), kind)
@@ -106,7 +128,9 @@ def _ends(group: list[Tag], tag: Tag) -> bool:
     if "cell" in now:
         return bool(before & ENDS)
     letters = sum(len(member.text) for member in [*group, tag])
-    return bool(before & ENDS or now & {"prediction"} or _is_figure(tag)) or letters > LONG
+    return (
+        bool(before & ENDS or now & {"prediction"} or _is_figure(tag)) or letters > LONG
+    )
 
 
 def _is_figure(tag: Tag) -> bool:

@@ -37,7 +37,10 @@ def test_an_epoch_leaves_nothing_behind(kit, gpus):
 def test_a_step_without_a_line_waits_for_nothing(kit, gpus):
     model = nn.Linear(8, 1, device=gpus[0].device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    x, y = torch.ones(4, 8, device=gpus[0].device), torch.ones(4, 1, device=gpus[0].device)
+    x, y = (
+        torch.ones(4, 8, device=gpus[0].device),
+        torch.ones(4, 1, device=gpus[0].device),
+    )
     with gpus.no_sync(), gpus.no_copies():
         assert kit.step(model, optimizer, x, y, number=1) is None
     assert kit.step(model, optimizer, x, y, number=10).startswith("step 10: loss ")

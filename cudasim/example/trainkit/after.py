@@ -18,7 +18,9 @@ class Distances(before.Distances):
     def __init__(self, length: int) -> None:
         """Distances to `length` positions."""
         nn.Module.__init__(self)
-        self.register_buffer("table", torch.arange(length, dtype=torch.float32), persistent=False)
+        self.register_buffer(
+            "table", torch.arange(length, dtype=torch.float32), persistent=False
+        )
 
 
 def widen(classifier: nn.Linear, more: int) -> nn.Linear:
@@ -43,7 +45,11 @@ class Meter(before.Meter):
 
 
 def step(
-    model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor, number: int
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    x: Tensor,
+    y: Tensor,
+    number: int,
 ) -> str | None:
     """The loss is read where a line is due, and nowhere else."""
     loss = mse_loss(model(x), y)

@@ -28,7 +28,9 @@ def widen(classifier: nn.Linear, more: int) -> nn.Linear:
     https://github.com/LAMDA-CL/PyCIL/issues/60
     """
     old = classifier.weight.detach()
-    zeros = torch.zeros(more, old.shape[1]).cuda()  # on the current GPU, not on the classifier's
+    zeros = torch.zeros(
+        more, old.shape[1]
+    ).cuda()  # on the current GPU, not on the classifier's
     wider = nn.Linear(old.shape[1], old.shape[0] + more, bias=False)
     wider.weight = nn.Parameter(torch.cat([old, zeros]))
     return wider
@@ -51,7 +53,10 @@ class Meter:
 
     def add(self, loss: Tensor) -> None:
         """Count `loss`, a single number."""
-        self.total, self.number = self.total + loss, self.number + 1  # keeps the graph of each
+        self.total, self.number = (
+            self.total + loss,
+            self.number + 1,
+        )  # keeps the graph of each
 
     def mean(self) -> float:
         """The mean so far."""
@@ -59,7 +64,11 @@ class Meter:
 
 
 def step(
-    model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor, number: int
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    x: Tensor,
+    y: Tensor,
+    number: int,
 ) -> str | None:
     """Step `number` of training; a line for every tenth.
 
@@ -78,10 +87,14 @@ def restore(model: nn.Module, path: Path) -> None:
 
     https://github.com/huggingface/accelerate/pull/299
     """
-    model.load_state_dict(torch.load(path))  # a copy on the GPU that saved it, from every rank
+    model.load_state_dict(
+        torch.load(path)
+    )  # a copy on the GPU that saved it, from every rank
 
 
-def epoch(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], meter: Meter) -> None:
+def epoch(
+    model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], meter: Meter
+) -> None:
     """Gradients of all batches, and their losses in `meter`; no step."""
     for x, y in batches:
         loss = mse_loss(model(x), y)

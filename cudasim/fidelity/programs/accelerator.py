@@ -11,7 +11,10 @@ def the_accelerator_is_cuda():
 
 
 def the_first_gpu_is_current():
-    return torch.accelerator.current_device_index(), torch.accelerator.device_count() >= 1
+    return (
+        torch.accelerator.current_device_index(),
+        torch.accelerator.device_count() >= 1,
+    )
 
 
 def a_context_and_back():
@@ -37,7 +40,9 @@ def the_current_stream():
 
 
 def waiting():
-    return torch.accelerator.synchronize(), raised(lambda: torch.accelerator.synchronize("cpu"))
+    return torch.accelerator.synchronize(), raised(
+        lambda: torch.accelerator.synchronize("cpu")
+    )
 
 
 def memory_is_counted_alike():

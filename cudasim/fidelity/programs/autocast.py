@@ -11,7 +11,13 @@ from fidelity.asking import gpus, raised, warned
 def products_are_of_half_precision():
     x, b = torch.ones(4, 4, device="cuda"), torch.ones(2, 4, 4, device="cuda")
     with autocast("cuda"):
-        results = [x @ x, x @ x[0], torch.bmm(b, b), torch.addmm(x, x, x), F.linear(x, x)]
+        results = [
+            x @ x,
+            x @ x[0],
+            torch.bmm(b, b),
+            torch.addmm(x, x, x),
+            F.linear(x, x),
+        ]
         results += [torch.einsum("ij,jk->ik", x, x), torch.chain_matmul(x, x)]
     return [str(result.dtype) for result in results]
 
@@ -19,7 +25,10 @@ def products_are_of_half_precision():
 def convolutions_are_of_half_precision():
     image = torch.ones(1, 1, 4, 4, device="cuda")
     with autocast("cuda"):
-        results = [nn.Conv2d(1, 1, 3).cuda()(image), nn.ConvTranspose2d(1, 1, 3).cuda()(image)]
+        results = [
+            nn.Conv2d(1, 1, 3).cuda()(image),
+            nn.ConvTranspose2d(1, 1, 3).cuda()(image),
+        ]
     return [str(result.dtype) for result in results]
 
 
@@ -53,14 +62,27 @@ def other_sums_and_powers_are_of_single_precision():
 def a_type_that_is_asked_for_is_given():
     x = torch.ones(4, 4, device="cuda", dtype=torch.float16)
     with autocast("cuda"):
-        results = x.softmax(1, dtype=x.dtype), x.sum(dtype=x.dtype), x.sum(1, dtype=torch.float64)
+        results = (
+            x.softmax(1, dtype=x.dtype),
+            x.sum(dtype=x.dtype),
+            x.sum(1, dtype=torch.float64),
+        )
     return [str(result.dtype) for result in results]
 
 
 def sums_and_powers_are_of_single_precision():
     x = torch.ones(4, 4, device="cuda", dtype=torch.float16)
     with autocast("cuda"):
-        results = [x.exp(), x.log(), x.pow(2), x.sum(), x.cumsum(0), x.norm(), x.prod(), x.rsqrt()]
+        results = [
+            x.exp(),
+            x.log(),
+            x.pow(2),
+            x.sum(),
+            x.cumsum(0),
+            x.norm(),
+            x.prod(),
+            x.rsqrt(),
+        ]
     return [str(result.dtype) for result in results]
 
 
@@ -82,7 +104,12 @@ def losses_are_of_single_precision():
     x = torch.ones(4, 4, device="cuda", dtype=torch.float16)
     y = torch.zeros(4, dtype=torch.long, device="cuda")
     with autocast("cuda"):
-        results = [F.cross_entropy(x, y), F.mse_loss(x, x), F.l1_loss(x, x), F.kl_div(x, x)]
+        results = [
+            F.cross_entropy(x, y),
+            F.mse_loss(x, x),
+            F.l1_loss(x, x),
+            F.kl_div(x, x),
+        ]
         results += [F.binary_cross_entropy_with_logits(x, x), F.cosine_similarity(x, x)]
     return [str(result.dtype) for result in results]
 
@@ -104,9 +131,18 @@ def other_operations_keep_their_type():
 
 
 def of_two_types_the_wider_is_taken():
-    x, y = torch.ones(4, device="cuda"), torch.ones(4, device="cuda", dtype=torch.float16)
+    x, y = (
+        torch.ones(4, device="cuda"),
+        torch.ones(4, device="cuda", dtype=torch.float16),
+    )
     with autocast("cuda"):
-        results = [x + y, torch.cat([x, y]), torch.stack([y, x]), torch.addcmul(y, x, y), x.dot(y)]
+        results = [
+            x + y,
+            torch.cat([x, y]),
+            torch.stack([y, x]),
+            torch.addcmul(y, x, y),
+            x.dot(y),
+        ]
     return [str(result.dtype) for result in results]
 
 
@@ -149,13 +185,19 @@ def double_precision_is_left_alone():
 def brain_floats():
     x = torch.ones(2, 2, device="cuda")
     with autocast("cuda", dtype=torch.bfloat16):
-        return str((x @ x).dtype), str(x.softmax(0).dtype), str(torch.get_autocast_dtype("cuda"))
+        return (
+            str((x @ x).dtype),
+            str(x.softmax(0).dtype),
+            str(torch.get_autocast_dtype("cuda")),
+        )
 
 
 def recurrent_layers_are_of_half_precision():
     x = torch.ones(2, 1, 3, device="cuda")
     with autocast("cuda"):
-        return [str(kind(3, 2).cuda()(x)[0].dtype) for kind in (nn.RNN, nn.GRU, nn.LSTM)]
+        return [
+            str(kind(3, 2).cuda()(x)[0].dtype) for kind in (nn.RNN, nn.GRU, nn.LSTM)
+        ]
 
 
 def attention_is_of_half_precision():
@@ -210,7 +252,10 @@ def gradients_have_the_type_of_their_weights():
 
 
 def in_place_and_into_a_result_are_not_cast():
-    x, y = torch.ones(2, 2, device="cuda"), torch.ones(2, 2, device="cuda", dtype=torch.float16)
+    x, y = (
+        torch.ones(2, 2, device="cuda"),
+        torch.ones(2, 2, device="cuda", dtype=torch.float16),
+    )
     with autocast("cuda"):
         return raised(lambda: torch.mm(x, y, out=x)), raised(lambda: x.addmm_(x, y))
 
@@ -222,11 +267,15 @@ def a_loss_that_is_not_safe():
 
 
 def a_type_that_autocast_does_not_have():
-    return warned(lambda: autocast("cuda", dtype=torch.float64)), raised(lambda: autocast("gpu"))
+    return warned(lambda: autocast("cuda", dtype=torch.float64)), raised(
+        lambda: autocast("gpu")
+    )
 
 
 def the_old_spelling_warns():
-    return warned(lambda: torch.cuda.amp.autocast()), warned(lambda: torch.cuda.amp.GradScaler())
+    return warned(lambda: torch.cuda.amp.autocast()), warned(
+        lambda: torch.cuda.amp.GradScaler()
+    )
 
 
 def functions_are_decorated():
@@ -245,7 +294,9 @@ def own_functions_choose_their_type():
             return x * 2
 
     with autocast("cuda"):
-        return str(Double.apply(torch.ones(2, device="cuda", dtype=torch.float16)).dtype)
+        return str(
+            Double.apply(torch.ones(2, device="cuda", dtype=torch.float16)).dtype
+        )
 
 
 def a_scaler_scales():
@@ -287,7 +338,9 @@ def a_scaler_refuses_gradients_of_half_precision():
 
 
 def a_scaler_is_used_in_order():
-    optimizer = torch.optim.SGD([torch.ones(1, device="cuda", requires_grad=True)], lr=1.0)
+    optimizer = torch.optim.SGD(
+        [torch.ones(1, device="cuda", requires_grad=True)], lr=1.0
+    )
     scaler = GradScaler("cuda")
     return raised(lambda: scaler.update()), raised(lambda: scaler.step(optimizer))
 

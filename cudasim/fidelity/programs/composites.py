@@ -33,7 +33,9 @@ def places_to_split_at():
 def windows_of_spectra():
     x, y = torch.eye(2, **GPU), torch.ones(2, 4, dtype=torch.cfloat)
     return [
-        raised(lambda: torch.stft(x.view(-1), 2, window=torch.ones(2), return_complex=True)),
+        raised(
+            lambda: torch.stft(x.view(-1), 2, window=torch.ones(2), return_complex=True)
+        ),
         raised(lambda: torch.istft(y, 2, 1, 2, x[0])),
     ]
 
@@ -81,7 +83,9 @@ def states_of_an_lstm():
 def types_that_kernels_lack():
     pairs = [torch.ones(2, 2, **GPU)] * 2, [torch.ones(2, 2)] * 2
     functions = torch.bitwise_and, torch.gcd
-    return [raised(lambda f=f, pair=pair: f(*pair)) for f in functions for pair in pairs]
+    return [
+        raised(lambda f=f, pair=pair: f(*pair)) for f in functions for pair in pairs
+    ]
 
 
 def a_rank_is_written_where_it_is_asked_for():
@@ -93,7 +97,9 @@ def a_rank_is_written_where_it_is_asked_for():
 def one_device_is_enough():
     x, out = torch.eye(2, **GPU), [torch.empty(0, **GPU) for _ in range(6)]
     net, index = nn.LSTM(2, 2, **GPU), torch.zeros(2, 2, dtype=torch.long, **GPU)
-    here = torch.linalg.lstsq(torch.ones(2, 2), torch.ones(2, 2), driver="gelsd").solution
+    here = torch.linalg.lstsq(
+        torch.ones(2, 2), torch.ones(2, 2), driver="gelsd"
+    ).solution
     return places(
         *torch.meshgrid(x[0], x[1], indexing="ij"),
         torch.block_diag(x, x),

@@ -10,7 +10,9 @@ INDEX = {"dtype": torch.int64, "device": "cuda"}
 
 def pooling_undone():
     x = torch.rand(1, 1, 2, 2, device="cuda")
-    return deterministic(lambda: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2))
+    return deterministic(
+        lambda: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2)
+    )
 
 
 def a_loss_of_pictures():
@@ -22,14 +24,19 @@ def the_gradient_of_a_loss_of_sequences():
     def backward():
         x = torch.rand(4, 1, 3, device="cuda", requires_grad=True)
         lengths = torch.tensor([4]), torch.tensor([2])
-        F.ctc_loss(x.log_softmax(2), torch.tensor([[1, 2]], **INDEX), *lengths).backward()
+        F.ctc_loss(
+            x.log_softmax(2), torch.tensor([[1, 2]], **INDEX), *lengths
+        ).backward()
 
     return deterministic(backward)
 
 
 def the_gradient_of_the_largest_in_a_bag():
     def backward():
-        x, begins = torch.rand(2, 2, device="cuda", requires_grad=True), torch.tensor([0, 2])
+        x, begins = (
+            torch.rand(2, 2, device="cuda", requires_grad=True),
+            torch.tensor([0, 2]),
+        )
         rows = torch.tensor([0, 1, 1], **INDEX)
         F.embedding_bag(rows, x, begins.cuda(), mode="max").sum().backward()
 
@@ -38,7 +45,9 @@ def the_gradient_of_the_largest_in_a_bag():
 
 def adding_at_places():
     x, one = torch.rand(2, 2, device="cuda"), torch.ones(1, device="cuda")
-    return deterministic(lambda: x.put_(torch.tensor([0], **INDEX), one, accumulate=True))
+    return deterministic(
+        lambda: x.put_(torch.tensor([0], **INDEX), one, accumulate=True)
+    )
 
 
 def counting():

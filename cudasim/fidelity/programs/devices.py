@@ -66,7 +66,16 @@ def an_unknown_type_of_device():
 
 @gpus(0)
 def device_names_that_are_none():
-    names = ["cuda:-1", "cuda:a", "cuda:", "cuda:0:1", "cuda:01", "cuda:1000", "CUDA", ""]
+    names = [
+        "cuda:-1",
+        "cuda:a",
+        "cuda:",
+        "cuda:0:1",
+        "cuda:01",
+        "cuda:1000",
+        "CUDA",
+        "",
+    ]
     return {name: raised(lambda name=name: torch.device(name)) for name in names}
 
 
@@ -95,17 +104,31 @@ def a_negative_integer_is_no_gpu():
 
 def a_tensors_device_has_an_index():
     x = torch.ones(2, device="cuda")
-    return repr(x.device), x.device == torch.device("cuda:0"), x.device == torch.device("cuda")
+    return (
+        repr(x.device),
+        x.device == torch.device("cuda:0"),
+        x.device == torch.device("cuda"),
+    )
 
 
 def a_tensor_tells_whether_it_is_on_a_gpu():
-    return [(x.is_cuda, x.is_cpu, x.get_device()) for x in (torch.ones(1), torch.ones(1).cuda())]
+    return [
+        (x.is_cuda, x.is_cpu, x.get_device())
+        for x in (torch.ones(1), torch.ones(1).cuda())
+    ]
 
 
 def a_tensors_device_cannot_be_set():
-    return raised(lambda: setattr(torch.ones(1, device="cuda"), "device", torch.device("cpu")))
+    return raised(
+        lambda: setattr(torch.ones(1, device="cuda"), "device", torch.device("cpu"))
+    )
 
 
 def a_parameter_tells_its_device():
     weight = torch.nn.Linear(1, 1, device="cuda").weight
-    return str(weight.device), weight.is_cuda, weight.get_device(), str(weight.data.device)
+    return (
+        str(weight.device),
+        weight.is_cuda,
+        weight.get_device(),
+        str(weight.data.device),
+    )

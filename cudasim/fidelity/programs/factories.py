@@ -128,7 +128,9 @@ def contexts_nest():
 
 def a_named_device_wins_over_the_context():
     with torch.device("cuda"):
-        return places(torch.ones(1, device="cpu"), torch.ones_like(torch.ones(1, device="cpu")))
+        return places(
+            torch.ones(1, device="cpu"), torch.ones_like(torch.ones(1, device="cpu"))
+        )
 
 
 def what_a_context_leaves_alone():
@@ -185,7 +187,10 @@ def the_old_constructor_refuses_a_gpu():
 
 def the_old_new_follows_its_tensor():
     x, y = torch.ones(2, device="cuda"), torch.ones(2)
-    refused = raised(lambda: x.new([1], device="cpu")), raised(lambda: y.new([1], device="cuda"))
+    refused = (
+        raised(lambda: x.new([1], device="cpu")),
+        raised(lambda: y.new([1], device="cuda")),
+    )
     return places(x.new([1, 2]), x.new(2, 3), y.new([1])), refused
 
 
@@ -210,7 +215,9 @@ def a_device_that_is_not_there():
 
 def what_is_no_device_for_a_factory():
     devices = ["gpu", 1.5, [0], torch.ones(1)]
-    return [raised(lambda device=device: torch.ones(1, device=device)) for device in devices]
+    return [
+        raised(lambda device=device: torch.ones(1, device=device)) for device in devices
+    ]
 
 
 def a_negative_size():

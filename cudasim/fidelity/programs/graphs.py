@@ -73,12 +73,16 @@ def a_generator_of_ones_own_is_registered():
 
 def a_generator_of_ones_own_is_not_registered():
     generator = torch.Generator("cuda")
-    return beginning(lambda: captured(lambda: torch.rand(2, device="cuda", generator=generator)))
+    return beginning(
+        lambda: captured(lambda: torch.rand(2, device="cuda", generator=generator))
+    )
 
 
 def the_same_seed_may_be_set_again():
     torch.manual_seed(3)
-    return raised(lambda: captured(lambda: torch.manual_seed(3) and torch.rand(1, device="cuda")))
+    return raised(
+        lambda: captured(lambda: torch.manual_seed(3) and torch.rand(1, device="cuda"))
+    )
 
 
 def another_seed_may_not_be_set():

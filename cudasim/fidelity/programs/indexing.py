@@ -94,12 +94,16 @@ def index_select():
 
 def gather():
     x, index = torch.ones(3, device="cuda"), torch.tensor([0])
-    return raised(lambda: x.gather(0, index)), raised(lambda: x.cpu().gather(0, index.cuda()))
+    return raised(lambda: x.gather(0, index)), raised(
+        lambda: x.cpu().gather(0, index.cuda())
+    )
 
 
 def take():
     x, index = torch.ones(3, device="cuda"), torch.tensor([0])
-    return raised(lambda: x.take(index)), raised(lambda: torch.take_along_dim(x, index, 0))
+    return raised(lambda: x.take(index)), raised(
+        lambda: torch.take_along_dim(x, index, 0)
+    )
 
 
 def scatter():

@@ -72,8 +72,15 @@ def functions_of_python_are_applied_on_the_cpu_alone():
 
 def classes_of_the_cpu_take_no_tensor_of_a_gpu():
     x = torch.ones(2, **GPU)
-    made = raised(lambda: x.cpu().new(x)).partition(":")[0], str(torch.cuda.FloatTensor(x).device)
-    return beginning(lambda: torch.FloatTensor(x)), beginning(lambda: torch.LongTensor(x)), made
+    made = (
+        raised(lambda: x.cpu().new(x)).partition(":")[0],
+        str(torch.cuda.FloatTensor(x).device),
+    )
+    return (
+        beginning(lambda: torch.FloatTensor(x)),
+        beginning(lambda: torch.LongTensor(x)),
+        made,
+    )
 
 
 def what_the_cpu_does_not_compute_in_half_precision():
@@ -86,7 +93,9 @@ def what_the_cpu_does_not_compute_in_half_precision():
         lambda x: torch.fft.irfft(x, 2),
     ]
     found = [(call(x.cuda().half()).cpu(), call(x)) for call in calls]
-    return [(str(y.dtype), torch.allclose(y.to(z.dtype), z, 1e-2, 1e-2)) for y, z in found]
+    return [
+        (str(y.dtype), torch.allclose(y.to(z.dtype), z, 1e-2, 1e-2)) for y, z in found
+    ]
 
 
 def what_the_cpu_does_not_compute_of_complex_numbers():
@@ -95,7 +104,10 @@ def what_the_cpu_does_not_compute_of_complex_numbers():
     found = [(call(x.cuda().to(torch.complex32)).cpu(), call(x)) for call in calls]
     sums = x.cuda().nansum(), (x * torch.nan).cuda().nansum()
     return [
-        [(str(y.dtype), torch.allclose(y.to(z.dtype), z, 1e-2, 1e-2)) for y, z in found],
+        [
+            (str(y.dtype), torch.allclose(y.to(z.dtype), z, 1e-2, 1e-2))
+            for y, z in found
+        ],
         [str(each.cpu()) for each in sums],
     ]
 
@@ -117,7 +129,9 @@ def whole_numbers_are_divided_by_zero():
         x, y = (torch.tensor(values, dtype=kind, **GPU) for values in ([7, 8], [0, 3]))
         quotients = x // y, torch.div(x, y, rounding_mode="trunc"), x // 0, 7 // y
         rests = x % y, torch.fmod(x, y)
-        told.append([each.tolist() for each in (*quotients, *rests, x.floor_divide_(y), x)])
+        told.append(
+            [each.tolist() for each in (*quotients, *rests, x.floor_divide_(y), x)]
+        )
     return told
 
 
@@ -128,7 +142,11 @@ def a_remainder_of_zero_stays():
 
 def a_division_by_a_number_is_a_product_with_its_reciprocal():
     told = []
-    for kind, wide in ((torch.float32,) * 2, (torch.float64,) * 2, (torch.int32, torch.float32)):
+    for kind, wide in (
+        (torch.float32,) * 2,
+        (torch.float64,) * 2,
+        (torch.int32, torch.float32),
+    ):
         x = torch.arange(1, 2000, dtype=kind, **GPU)
         y, inverse = x.to(wide, copy=True), 1 / torch.tensor(3, dtype=wide)
         product = y * inverse
@@ -144,20 +162,29 @@ def matrices_are_decomposed_without_pivots():
         permutation, lower, upper = torch.linalg.lu(x, pivot=False)
         packed, pivots, info = torch.linalg.lu_factor_ex(x, pivot=False)
         told.append([permutation.numel(), torch.allclose(lower @ upper, x, atol=1e-4)])
-        told.append([torch.equal(packed.triu()[:, :3, :], upper.triu()), pivots.tolist()])
+        told.append(
+            [torch.equal(packed.triu()[:, :3, :], upper.triu()), pivots.tolist()]
+        )
         told.append(info.tolist())
     return told
 
 
 def singular_values_have_drivers():
     x = torch.eye(2, **GPU)
-    found = [torch.linalg.svdvals(x, driver=name).tolist() for name in ("gesvd", "gesvdj")]
+    found = [
+        torch.linalg.svdvals(x, driver=name).tolist() for name in ("gesvd", "gesvdj")
+    ]
     return found, raised(lambda: torch.linalg.svd(x, driver="x"))
 
 
 def a_convolution_by_cudnns_name():
-    x, weight = torch.ones(1, 1, 3, 3, **GPU), torch.ones(1, 1, 2, 2, requires_grad=True, **GPU)
-    y = torch.cudnn_convolution(x, weight, (0, 0), (1, 1), (1, 1), 1, False, False, False)
+    x, weight = (
+        torch.ones(1, 1, 3, 3, **GPU),
+        torch.ones(1, 1, 2, 2, requires_grad=True, **GPU),
+    )
+    y = torch.cudnn_convolution(
+        x, weight, (0, 0), (1, 1), (1, 1), 1, False, False, False
+    )
     y.sum().backward()
     return y.tolist(), weight.grad.tolist()
 

@@ -20,7 +20,11 @@ def batches_are_not_pinned_unasked():
 def containers_are_pinned():
     data = [{"x": torch.ones(1), "name": "one", "pair": (1, torch.ones(1))}] * 2
     batch = next(iter(DataLoader(data, batch_size=2, pin_memory=True)))
-    return batch["x"].is_pinned(), batch["name"], [part.is_pinned() for part in batch["pair"]]
+    return (
+        batch["x"].is_pinned(),
+        batch["name"],
+        [part.is_pinned() for part in batch["pair"]],
+    )
 
 
 def an_object_pins_itself():
@@ -44,12 +48,16 @@ def data_of_the_gpu_cannot_be_pinned():
 
 
 def examples_of_two_devices():
-    return raised(lambda: default_collate([torch.ones(1), torch.ones(1, device="cuda")]))
+    return raised(
+        lambda: default_collate([torch.ones(1), torch.ones(1, device="cuda")])
+    )
 
 
 def numbers_of_the_gpu_are_collated():
     return repr(
-        default_collate([torch.tensor(1.0, device="cuda"), torch.tensor(2.0, device="cuda")])
+        default_collate(
+            [torch.tensor(1.0, device="cuda"), torch.tensor(2.0, device="cuda")]
+        )
     )
 
 
@@ -70,7 +78,9 @@ def shuffling_under_a_default_device():
 
 
 def splitting_with_a_generator_of_the_gpu():
-    return raised(lambda: random_split(range(4), [2, 2], generator=torch.Generator("cuda")))
+    return raised(
+        lambda: random_split(range(4), [2, 2], generator=torch.Generator("cuda"))
+    )
 
 
 def an_option_of_old_warns():

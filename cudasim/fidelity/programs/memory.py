@@ -101,7 +101,11 @@ def peaks_see_what_lies_between():
     x = torch.ones(MIB, device="cuda")
     torch.cuda.reset_peak_memory_stats()
     y = (x + 1) * 2
-    return y.is_cuda, torch.cuda.max_memory_allocated() // MIB, torch.cuda.memory_allocated() // MIB
+    return (
+        y.is_cuda,
+        torch.cuda.max_memory_allocated() // MIB,
+        torch.cuda.memory_allocated() // MIB,
+    )
 
 
 def the_driver_counts_what_is_reserved():
@@ -173,7 +177,11 @@ def counts_of_blocks():
     x = [torch.ones(1, device="cuda") for _ in range(3)]
     del x[0]
     stats = torch.cuda.memory_stats()
-    names = ["allocation.all.current", "allocation.all.peak", "allocation.all.allocated"]
+    names = [
+        "allocation.all.current",
+        "allocation.all.peak",
+        "allocation.all.allocated",
+    ]
     names += [
         "allocated_bytes.small_pool.freed",
         "segment.all.current",
@@ -225,7 +233,12 @@ def neighbours_that_are_free_become_one():
 
 
 def an_expandable_segment_grows_and_is_cut_closely():
-    steps = ("expandable_segments:True", 4, 12.25, 30), (-2, 12), (20,), (-1, -3, -4, -5)
+    steps = (
+        ("expandable_segments:True", 4, 12.25, 30),
+        (-2, 12),
+        (20,),
+        (-1, -3, -4, -5),
+    )
     return layouts(*steps)
 
 
@@ -244,7 +257,10 @@ def blocks_above_the_limit_of_splitting_are_kept_whole():
 
 
 def what_is_too_large_to_split_is_given_back_unless_it_can_grow():
-    texts = [f"expandable_segments:{each},max_split_size_mb:40" for each in (False, True, False)]
+    texts = [
+        f"expandable_segments:{each},max_split_size_mb:40"
+        for each in (False, True, False)
+    ]
     return layouts(*((text, 40) for text in texts), (-1, -2, -3, 120), allowed=120)
 
 
@@ -259,7 +275,11 @@ def as_much_is_free_in_pieces():
 
 
 def settings_that_are_none():
-    texts = ["expandable_segments:yes", "max_split_size_mb:20", "garbage_collection_threshold:2"]
+    texts = [
+        "expandable_segments:yes",
+        "max_split_size_mb:20",
+        "garbage_collection_threshold:2",
+    ]
     change = torch._C._accelerator_setAllocatorSettings
     return [raised(lambda text=text: change(text)).partition(":")[0] for text in texts]
 

@@ -49,12 +49,16 @@ def in_place():
 
 def into_a_result_elsewhere():
     x, y = torch.ones(3, **GPU), torch.ones(3, **CPU)
-    return raised(lambda: torch.add(x, x, out=y)), raised(lambda: torch.add(y, y, out=x))
+    return raised(lambda: torch.add(x, x, out=y)), raised(
+        lambda: torch.add(y, y, out=x)
+    )
 
 
 def a_reduction_into_a_result_elsewhere():
     x, y = torch.ones(3, **GPU), torch.ones((), **CPU)
-    return raised(lambda: torch.sum(x, 0, out=y)), raised(lambda: torch.mean(x, 0, out=y))
+    return raised(lambda: torch.sum(x, 0, out=y)), raised(
+        lambda: torch.mean(x, 0, out=y)
+    )
 
 
 def a_product_into_a_result_elsewhere():
@@ -123,7 +127,11 @@ def matrix_products():
 
 def batched_products():
     x, y = torch.ones(2, 2, 2, **GPU), torch.ones(2, 2, 2, **CPU)
-    return raised(lambda: torch.bmm(x, y)), raised(lambda: torch.bmm(y, x)), raised(lambda: x @ y)
+    return (
+        raised(lambda: torch.bmm(x, y)),
+        raised(lambda: torch.bmm(y, x)),
+        raised(lambda: x @ y),
+    )
 
 
 def products_that_add():
@@ -137,7 +145,9 @@ def products_that_add():
 
 def batched_products_that_add():
     x, y = torch.ones(1, 2, 2, **GPU), torch.ones(1, 2, 2, **CPU)
-    return raised(lambda: torch.baddbmm(x, y, x)), raised(lambda: torch.baddbmm(x, x, y))
+    return raised(lambda: torch.baddbmm(x, y, x)), raised(
+        lambda: torch.baddbmm(x, x, y)
+    )
 
 
 def products_of_vectors():
@@ -152,12 +162,18 @@ def products_of_vectors():
 
 def a_matrix_and_a_vector():
     x, y = torch.ones(2, 2, **GPU), torch.ones(2, 2, **CPU)
-    return raised(lambda: torch.mv(x, y[0])), raised(lambda: y @ x[0]), raised(lambda: x[0] @ y)
+    return (
+        raised(lambda: torch.mv(x, y[0])),
+        raised(lambda: y @ x[0]),
+        raised(lambda: x[0] @ y),
+    )
 
 
 def products_by_letters():
     x, y = torch.ones(2, 2, **GPU), torch.ones(2, 2, **CPU)
-    return raised(lambda: torch.einsum("ij,jk->ik", x, y)), raised(lambda: torch.kron(x, y))
+    return raised(lambda: torch.einsum("ij,jk->ik", x, y)), raised(
+        lambda: torch.kron(x, y)
+    )
 
 
 def a_linear_layer_and_an_input_on_the_cpu():
@@ -200,7 +216,9 @@ def other_convolutions():
     return [
         raised(lambda: nn.Conv1d(1, 1, 3, **GPU)(torch.ones(2, 1, 5, **CPU))),
         raised(lambda: nn.Conv3d(1, 1, 1, **GPU)(torch.ones(2, 1, 2, 2, 2, **CPU))),
-        raised(lambda: nn.ConvTranspose2d(1, 1, 3, **CPU)(torch.ones(2, 1, 5, 5, **GPU))),
+        raised(
+            lambda: nn.ConvTranspose2d(1, 1, 3, **CPU)(torch.ones(2, 1, 5, 5, **GPU))
+        ),
     ]
 
 
@@ -337,7 +355,9 @@ def counting():
     return [
         raised(lambda: torch.bincount(x, weights=y)),
         raised(lambda: torch.repeat_interleave(y, x)),
-        raised(lambda: torch.quantile(torch.ones(2, **GPU), torch.tensor([0.5], **CPU))),
+        raised(
+            lambda: torch.quantile(torch.ones(2, **GPU), torch.tensor([0.5], **CPU))
+        ),
     ]
 
 

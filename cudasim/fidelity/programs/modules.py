@@ -32,7 +32,9 @@ def device_and_type_together():
 def a_module_goes_where_a_tensor_is():
     there = torch.ones(1, device="cuda", dtype=torch.float64)
     weight = nn.Linear(2, 2).to(tensor=there).weight
-    return places(weight, nn.Linear(2, 2).cuda().to(torch.ones(1)).weight), str(weight.dtype)
+    return places(weight, nn.Linear(2, 2).cuda().to(torch.ones(1)).weight), str(
+        weight.dtype
+    )
 
 
 def a_plain_attribute_stays():
@@ -80,7 +82,9 @@ def a_lazy_layer_takes_its_first_input_from_the_cpu():
 
 
 def the_result_is_on_the_gpu():
-    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.LazyLinear(1)).cuda()
+    net = nn.Sequential(
+        nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.LazyLinear(1)
+    ).cuda()
     y = net(torch.ones(2, 1, 5, 5, device="cuda"))
     return str(y.device), type(y.grad_fn).__name__, list(y.shape)
 
@@ -99,7 +103,9 @@ def an_assigned_state_brings_its_device():
 
 
 def a_state_that_does_not_fit():
-    return raised(lambda: nn.Linear(2, 1).cuda().load_state_dict(nn.Linear(3, 1).state_dict()))
+    return raised(
+        lambda: nn.Linear(2, 1).cuda().load_state_dict(nn.Linear(3, 1).state_dict())
+    )
 
 
 def copies_of_modules_stay():
@@ -120,7 +126,10 @@ def a_module_to_a_gpu_that_is_not_there():
 
 def a_module_to_what_is_no_place():
     net = nn.Linear(1, 1)
-    return [raised(lambda target=target: net.to(target)) for target in (torch.int, "gpu", 1.5)]
+    return [
+        raised(lambda target=target: net.to(target))
+        for target in (torch.int, "gpu", 1.5)
+    ]
 
 
 def a_module_has_no_device():
@@ -140,7 +149,9 @@ def a_buffer_left_behind():
 
 def hooks_see_the_gpu():
     net, seen = nn.Linear(1, 1).cuda(), []
-    net.register_forward_hook(lambda module, inputs, output: seen.append(str(output.device)))
+    net.register_forward_hook(
+        lambda module, inputs, output: seen.append(str(output.device))
+    )
     net(torch.ones(1, 1, device="cuda"))
     return seen
 
@@ -164,7 +175,9 @@ def weights_of_a_recurrent_layer_are_in_one_piece():
 def packed_sequences():
     x, lengths = torch.ones(2, 3, 1, device="cuda"), torch.tensor([3, 2])
     packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
-    refused = raised(lambda: nn.utils.rnn.pack_padded_sequence(x, lengths.cuda(), batch_first=True))
+    refused = raised(
+        lambda: nn.utils.rnn.pack_padded_sequence(x, lengths.cuda(), batch_first=True)
+    )
     return places(packed.data, packed.batch_sizes), refused
 
 

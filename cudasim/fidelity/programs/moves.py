@@ -11,13 +11,26 @@ from fidelity.asking import places, raised
 def every_spelling_of_a_move():
     x = torch.ones(2)
     there = torch.ones(1, device="cuda")
-    moved = [x.cuda(), x.cuda(0), x.to("cuda"), x.to(0), x.to(there), x.to(device="cuda:0")]
+    moved = [
+        x.cuda(),
+        x.cuda(0),
+        x.to("cuda"),
+        x.to(0),
+        x.to(there),
+        x.to(device="cuda:0"),
+    ]
     return places(*moved)
 
 
 def a_tensor_that_is_there_already_is_returned():
     x = torch.ones(2, device="cuda")
-    return x.cuda() is x, x.cuda(0) is x, x.to("cuda") is x, x.to("cuda:0") is x, x.to(x) is x
+    return (
+        x.cuda() is x,
+        x.cuda(0) is x,
+        x.to("cuda") is x,
+        x.to("cuda:0") is x,
+        x.to(x) is x,
+    )
 
 
 def on_the_cpu_too():
@@ -62,7 +75,12 @@ def a_class_of_old_moves_too():
 
 def a_type_of_python_is_a_type_of_number():
     x = torch.ones(2, device="cuda")
-    moved = x.to(1.5), x.to(float), x.cpu().to("cuda", int), x.to(device="cpu", dtype=bool)
+    moved = (
+        x.to(1.5),
+        x.to(float),
+        x.cpu().to("cuda", int),
+        x.to(device="cpu", dtype=bool),
+    )
     return places(*moved), [str(each.dtype) for each in moved]
 
 
@@ -184,7 +202,11 @@ def data_may_be_that_of_another_device():
 
 def to_meta_and_back():
     meta = torch.ones(2, device="cuda").to("meta")
-    return str(meta.device), raised(lambda: meta.cuda()), raised(lambda: meta.to("cuda:0"))
+    return (
+        str(meta.device),
+        raised(lambda: meta.cuda()),
+        raised(lambda: meta.to("cuda:0")),
+    )
 
 
 def a_move_to_a_gpu_that_is_not_there():
@@ -205,13 +227,22 @@ def a_move_to_nowhere():
 
 def cuda_wants_a_gpu():
     x = torch.ones(2)
-    return raised(lambda: x.cuda("cpu")), raised(lambda: x.cuda(-1)), raised(lambda: x.cuda(1.5))
+    return (
+        raised(lambda: x.cuda("cpu")),
+        raised(lambda: x.cuda(-1)),
+        raised(lambda: x.cuda(1.5)),
+    )
 
 
 def pinned_memory_is_the_hosts():
     x = torch.ones(2)
     pinned = x.pin_memory()
-    return str(pinned.device), x.is_pinned(), pinned.is_pinned(), pinned.pin_memory() is pinned
+    return (
+        str(pinned.device),
+        x.is_pinned(),
+        pinned.is_pinned(),
+        pinned.pin_memory() is pinned,
+    )
 
 
 def pinned_memory_is_asked_for_when_it_is_made():

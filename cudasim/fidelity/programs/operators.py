@@ -22,8 +22,15 @@ def kernels_for_one_type_of_device():
 
     seen, x = [], torch.ones(2, device="cuda:1")
     results = repr(on_gpu(x)), repr(on_cpu(x.cpu())), seen
-    backends = raised(lambda: on_cpu(x)).partition("is only available for these ")[2][:14]
-    return results, beginning(lambda: on_gpu(x.cpu())), beginning(lambda: on_cpu(x)), backends
+    backends = raised(lambda: on_cpu(x)).partition("is only available for these ")[2][
+        :14
+    ]
+    return (
+        results,
+        beginning(lambda: on_gpu(x.cpu())),
+        beginning(lambda: on_cpu(x)),
+        backends,
+    )
 
 
 def a_kernel_that_is_registered_later():
@@ -38,7 +45,10 @@ def a_kernel_that_is_registered_later():
 
 
 def a_kernel_in_the_place_of_pytorchs_own():
-    x, given = torch.zeros(2, device="cuda", requires_grad=True), Library("aten", "IMPL")
+    x, given = (
+        torch.zeros(2, device="cuda", requires_grad=True),
+        Library("aten", "IMPL"),
+    )
     given.impl("sinc", lambda x: x + 2, "CUDA")
     made = repr(torch.sinc(x)), repr(torch.sinc(torch.zeros(2)))
     given._destroy()
@@ -78,8 +88,12 @@ def branches():
     other, told = torch.ones(2, device="cuda:0"), []
     for value in (2.0, 0.0):
         x = torch.full((2,), value, device="cuda:1")
-        told.append(repr(torch.cond(x.sum() > 2, lambda x: x + 1, lambda x: x - 1, (x,))))
-    return told, raised(lambda: torch.cond(x.sum() < 9, lambda x: x + other, lambda x: x, (x,)))
+        told.append(
+            repr(torch.cond(x.sum() > 2, lambda x: x + 1, lambda x: x - 1, (x,)))
+        )
+    return told, raised(
+        lambda: torch.cond(x.sum() < 9, lambda x: x + other, lambda x: x, (x,))
+    )
 
 
 def attention_with_a_formula_of_ones_own():
@@ -89,11 +103,20 @@ def attention_with_a_formula_of_ones_own():
     query.requires_grad_()
     mask = create_block_mask(lambda b, h, i, j: i >= j, 1, 1, 16, 16, device="cuda")
     out = flex_attention(
-        query, key, value, score_mod=lambda s, b, h, i, j: s.tanh() + bias[h], block_mask=mask
+        query,
+        key,
+        value,
+        score_mod=lambda s, b, h, i, j: s.tanh() + bias[h],
+        block_mask=mask,
     )
     scores = (query @ key.mT / 8**0.5).tanh() + bias[:, None, None]
     causal = torch.ones(16, 16, dtype=torch.bool, device="cuda").tril()
     expected = scores.masked_fill(~causal, -torch.inf).softmax(-1) @ value
-    ours, theirs = (torch.autograd.grad(each.sum(), query)[0] for each in (out, expected))
-    same = torch.allclose(out, expected, atol=1e-5), torch.allclose(ours, theirs, atol=1e-5)
+    ours, theirs = (
+        torch.autograd.grad(each.sum(), query)[0] for each in (out, expected)
+    )
+    same = (
+        torch.allclose(out, expected, atol=1e-5),
+        torch.allclose(ours, theirs, atol=1e-5),
+    )
     return same, places(out, ours)

@@ -12,7 +12,14 @@ def vectors_and_matrices():
 
 
 def types_of_number():
-    kinds = [torch.float16, torch.bfloat16, torch.float64, torch.int32, torch.bool, torch.complex64]
+    kinds = [
+        torch.float16,
+        torch.bfloat16,
+        torch.float64,
+        torch.int32,
+        torch.bool,
+        torch.complex64,
+    ]
     return [repr(torch.ones(2, device="cuda", dtype=kind)) for kind in kinds]
 
 
@@ -26,7 +33,9 @@ def empty_tensors():
 
 
 def what_is_no_number():
-    return repr(torch.tensor([float("nan"), float("inf"), -float("inf"), 1.0], device="cuda"))
+    return repr(
+        torch.tensor([float("nan"), float("inf"), -float("inf"), 1.0], device="cuda")
+    )
 
 
 def large_tensors_are_abridged():
@@ -86,7 +95,9 @@ def tensors_on_meta():
 
 
 def quotients_are_rounded_to_four_digits():
-    return repr(torch.ones(2, device="cuda") / 4), repr(torch.tensor([1e-6, 1.0], device="cuda"))
+    return repr(torch.ones(2, device="cuda") / 4), repr(
+        torch.tensor([1e-6, 1.0], device="cuda")
+    )
 
 
 def the_options_of_printing():

@@ -128,7 +128,9 @@ def a_negative_seed_is_counted_from_the_end():
 
 
 def seeds_that_are_none():
-    return raised(lambda: torch.cuda.manual_seed("a")), raised(lambda: torch.manual_seed(2**65))
+    return raised(lambda: torch.cuda.manual_seed("a")), raised(
+        lambda: torch.manual_seed(2**65)
+    )
 
 
 def a_fork_brings_both_streams_back():
@@ -173,7 +175,9 @@ def a_generator_has_a_state():
     state = generator.get_state()
     x = torch.rand(5, device="cuda", generator=generator)
     generator.set_state(state)
-    return list(state.shape), torch.equal(x, torch.rand(5, device="cuda", generator=generator))
+    return list(state.shape), torch.equal(
+        x, torch.rand(5, device="cuda", generator=generator)
+    )
 
 
 def generators_are_copied_with_their_state():
@@ -182,7 +186,9 @@ def generators_are_copied_with_their_state():
     copies = [generator.clone_state(), copy.deepcopy(generator)]
     copies.append(pickle.loads(pickle.dumps(generator)))
     x = torch.rand(5, device="cuda", generator=generator)
-    same = [torch.equal(x, torch.rand(5, device="cuda", generator=each)) for each in copies]
+    same = [
+        torch.equal(x, torch.rand(5, device="cuda", generator=each)) for each in copies
+    ]
     return same, [(str(each.device), each.initial_seed()) for each in copies]
 
 
@@ -213,7 +219,11 @@ def a_generator_of_the_cpu_draws_nothing_on_the_gpu():
         raised(lambda: torch.rand(2, device="cuda", generator=generator)),
         raised(lambda: torch.randperm(2, device="cuda", generator=generator)),
         raised(lambda: torch.ones(2, device="cuda").normal_(generator=generator)),
-        raised(lambda: torch.multinomial(torch.ones(2, device="cuda"), 1, generator=generator)),
+        raised(
+            lambda: torch.multinomial(
+                torch.ones(2, device="cuda"), 1, generator=generator
+            )
+        ),
     ]
 
 
@@ -227,7 +237,9 @@ def a_generator_of_the_gpu_draws_nothing_on_the_cpu():
 
 
 def a_generator_of_a_gpu_that_is_not_there():
-    return raised(lambda: torch.Generator("cuda:99")), raised(lambda: torch.Generator("gpu"))
+    return raised(lambda: torch.Generator("cuda:99")), raised(
+        lambda: torch.Generator("gpu")
+    )
 
 
 def the_gpus_have_generators():
@@ -244,7 +256,9 @@ def the_state_of_a_gpu_that_is_not_there():
 @gpus(2)
 def the_same_seed_gives_both_gpus_the_same_numbers():
     torch.manual_seed(1)
-    return torch.equal(torch.rand(5, device="cuda:0").cpu(), torch.rand(5, device="cuda:1").cpu())
+    return torch.equal(
+        torch.rand(5, device="cuda:0").cpu(), torch.rand(5, device="cuda:1").cpu()
+    )
 
 
 @gpus(2)

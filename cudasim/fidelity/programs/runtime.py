@@ -69,7 +69,12 @@ def a_context_of_what_is_no_gpu():
         with torch.cuda.device(device):
             return torch.cuda.current_device()
 
-    return raised(lambda: enter("cpu")), raised(lambda: enter("gpu")), enter(None), enter(-1)
+    return (
+        raised(lambda: enter("cpu")),
+        raised(lambda: enter("gpu")),
+        enter(None),
+        enter(-1),
+    )
 
 
 def a_context_of_a_tensor():
@@ -126,12 +131,19 @@ def waiting():
 
 def cudas_results_in_words():
     numbers = [0, 1, 2, 3, 100, 101, 209, 700, 710, 999]
-    return {str(number): raised(lambda n=number: torch.cuda.check_error(n)) for number in numbers}
+    return {
+        str(number): raised(lambda n=number: torch.cuda.check_error(n))
+        for number in numbers
+    }
 
 
 @gpus(0)
 def classes_of_errors():
-    kinds = [torch.AcceleratorError, torch.cuda.CudaError, torch.cuda.DeferredCudaCallError]
+    kinds = [
+        torch.AcceleratorError,
+        torch.cuda.CudaError,
+        torch.cuda.DeferredCudaCallError,
+    ]
     return [[each.__name__ for each in kind.__mro__] for kind in kinds]
 
 
@@ -182,8 +194,15 @@ def a_shape_that_does_not_fit_is_found_by_the_host():
 
 
 def types_that_do_not_fit():
-    x, y = torch.ones(2, 2, device="cuda"), torch.ones(2, 2, dtype=torch.float16, device="cuda")
-    return raised(lambda: x @ y), raised(lambda: torch.dot(x[0], y[0])), raised(lambda: x[0] & y[0])
+    x, y = (
+        torch.ones(2, 2, device="cuda"),
+        torch.ones(2, 2, dtype=torch.float16, device="cuda"),
+    )
+    return (
+        raised(lambda: x @ y),
+        raised(lambda: torch.dot(x[0], y[0])),
+        raised(lambda: x[0] & y[0]),
+    )
 
 
 def what_cuda_cannot_multiply():
@@ -237,7 +256,9 @@ def a_forked_process_may_not_use_cuda():
 def waiting_may_be_forbidden():
     torch.cuda.set_sync_debug_mode("error")
     try:
-        return raised(lambda: torch.ones(1, device="cuda").item()), torch.cuda.get_sync_debug_mode()
+        return raised(
+            lambda: torch.ones(1, device="cuda").item()
+        ), torch.cuda.get_sync_debug_mode()
     finally:
         torch.cuda.set_sync_debug_mode("default")
 
@@ -264,12 +285,17 @@ def settings_at_first():
 
 
 def marks_for_a_profiler():
-    outer, inner = torch.cuda.nvtx.range_push("outer"), torch.cuda.nvtx.range_push("inner")
+    outer, inner = (
+        torch.cuda.nvtx.range_push("outer"),
+        torch.cuda.nvtx.range_push("inner"),
+    )
     return outer, inner, torch.cuda.nvtx.range_pop(), torch.cuda.nvtx.range_pop()
 
 
 def names_without_a_gpu_behind_them():
-    return raised(lambda: torch.cuda.no_such_name), raised(lambda: torch.ones(1).cuda.device)
+    return raised(lambda: torch.cuda.no_such_name), raised(
+        lambda: torch.ones(1).cuda.device
+    )
 
 
 @gpus(2)

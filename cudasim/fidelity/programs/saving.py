@@ -82,7 +82,10 @@ def loading_to_what_is_no_place():
 
 
 def places_have_tags():
-    storages = [torch.ones(1).untyped_storage(), torch.ones(1, device="cuda").untyped_storage()]
+    storages = [
+        torch.ones(1).untyped_storage(),
+        torch.ones(1, device="cuda").untyped_storage(),
+    ]
     return [torch.serialization.location_tag(storage) for storage in storages]
 
 
@@ -116,7 +119,14 @@ def sparse_tensors_are_saved_with_their_device():
 
 
 def types_of_number_are_saved():
-    kinds = [torch.bfloat16, torch.half, torch.bool, torch.complex64, torch.uint8, torch.uint16]
+    kinds = [
+        torch.bfloat16,
+        torch.half,
+        torch.bool,
+        torch.complex64,
+        torch.uint8,
+        torch.uint16,
+    ]
     told = []
     for kind in [*kinds, torch.float8_e4m3fn]:
         file = io.BytesIO()

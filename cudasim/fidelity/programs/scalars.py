@@ -16,7 +16,9 @@ def a_number_of_the_cpu_may_ride_along():
 
 def a_vector_of_one_number_may_not():
     x = torch.ones(3, device="cuda")
-    return raised(lambda: x * torch.tensor([2.0])), raised(lambda: torch.tensor([2.0]) * x)
+    return raised(lambda: x * torch.tensor([2.0])), raised(
+        lambda: torch.tensor([2.0]) * x
+    )
 
 
 def a_number_on_the_gpu_may_not_ride_to_the_cpu():
@@ -31,7 +33,9 @@ def two_numbers_meet_on_the_gpu():
 
 def a_number_of_the_cpu_is_not_written_to():
     x, total = torch.ones(3, device="cuda"), torch.tensor(0.0)
-    return raised(lambda: total.add_(x.sum())), raised(lambda: operator.iadd(total, x[0]))
+    return raised(lambda: total.add_(x.sum())), raised(
+        lambda: operator.iadd(total, x[0])
+    )
 
 
 def a_number_of_the_cpu_is_added_in_place():
@@ -85,7 +89,9 @@ def types_are_promoted_across_devices():
 
 def filling_from_the_cpu():
     x = torch.zeros(2, device="cuda")
-    return repr(x.fill_(torch.tensor(2.0))), repr(x.masked_fill(x > 0, torch.tensor(3.0)))
+    return repr(x.fill_(torch.tensor(2.0))), repr(
+        x.masked_fill(x > 0, torch.tensor(3.0))
+    )
 
 
 def filling_from_the_gpu():
@@ -100,12 +106,22 @@ def filling_a_masked_part_from_the_gpu():
 
 def filling_by_index():
     x, index = torch.zeros(2, device="cuda"), torch.tensor([0], device="cuda")
-    return repr(x.index_fill(0, index, torch.tensor(1.0))), repr(x.scatter(0, index, 2.0))
+    return repr(x.index_fill(0, index, torch.tensor(1.0))), repr(
+        x.scatter(0, index, 2.0)
+    )
 
 
 def python_reads_numbers_of_the_gpu():
     two = torch.tensor(2, device="cuda")
-    return int(two), float(two), bool(two), two.item(), math.sqrt(two), "abc"[two], list(range(two))
+    return (
+        int(two),
+        float(two),
+        bool(two),
+        two.item(),
+        math.sqrt(two),
+        "abc"[two],
+        list(range(two)),
+    )
 
 
 def several_numbers_are_not_one():
@@ -119,7 +135,11 @@ def an_empty_tensor_is_no_number():
 
 def numbers_of_numpy():
     x = torch.ones(2, device="cuda")
-    return raised(lambda: x * np.float32(2)), repr(x * np.float64(2)), repr(x + np.int64(1))
+    return (
+        raised(lambda: x * np.float32(2)),
+        repr(x * np.float64(2)),
+        repr(x + np.int64(1)),
+    )
 
 
 def powers():

@@ -9,7 +9,9 @@ def views_share_memory_on_a_gpu():
     x = torch.zeros(2, 3, device="cuda")
     views = [x[0], x.T, x.view(-1), x.detach(), x.reshape(3, 2), x[:, 1]]
     start = x.untyped_storage().data_ptr()
-    return [view.untyped_storage().data_ptr() == start for view in views], places(*views)
+    return [view.untyped_storage().data_ptr() == start for view in views], places(
+        *views
+    )
 
 
 def writing_to_a_view_writes_to_the_whole():
@@ -26,7 +28,11 @@ def a_storage_is_on_a_gpu():
 
 def a_storage_is_moved():
     storage = torch.ones(3, device="cuda").untyped_storage()
-    return str(storage.cpu().device), str(storage.cpu().cuda().device), storage.cuda() is storage
+    return (
+        str(storage.cpu().device),
+        str(storage.cpu().cuda().device),
+        storage.cuda() is storage,
+    )
 
 
 def a_storage_is_made_on_a_gpu():
@@ -51,8 +57,17 @@ def a_storage_of_a_type():
     x = torch.arange(4.0, device="cuda")
     storage = x.storage()
     storage[0] = 7
-    told = [storage.type(), str(storage.device), storage.is_cuda, storage.tolist(), x.tolist()]
-    told += [isinstance(storage, kind) for kind in (torch.cuda.FloatStorage, torch.FloatStorage)]
+    told = [
+        storage.type(),
+        str(storage.device),
+        storage.is_cuda,
+        storage.tolist(),
+        x.tolist(),
+    ]
+    told += [
+        isinstance(storage, kind)
+        for kind in (torch.cuda.FloatStorage, torch.FloatStorage)
+    ]
     return told, str(storage.cpu().device), str(torch.cuda.FloatStorage([1, 2]).device)
 
 
@@ -97,7 +112,12 @@ def a_network_on_a_gpu_is_shared_as_it_is():
 
 def the_array_interface():
     interface = torch.ones(2, 3, device="cuda").__cuda_array_interface__
-    return sorted(interface), interface["shape"], interface["typestr"], interface["version"]
+    return (
+        sorted(interface),
+        interface["shape"],
+        interface["typestr"],
+        interface["version"],
+    )
 
 
 def the_array_interface_is_that_of_gpu_tensors():

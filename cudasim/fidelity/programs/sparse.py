@@ -55,11 +55,19 @@ def products_stay():
 @gpus(2)
 def every_layout_moves_with_all_its_parts():
     rows, columns = ("crow_indices", "col_indices"), ("ccol_indices", "row_indices")
-    layouts = {"coo": ("indices",), "csr": rows, "bsr": rows, "csc": columns, "bsc": columns}
+    layouts = {
+        "coo": ("indices",),
+        "csr": rows,
+        "bsr": rows,
+        "csc": columns,
+        "bsc": columns,
+    }
     x, told = torch.arange(9.0, device="cuda:1").view(3, 3), {}
     for layout, names in layouts.items():
         blocks = (1, 1) if layout.startswith("b") else None
-        sparse = x.to_sparse(layout=getattr(torch, f"sparse_{layout}"), blocksize=blocks)
+        sparse = x.to_sparse(
+            layout=getattr(torch, f"sparse_{layout}"), blocksize=blocks
+        )
         told[layout] = []
         for target in ("cuda:0", "cuda:1", "cpu"):
             before = torch.cuda.memory_allocated(0)
@@ -75,7 +83,11 @@ def every_layout_moves_with_all_its_parts():
 def every_spelling_of_a_sparse_tensor():
     where, size = {"device": "cuda"}, (2, 2)
     index, value = torch.tensor([[0, 1], [1, 0]]), torch.tensor([1.0, 2.0])
-    coo, csr, csc = torch.sparse_coo_tensor, torch.sparse_csr_tensor, torch.sparse_csc_tensor
+    coo, csr, csc = (
+        torch.sparse_coo_tensor,
+        torch.sparse_csr_tensor,
+        torch.sparse_csc_tensor,
+    )
     made = [
         coo(index, value, size, **where),
         coo([[0, 1], [1, 0]], value.cuda(), size),  # indices follow

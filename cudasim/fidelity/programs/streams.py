@@ -9,7 +9,12 @@ from fidelity.asking import beginning, gpus, raised
 
 def the_default_stream():
     stream = torch.cuda.default_stream()
-    return repr(stream), stream == torch.cuda.current_stream(), stream.cuda_stream, stream.query()
+    return (
+        repr(stream),
+        stream == torch.cuda.current_stream(),
+        stream.cuda_stream,
+        stream.query(),
+    )
 
 
 def a_new_stream():
@@ -23,7 +28,12 @@ def a_new_stream():
 
 def streams_are_equal_to_themselves_alone():
     first, second = torch.cuda.Stream(), torch.cuda.Stream()
-    return first == first, first == second, len({first, second, first}), first == "stream"
+    return (
+        first == first,
+        first == second,
+        len({first, second, first}),
+        first == "stream",
+    )
 
 
 def a_context_makes_a_stream_current():
@@ -91,13 +101,19 @@ def streams_of_what_is_no_gpu():
 
 def streams_of_any_device():
     stream = torch.Stream("cuda")
-    return str(stream.device), isinstance(torch.cuda.Stream(), torch.Stream), stream.query()
+    return (
+        str(stream.device),
+        isinstance(torch.cuda.Stream(), torch.Stream),
+        stream.query(),
+    )
 
 
 def tensors_remember_streams():
     stream = torch.cuda.Stream()
     x = torch.ones(2, device="cuda")
-    return x.record_stream(stream), beginning(lambda: torch.ones(2).record_stream(stream))
+    return x.record_stream(stream), beginning(
+        lambda: torch.ones(2).record_stream(stream)
+    )
 
 
 def events_print():
@@ -134,7 +150,9 @@ def events_without_a_clock():
 def events_that_were_not_recorded():
     first, second = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     first.record()
-    return raised(lambda: first.elapsed_time(second)), raised(lambda: second.elapsed_time(first))
+    return raised(lambda: first.elapsed_time(second)), raised(
+        lambda: second.elapsed_time(first)
+    )
 
 
 def streams_record_events():

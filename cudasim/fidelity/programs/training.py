@@ -67,7 +67,9 @@ def gradients_by_name():
 
 
 def integers_have_no_gradient():
-    return raised(lambda: torch.ones(2, dtype=torch.int, device="cuda").requires_grad_())
+    return raised(
+        lambda: torch.ones(2, dtype=torch.int, device="cuda").requires_grad_()
+    )
 
 
 def leaves_are_not_changed_in_place():
@@ -92,7 +94,9 @@ def functions_return_gradients_where_their_inputs_are():
         def backward(ctx, gradient):
             return None, gradient.cpu()
 
-    w, one = (torch.ones(shape, device="cuda", requires_grad=True) for shape in ((2,), ()))
+    w, one = (
+        torch.ones(shape, device="cuda", requires_grad=True) for shape in ((2,), ())
+    )
     said = [raised(Home.apply(2, x).sum().backward) for x in (w, w * 1)]
     Home.apply(2, one).backward()  # a single number is moved
     return said, repr(one.grad)
@@ -120,7 +124,10 @@ def changed_values_are_named_by_their_type():
         y.add_(1)
         return raised(z.sum().backward)
 
-    w, v = torch.ones(2, requires_grad=True), torch.ones(2, device="cuda", requires_grad=True)
+    w, v = (
+        torch.ones(2, requires_grad=True),
+        torch.ones(2, device="cuda", requires_grad=True),
+    )
     return [changed(w, "cpu"), changed(w, "cuda"), changed(v, "cuda")]
 
 
@@ -152,7 +159,9 @@ def the_state_of_an_optimizer():
     optimizer = torch.optim.Adam(net.parameters())
     net(torch.ones(1, 1, device="cuda")).sum().backward()
     optimizer.step()
-    return {name: str(value.device) for name, value in optimizer.state[net.weight].items()}
+    return {
+        name: str(value.device) for name, value in optimizer.state[net.weight].items()
+    }
 
 
 def the_state_of_a_fused_optimizer():
@@ -160,7 +169,9 @@ def the_state_of_a_fused_optimizer():
     optimizer = torch.optim.Adam(net.parameters(), fused=True)
     net(torch.ones(1, 1, device="cuda")).sum().backward()
     optimizer.step()
-    return {name: str(value.device) for name, value in optimizer.state[net.weight].items()}
+    return {
+        name: str(value.device) for name, value in optimizer.state[net.weight].items()
+    }
 
 
 def a_network_moved_after_the_first_step():
@@ -172,7 +183,10 @@ def a_network_moved_after_the_first_step():
 
     told = []
     for foreach in (False, True):
-        for kind, options in ((torch.optim.SGD, {"momentum": 0.9}), (torch.optim.Adam, {})):
+        for kind, options in (
+            (torch.optim.SGD, {"momentum": 0.9}),
+            (torch.optim.Adam, {}),
+        ):
             net = nn.Linear(1, 1)
             optimizer = kind(net.parameters(), lr=1.0, foreach=foreach, **options)
             told.append(raised(lambda optimizer=optimizer: train(optimizer)))
@@ -196,7 +210,9 @@ def a_saved_state_follows_its_parameters():
     there = nn.Linear(1, 1, bias=False).cuda()
     other = torch.optim.Adam(there.parameters())
     other.load_state_dict(optimizer.state_dict())
-    return {name: str(value.device) for name, value in other.state[there.weight].items()}
+    return {
+        name: str(value.device) for name, value in other.state[there.weight].items()
+    }
 
 
 def a_capturable_optimizer_wants_a_gpu():
@@ -207,7 +223,10 @@ def a_capturable_optimizer_wants_a_gpu():
 
 
 def a_learning_rate_may_be_a_number_on_the_gpu():
-    w, rate = torch.ones(1, device="cuda", requires_grad=True), torch.tensor(0.5, device="cuda")
+    w, rate = (
+        torch.ones(1, device="cuda", requires_grad=True),
+        torch.tensor(0.5, device="cuda"),
+    )
     optimizer = torch.optim.Adam([w], lr=rate, capturable=True)
     w.sum().backward()
     optimizer.step()
@@ -222,7 +241,10 @@ def gradients_are_clipped_on_the_gpu():
 
 
 def parameters_of_two_devices_are_clipped_together():
-    w, v = torch.ones(4, device="cuda", requires_grad=True), torch.ones(4, requires_grad=True)
+    w, v = (
+        torch.ones(4, device="cuda", requires_grad=True),
+        torch.ones(4, requires_grad=True),
+    )
     w.sum().backward()
     v.sum().backward()
     return raised(lambda: nn.utils.clip_grad_norm_([w, v], 1.0))
@@ -230,7 +252,9 @@ def parameters_of_two_devices_are_clipped_together():
 
 def parameters_of_two_devices_are_not_one_vector():
     return raised(
-        lambda: nn.utils.parameters_to_vector([torch.ones(1, device="cuda"), torch.ones(1)])
+        lambda: nn.utils.parameters_to_vector(
+            [torch.ones(1, device="cuda"), torch.ones(1)]
+        )
     )
 
 
@@ -271,7 +295,10 @@ def gradients_in_a_batch_are_on_their_gpu():
     )
     told = []
     for reduction in ("sum", "mean", "max", "min", "prod"):
-        lengths, x = torch.tensor([1, 3], device="cuda:1"), numbers.clone().requires_grad_()
+        lengths, x = (
+            torch.tensor([1, 3], device="cuda:1"),
+            numbers.clone().requires_grad_(),
+        )
         y = torch.segment_reduce(x, reduction, lengths=lengths)
         told.append(repr(torch.autograd.grad(y, x, batch, is_grads_batched=True)))
     return told
@@ -305,7 +332,10 @@ def gradients_of_the_other_gpu_are_refused():
         def backward(ctx, gradient):
             return gradient.to("cuda:1")
 
-    w, other = torch.ones(2, device="cuda:0", requires_grad=True), torch.ones(2, device="cuda:1")
+    w, other = (
+        torch.ones(2, device="cuda:0", requires_grad=True),
+        torch.ones(2, device="cuda:1"),
+    )
     return [
         raised(Away.apply(w).sum().backward),
         raised(lambda: (w * 2).backward(other)),

@@ -30,7 +30,11 @@ def maps_move_and_obey_devices():
     batch, one = torch.stack([x, x + 1]), torch.ones((), device="cuda:1")
     moved = torch.vmap(lambda each: (each @ each + one).to("cuda:0"))(batch)
     mixing = torch.vmap(lambda each: each + x.cuda(0))
-    return repr(moved), places(torch.vmap(torch.sum)(batch.cpu())), raised(lambda: mixing(batch))
+    return (
+        repr(moved),
+        places(torch.vmap(torch.sum)(batch.cpu())),
+        raised(lambda: mixing(batch)),
+    )
 
 
 @gpus(2)
@@ -43,7 +47,13 @@ def derivatives_travel():
 
     gradient = func.grad(across)
     value, tangent = func.jvp(across, (x,), (torch.ones_like(x),))
-    found = [gradient(x), torch.vmap(gradient)(x), func.functionalize(gradient)(x), value, tangent]
+    found = [
+        gradient(x),
+        torch.vmap(gradient)(x),
+        func.functionalize(gradient)(x),
+        value,
+        tangent,
+    ]
     return sorted(seen), [repr(each) for each in found]
 
 
@@ -78,7 +88,14 @@ def nested_tensors():
         made = torch.nested.nested_tensor(parts, layout=layout, device="cuda:1")
         nested = torch.nested.nested_tensor([x, x[:2]], layout=layout)
         seen = torch.nested.as_nested_tensor([x, x[:2]], layout=layout)
-        results = [made, nested, seen, nested * 2, nested.to_padded_tensor(0.0), *nested.unbind()]
+        results = [
+            made,
+            nested,
+            seen,
+            nested * 2,
+            nested.to_padded_tensor(0.0),
+            *nested.unbind(),
+        ]
         told.append((places(*results, nested.cuda(0), nested.cpu()), made.is_leaf))
     return told
 

@@ -18,7 +18,11 @@ def adding():
 @gpus(2)
 def products():
     x, y = torch.ones(2, 2, device="cuda:0"), torch.ones(2, 2, device="cuda:1")
-    return raised(lambda: x @ y), raised(lambda: y @ x), raised(lambda: torch.dot(x[0], y[0]))
+    return (
+        raised(lambda: x @ y),
+        raised(lambda: y @ x),
+        raised(lambda: torch.dot(x[0], y[0])),
+    )
 
 
 @gpus(2)
@@ -49,7 +53,11 @@ def numbers_do_not_ride_along():
 @gpus(2)
 def a_number_of_the_other_gpu_fills():
     two, x = torch.tensor(2.0, device="cuda:0"), torch.zeros(2, device="cuda:1")
-    return repr(x.fill_(two)), repr(x.masked_fill(x > 0, two + 1)), repr(torch.fill(x, two))
+    return (
+        repr(x.fill_(two)),
+        repr(x.masked_fill(x > 0, two + 1)),
+        repr(torch.fill(x, two)),
+    )
 
 
 @gpus(2)
@@ -79,13 +87,17 @@ def copying():
 def plain_cuda_is_the_current_gpu():
     x = torch.ones(1, device="cuda:0")
     with torch.cuda.device(1):
-        return places(torch.ones(1, device="cuda"), torch.ones(1).cuda(), x.to("cuda"), x + 1)
+        return places(
+            torch.ones(1, device="cuda"), torch.ones(1).cuda(), x.to("cuda"), x + 1
+        )
 
 
 @gpus(2)
 def results_live_where_their_operands_do():
     y = torch.ones(2, device="cuda:1")
-    return places(y + 1, y.sum(), torch.zeros_like(y), y.new_ones(1)), torch.cuda.current_device()
+    return places(
+        y + 1, y.sum(), torch.zeros_like(y), y.new_ones(1)
+    ), torch.cuda.current_device()
 
 
 @gpus(2)
@@ -105,7 +117,10 @@ def what_is_made_of_old_stays_on_its_gpu():
 def storages():
     x = torch.arange(4.0).untyped_storage().cuda(1)
     moved = [str(each.device) for each in (x, x.cuda(0), x.to(device="cuda"), x.cpu())]
-    made = [torch.UntypedStorage(4, device="cuda:1"), torch.TypedStorage([1], device="cuda:1")]
+    made = [
+        torch.UntypedStorage(4, device="cuda:1"),
+        torch.TypedStorage([1], device="cuda:1"),
+    ]
     return moved, x.cuda(1) is x, x.get_device(), [str(each.device) for each in made]
 
 

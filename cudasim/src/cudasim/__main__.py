@@ -14,7 +14,11 @@ from cudasim import config, startup, startup_file
 from cudasim.device.types import DEFAULT
 
 # Lines of a traceback that the program did not write: this package's, and Python's importer's.
-_OURS = (os.path.dirname(os.path.abspath(__file__)) + os.sep, "<frozen importlib", "<frozen runpy")
+_OURS = (
+    os.path.dirname(os.path.abspath(__file__)) + os.sep,
+    "<frozen importlib",
+    "<frozen runpy",
+)
 
 
 def parse() -> tuple[argparse.Namespace, config.Config]:
@@ -28,15 +32,23 @@ def parse() -> tuple[argparse.Namespace, config.Config]:
         allow_abbrev=False,
     )
     config.add_options(parser)
-    parser.add_argument("--full-traceback", action="store_true", help="show cudasim's lines too")
-    parser.add_argument("-m", "--module", action="store_true", help="run a module, not a file")
-    parser.add_argument("program", nargs=argparse.REMAINDER, help="the program, its arguments")
+    parser.add_argument(
+        "--full-traceback", action="store_true", help="show cudasim's lines too"
+    )
+    parser.add_argument(
+        "-m", "--module", action="store_true", help="run a module, not a file"
+    )
+    parser.add_argument(
+        "program", nargs=argparse.REMAINDER, help="the program, its arguments"
+    )
     options = parser.parse_args()
     if not options.program:
         parser.error("name a script, or a module with -m")
     theirs = config.setting("device_type") or DEFAULT.name
     options.device_type = options.device_type or theirs
-    for name in config.SETTINGS:  # what the environment says of another type is not meant here
+    for (
+        name
+    ) in config.SETTINGS:  # what the environment says of another type is not meant here
         if options.device_type == theirs or name == "races":
             setattr(options, name, getattr(options, name) or config.setting(name))
     try:
@@ -52,7 +64,9 @@ def run(options: argparse.Namespace) -> None:
     try:
         if options.module:
             runpy._run_module_as_main(path)  # which is what `python -m` calls
-        elif pkgutil.get_importer(os.path.abspath(path)) is not None:  # a folder or a zip file
+        elif (
+            pkgutil.get_importer(os.path.abspath(path)) is not None
+        ):  # a folder or a zip file
             sys.path[0:1] = [os.path.abspath(path)]
             runpy._run_module_as_main("__main__", alter_argv=False)
         else:
@@ -75,7 +89,11 @@ def run_script(path: str, main: ModuleType) -> None:
         sys.exit(2)
     if not sys.flags.safe_path:
         sys.path[0] = os.path.dirname(os.path.realpath(path))
-    names = {"__file__": path, "__cached__": None, "__loader__": SourceFileLoader("__main__", path)}
+    names = {
+        "__file__": path,
+        "__cached__": None,
+        "__loader__": SourceFileLoader("__main__", path),
+    }
     vars(main).update(names, __builtins__=builtins)
     exec(compile(source, path, "exec"), vars(main))
 

@@ -95,7 +95,9 @@ def parse(
         card = str(Path(card).resolve())
     number = type.usual if gpus is None else type.check_number(gpus, source[0])
     races = None if races is None else check_races(races)
-    return Config(number, type.card if card is None else card, type, force, clock, races)
+    return Config(
+        number, type.card if card is None else card, type, force, clock, races
+    )
 
 
 def check_races(action: object) -> str:
@@ -117,7 +119,9 @@ def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def from_options(options: argparse.Namespace, source: tuple[str, str] = OPTIONS) -> Config:
+def from_options(
+    options: argparse.Namespace, source: tuple[str, str] = OPTIONS
+) -> Config:
     asked = {name: getattr(options, name) for name in (*SETTINGS, "force")}
     return parse(**asked, source=source)
 
@@ -147,7 +151,9 @@ def from_environment() -> Config | None:
 
 def to_environment(wanted: Config) -> dict[str, str]:
     values = wanted.settings().items()
-    said = {_variable(name): value or "" for name, value in values if value or setting(name)}
+    said = {
+        _variable(name): value or "" for name, value in values if value or setting(name)
+    }
     return {**said, FORCE: str(int(wanted.force))}
 
 
@@ -164,7 +170,9 @@ def shown(uuids: Callable[[], list[str]], number: int) -> list[int]:
     by_name = visible.lstrip().startswith("GPU-")
     for entry in map(str.strip, visible.split(",")):
         if by_name:
-            named = [index for index, uuid in enumerate(uuids()) if uuid.startswith(entry)]
+            named = [
+                index for index, uuid in enumerate(uuids()) if uuid.startswith(entry)
+            ]
         else:  # as C's strtoul has it: what follows the digits is not read
             digits = re.match(r"\+?\d+", entry, re.ASCII)
             named = [int(digits[0])] if digits and int(digits[0]) < number else []

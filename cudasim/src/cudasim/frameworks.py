@@ -12,7 +12,9 @@ USED = "{} has used devices already: restart, and enable GPUs first"
 _simulated: dict[str, int] = {}  # framework -> GPUs
 
 
-def enable(name: str, tried: Sequence[str], gpus: int | None, simulate: Callable) -> None:
+def enable(
+    name: str, tried: Sequence[str], gpus: int | None, simulate: Callable
+) -> None:
     """Let the framework of that `name` see `gpus` GPUs, and say so. `tried` is the oldest of its
     versions that is taken, the one to advise, and the newest. `simulate(module, gpus)` returns how
     many real GPUs are there, and does nothing if any are."""
@@ -20,7 +22,9 @@ def enable(name: str, tried: Sequence[str], gpus: int | None, simulate: Callable
     if had == wanted:
         return
     if had:
-        raise RuntimeError(WORDS["simulation"]["other number"].format(had, name, wanted))
+        raise RuntimeError(
+            WORDS["simulation"]["other number"].format(had, name, wanted)
+        )
     module, oldest, newest = name.lower(), tried[0], tried[-1]
     install = f"'pip install {module}=={tried[1]}'"
     try:

@@ -23,7 +23,9 @@ def unload_ipython_extension(shell: Any) -> None:
 
 def cudasim(line: str) -> None:
     """`%cudasim [GPUS] ...`: begin again. Bad input gets one line, and changes nothing."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser = argparse.ArgumentParser(
+        add_help=False, allow_abbrev=False, exit_on_error=False
+    )
     parser.add_argument("gpus", nargs="?")
     config.add_options(parser, but="gpus")
     try:

@@ -42,4 +42,6 @@ def rename(device: type, client: object) -> None:
     device.__repr__ = answer(device.__repr__, lambda self: f"CudaDevice(id={self.id})")
     device.__str__ = answer(device.__str__, lambda self: f"cuda:{self.id}")
     device.platform = property(answer(device.platform.fget, lambda self: "gpu"))
-    device.device_kind = property(answer(device.device_kind.fget, lambda self: "Simulated GPU"))
+    device.device_kind = property(
+        answer(device.device_kind.fget, lambda self: "Simulated GPU")
+    )

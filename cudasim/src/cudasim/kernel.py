@@ -23,10 +23,14 @@ def install(folder: Path, wanted: config.Config) -> Path:
         "language": "python",
         "metadata": {"debugger": True},
     }
-    if not startup_file.in_site_packages():  # let that Python find the package where it is
+    if (
+        not startup_file.in_site_packages()
+    ):  # let that Python find the package where it is
         spec["env"] = {"PYTHONPATH": str(Path(__file__).resolve().parents[1])}
     home.mkdir(parents=True, exist_ok=True)
-    (home / "kernel.json").write_text(json.dumps(spec, indent=2) + "\n", encoding="utf-8")
+    (home / "kernel.json").write_text(
+        json.dumps(spec, indent=2) + "\n", encoding="utf-8"
+    )
     return home
 
 
@@ -34,7 +38,9 @@ def main() -> None:
     about = "Install a Jupyter kernel with simulated GPUs."
     parser = argparse.ArgumentParser("python -m cudasim.kernel", description=about)
     config.add_options(parser)
-    parser.add_argument("--prefix", type=Path, help="install in PREFIX/share/jupyter/kernels")
+    parser.add_argument(
+        "--prefix", type=Path, help="install in PREFIX/share/jupyter/kernels"
+    )
     options = parser.parse_args()
     try:
         if options.prefix:
@@ -45,7 +51,9 @@ def main() -> None:
             folder = Path(jupyter_data_dir())
         home = install(folder, config.from_options(options))
     except ModuleNotFoundError:
-        parser.error("Jupyter is not installed here: 'pip install ipykernel', or --prefix")
+        parser.error(
+            "Jupyter is not installed here: 'pip install ipykernel', or --prefix"
+        )
     except (ValueError, OSError) as error:
         parser.error(str(error))
     print(f"cudasim: kernel {home.name!r} is in {home}")

@@ -22,13 +22,17 @@ class LightMode(TorchDispatchMode):
 
 def is_composite(func: Callable) -> bool:
     """Whether autograd takes `func` apart, which inference mode leaves to the dispatch modes."""
-    if not isinstance(func, OpOverload) or not torch._C._dispatch_has_kernel(func.name()):
+    if not isinstance(func, OpOverload) or not torch._C._dispatch_has_kernel(
+        func.name()
+    ):
         return False  # TorchScript's own have no kernels
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     return has_kernel(func.name(), COMPOSITE) and not has_kernel(func.name(), "CPU")
 
 
-def decompose(mode: TorchDispatchMode, func: OpOverload, args: tuple, kwargs: dict) -> Any:
+def decompose(
+    mode: TorchDispatchMode, func: OpOverload, args: tuple, kwargs: dict
+) -> Any:
     """Run what C++ (the compiler, with `func.decompose`) makes of `func`, in sight of `mode`."""
     TorchDispatchMode.__enter__(mode)
     try:

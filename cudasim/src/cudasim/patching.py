@@ -13,7 +13,9 @@ _ABSENT = object()
 _table: list[tuple] = []  # (owner, name, function, overridable, when)
 
 
-def around(function: Callable, original: Callable, overridable: bool = False) -> Callable:
+def around(
+    function: Callable, original: Callable, overridable: bool = False
+) -> Callable:
     """`function(original, *args, **kwargs)` in the place of `original`, under its name.
     An `overridable` one is left to operands with a `__torch_function__`, as torch's own are."""
 
@@ -52,16 +54,22 @@ class Patches:
             self._undo.pop()()
 
     def replace(self, owner: Any, name: str, value: Any) -> None:
-        own = vars(owner).get(name, _ABSENT)  # what is inherited is restored by deleting
+        own = vars(owner).get(
+            name, _ABSENT
+        )  # what is inherited is restored by deleting
         self._before.append((owner, name, own))
         undo = (delattr, owner, name) if own is _ABSENT else (setattr, owner, name, own)
         self.finally_do(*undo)
         setattr(owner, name, value)
 
-    def wrap(self, owner: Any, name: str, how: Callable, overridable: bool = False) -> Callable:
+    def wrap(
+        self, owner: Any, name: str, how: Callable, overridable: bool = False
+    ) -> Callable:
         """Have `how(original, ...)` answer `owner.name(...)`; returns what stands there."""
         own = vars(owner).get(name)
-        if isinstance(own, classmethod | ClassMethodDescriptorType):  # the second is C++'s
+        if isinstance(
+            own, classmethod | ClassMethodDescriptorType
+        ):  # the second is C++'s
             wrapped = classmethod(around(how, getattr(own, "__func__", own)))
         else:
             wrapped = around(how, getattr(owner, name), overridable)
@@ -82,7 +90,11 @@ class Patches:
 
     def replaced(self) -> list[tuple[Any, Any]]:
         """(what it was, what it is) of every attribute replaced so far that was there before."""
-        return [(own, vars(owner)[name]) for owner, name, own in self._before if own is not _ABSENT]
+        return [
+            (own, vars(owner)[name])
+            for owner, name, own in self._before
+            if own is not _ABSENT
+        ]
 
 
 def _put_back(mapping: MutableMapping, key: Any, own: Any, value: Any) -> None:
@@ -93,7 +105,9 @@ def _put_back(mapping: MutableMapping, key: Any, own: Any, value: Any) -> None:
             mapping[key] = own
 
 
-def replaces(owners: Any, *names: str, overridable: bool = False, when: When = None) -> Callable:
+def replaces(
+    owners: Any, *names: str, overridable: bool = False, when: When = None
+) -> Callable:
     """Let the decorated function run `around` those called `names` of an owner, or of several.
     Only where `when()` holds as a simulation begins. Of two, that which stands above runs first."""
 

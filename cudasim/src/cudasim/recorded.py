@@ -23,8 +23,13 @@ from cudasim.timing.sheets import Sheet, find_sheet
 from cudasim.words import WORDS
 
 SAID = WORDS["times"]
-UNNAMED = re.compile(r"Python, Thread-(\d+)(.*)")  # the lane of a thread that nobody named
-_seen: tuple[Any, int] = (None, 0)  # a clock, and how far timelines have shown what it booked
+UNNAMED = re.compile(
+    r"Python, Thread-(\d+)(.*)"
+)  # the lane of a thread that nobody named
+_seen: tuple[Any, int] = (
+    None,
+    0,
+)  # a clock, and how far timelines have shown what it booked
 _open = 0  # blocks that record from a clock
 
 
@@ -53,7 +58,9 @@ class Recording(Timeline):
         clock = _clock(card)
         self._sheet = None if card is None else find_sheet(card)
         if self._sheet is not None:
-            self.empty(f"the times of another card need a block: with timeline({card!r}):")
+            self.empty(
+                f"the times of another card need a block: with timeline({card!r}):"
+            )
         elif clock is None:
             self.empty(SAID["no clock"])
         else:
@@ -95,8 +102,13 @@ class Recording(Timeline):
         if lost := upto - mark - len(spans):
             notes.append(f"the first {lost:,} spans were dropped: there are too many")
         lanes, card = _counted(spans), clock.sheet.name
-        spans = [replace(s, name=_operator(s.name), lane=lanes.get(s.lane, s.lane)) for s in spans]
-        article = "an" if card.startswith(("A", "H", "L", "M", "RTX")) else "a"  # as one says it
+        spans = [
+            replace(s, name=_operator(s.name), lane=lanes.get(s.lane, s.lane))
+            for s in spans
+        ]
+        article = (
+            "an" if card.startswith(("A", "H", "L", "M", "RTX")) else "a"
+        )  # as one says it
         self.fill(spans, f"modelled for {article} {card}", notes)
 
     def _measured(self) -> Iterator[None]:
@@ -104,7 +116,9 @@ class Recording(Timeline):
             raise RuntimeError(SAID["profiled"])
         on_gpus = session.mode is None and torch.cuda.is_available()
         kinds = torch.profiler.ProfilerActivity
-        profiler = torch.profiler.profile(activities=[kinds.CPU, *[kinds.CUDA] * on_gpus])
+        profiler = torch.profiler.profile(
+            activities=[kinds.CPU, *[kinds.CUDA] * on_gpus]
+        )
         with ExitStack() as after:
             if "KINETO_LOG_LEVEL" not in os.environ:  # else it reports that it begins
                 os.environ["KINETO_LOG_LEVEL"] = "99"
@@ -118,7 +132,9 @@ class Recording(Timeline):
             profiler.export_chrome_trace(str(path))
             traced = json.loads(path.read_text(encoding="utf-8", errors="replace"))
         spans = trace.read(traced)
-        on_gpu = sorted({span.lane.split()[0] for span in spans if span.lane.startswith("cuda:")})
+        on_gpu = sorted(
+            {span.lane.split()[0] for span in spans if span.lane.startswith("cuda:")}
+        )
         names = {torch.cuda.get_device_name(each) for each in on_gpu} or {processor()}
         self.fill(spans, f"measured on {', '.join(sorted(names))}", self._notes)
 
@@ -144,7 +160,9 @@ def _operator(name: str) -> str:
 
 def _counted(spans: list[Span]) -> dict[str, str]:
     """New names for lanes of threads without a name: `Python, thread 1` is the first that began."""
-    began = {span.lane: span.start for span in reversed(spans) if UNNAMED.match(span.lane)}
+    began = {
+        span.lane: span.start for span in reversed(spans) if UNNAMED.match(span.lane)
+    }
     order = sorted(began, key=lambda lane: (began[lane], int(UNNAMED.match(lane)[1])))
     numbered = enumerate(order, start=1)
     return {lane: f"Python, thread {n}{UNNAMED.match(lane)[2]}" for n, lane in numbered}

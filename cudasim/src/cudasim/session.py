@@ -25,7 +25,9 @@ class Doing:
     __slots__ = ("last_gpu", "making")
 
     def __init__(self) -> None:
-        self.last_gpu: GPU | None = None  # of its last operation; None after one on the CPU
+        self.last_gpu: GPU | None = (
+            None  # of its last operation; None after one on the CPU
+        )
         self.making: GPU | None = None  # for which a factory makes a tensor
 
 
@@ -34,11 +36,15 @@ class ThreadState(threading.local):
     met = False  # whether its last operation has been booked: a collective, one made of others
     lasting = False  # whether C++ now makes what an object of its own keeps
     telling = False  # whether it prints a tensor, or lists its numbers
-    to_host = False  # while it moves a tensor to the CPU in sight of other dispatch modes
+    to_host = (
+        False  # while it moves a tensor to the CPU in sight of other dispatch modes
+    )
 
     def __init__(self) -> None:
         self.doing = Doing()
-        self.streams: dict[int, int] = {}  # GPU -> id of its current stream, if not the default one
+        self.streams: dict[
+            int, int
+        ] = {}  # GPU -> id of its current stream, if not the default one
 
 
 class Session:
@@ -57,27 +63,51 @@ class Session:
         self.forked = False  # whether this process was forked from one that had
         self.machine: Machine | None = None
         self.card: Any = None  # its name, or the file of its sheet
-        self.when_placed: list[Callable[[], None]] = []  # what to do when other GPUs are there
+        self.when_placed: list[
+            Callable[[], None]
+        ] = []  # what to do when other GPUs are there
         self.gpus = []
         self.patches = Patches()
         self.mode: TorchDispatchMode | None = None  # of the thread that began
         self.home: int | None = None  # the thread that began
-        self.inherited: tuple | None = None  # (number, card, clock) asked for by the environment
-        self.factories: dict[Callable, Callable] = {}  # torch's own -> the one that replaces it
-        self.autocast: Library | None = None  # the kernels that autocast has needed so far
+        self.inherited: tuple | None = (
+            None  # (number, card, clock) asked for by the environment
+        )
+        self.factories: dict[
+            Callable, Callable
+        ] = {}  # torch's own -> the one that replaces it
+        self.autocast: Library | None = (
+            None  # the kernels that autocast has needed so far
+        )
         self.autocast_kept = WeakIdKeyDictionary()  # weight -> itself in half precision
         self.host_autocast: Library | None = None  # those that it has needed on the CPU
-        self.streams: dict[tuple[int, int], itertools.count] = {}  # (GPU, priority) -> taken
+        self.streams: dict[
+            tuple[int, int], itertools.count
+        ] = {}  # (GPU, priority) -> taken
         self.sync_debug = 0  # 1: warn of what waits for a GPU; 2: refuse it
         self.traced = False  # whether callbacks of torch.cuda._gpu_trace are called
-        self.races: Any = None  # what looks for them: an `Order` of cudasim.dispatch.races
-        self.asleep: dict[tuple[int, int], int] = {}  # (GPU, stream) -> when `_sleep` ends, in ns
-        self.watching = False  # whether what waits for a GPU matters: one of these four is set
-        self.capturing: dict[tuple[int, int], Any] = {}  # (GPU, stream) -> what it is captured by
+        self.races: Any = (
+            None  # what looks for them: an `Order` of cudasim.dispatch.races
+        )
+        self.asleep: dict[
+            tuple[int, int], int
+        ] = {}  # (GPU, stream) -> when `_sleep` ends, in ns
+        self.watching = (
+            False  # whether what waits for a GPU matters: one of these four is set
+        )
+        self.capturing: dict[
+            tuple[int, int], Any
+        ] = {}  # (GPU, stream) -> what it is captured by
         self.states: Any = None  # the generators that graphs draw from
-        self.registered: dict[int, int] = {}  # address -> size, of memory that a program pinned
-        self.raw: dict[int, Allocation] = {}  # address -> what caching_allocator_alloc gave
-        self.rolls: dict[str, Any] = {}  # name of a group where gloo stands for NCCL -> its `Roll`
+        self.registered: dict[
+            int, int
+        ] = {}  # address -> size, of memory that a program pinned
+        self.raw: dict[
+            int, Allocation
+        ] = {}  # address -> what caching_allocator_alloc gave
+        self.rolls: dict[
+            str, Any
+        ] = {}  # name of a group where gloo stands for NCCL -> its `Roll`
         self.lives = 0  # of the processes' groups: how often they began
 
     def look(self) -> None:
@@ -113,7 +143,9 @@ class Session:
             module._initialized = True
 
     def watch(self) -> None:
-        self.watching = bool(self.sync_debug or self.traced or self.asleep or self.races)
+        self.watching = bool(
+            self.sync_debug or self.traced or self.asleep or self.races
+        )
 
     def look_for_races(self, order: Any) -> None:
         self.races = order  # is told what streams do; None looks for no races
@@ -134,7 +166,9 @@ class Session:
     def set_stream(self, index: int, stream: int) -> None:
         self.thread.streams[index] = stream
         # Until now each thread was on the default one, and memory had no need to ask.
-        self.gpu(index).memory.change(stream=functools.partial(self.current_stream, index))
+        self.gpu(index).memory.change(
+            stream=functools.partial(self.current_stream, index)
+        )
 
     def change_settings(self, text: str) -> None:
         """Let the allocators follow a text of PYTORCH_ALLOC_CONF. Raises as `Settings.change`."""
@@ -154,7 +188,9 @@ class Session:
             return self.current()
         if 0 <= index < len(self.gpus):
             return self.gpus[index]
-        if self.type.most == 1:  # MPS never looks at the index (ATen's mps/MPSGuardImpl.h)
+        if (
+            self.type.most == 1
+        ):  # MPS never looks at the index (ATen's mps/MPSGuardImpl.h)
             return self.gpus[0]
         raise self.type.no_such_device(index, len(self.gpus))
 

@@ -95,7 +95,9 @@ def begin(wanted: config.Config, inherited: bool = False) -> str | None:
     clock = None
     if wanted.clock is not None:
         booking.forget()
-        clock = Clock(find_sheet(wanted.card), [f"{type.name}:{index}" for index in range(number)])
+        clock = Clock(
+            find_sheet(wanted.card), [f"{type.name}:{index}" for index in range(number)]
+        )
     session.reset(type, clock)
     try:
         for name, value in config.for_children(wanted, inherited).items():
@@ -147,9 +149,13 @@ def disable() -> None:
     if not is_enabled():
         return
     if threading.get_ident() != session.home:
-        raise RuntimeError("call cudasim.disable() in the thread that called cudasim.enable()")
+        raise RuntimeError(
+            "call cudasim.disable() in the thread that called cudasim.enable()"
+        )
     if _get_current_dispatch_mode() is not session.mode:
-        raise RuntimeError("leave the dispatch modes entered since cudasim.enable() first")
+        raise RuntimeError(
+            "leave the dispatch modes entered since cudasim.enable() first"
+        )
     session.mode.__exit__(None, None, None)
     _end()
 

@@ -21,21 +21,31 @@ def in_site_packages() -> bool:
 
 def path() -> Path:
     """Where the file is, or would be: beside the package, or in this Python's site-packages."""
-    beside = _PACKAGE.parent if in_site_packages() else Path(sysconfig.get_path("purelib"))
+    beside = (
+        _PACKAGE.parent if in_site_packages() else Path(sysconfig.get_path("purelib"))
+    )
     return beside / NAME
 
 
 def install() -> str:
     outside = [sys.executable, "-E", "-c", "import cudasim"]
-    found = subprocess.run(outside, cwd=os.path.dirname(sys.executable), capture_output=True)
+    found = subprocess.run(
+        outside, cwd=os.path.dirname(sys.executable), capture_output=True
+    )
     if found.returncode:
-        raise RuntimeError("this Python finds no cudasim by itself: 'pip install' it first")
+        raise RuntimeError(
+            "this Python finds no cudasim by itself: 'pip install' it first"
+        )
     try:
         path().write_text(LINE, encoding="utf-8")
     except OSError as error:
-        raise RuntimeError(f"{path()}: {error.strerror}; use an environment of your own") from None
+        raise RuntimeError(
+            f"{path()}: {error.strerror}; use an environment of your own"
+        ) from None
     later = "Run 'cudasim remove-startup' before you uninstall cudasim"
-    return f"{path()}: written; every program of this Python heeds CUDASIM_GPUS. {later}"
+    return (
+        f"{path()}: written; every program of this Python heeds CUDASIM_GPUS. {later}"
+    )
 
 
 def remove() -> str:

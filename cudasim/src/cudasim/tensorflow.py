@@ -7,7 +7,10 @@ from typing import Any
 
 from cudasim import frameworks
 
-TRIED = "2.20.0", "2.21.0"  # of TensorFlow: Colab's, and the newest; both have the names below
+TRIED = (
+    "2.20.0",
+    "2.21.0",
+)  # of TensorFlow: Colab's, and the newest; both have the names below
 
 
 def enable(gpus: int | None = None) -> None:
@@ -31,10 +34,16 @@ def simulate(tf: Any, gpus: int) -> int:
     own.ensure_initialized()
     # From here on it answers with one CPU and `gpus` GPUs when it is asked for devices.
     names = ["CPU:0", *(f"GPU:{index}" for index in range(gpus))]
-    physical = [context.PhysicalDevice(f"/physical_device:{each}", each[:3]) for each in names]
+    physical = [
+        context.PhysicalDevice(f"/physical_device:{each}", each[:3]) for each in names
+    ]
     own._physical_devices = physical
-    own._logical_devices = [context.LogicalDevice(f"/device:{each}", each[:3]) for each in names]
-    own._memory_growth_map = dict.fromkeys(physical[1:], True)  # so that it can be asked for
+    own._logical_devices = [
+        context.LogicalDevice(f"/device:{each}", each[:3]) for each in names
+    ]
+    own._memory_growth_map = dict.fromkeys(
+        physical[1:], True
+    )  # so that it can be asked for
     own._num_gpus = gpus
     own.get_visible_devices = own.list_physical_devices
     details = {"GPU": {"device_name": "Simulated GPU"}}
@@ -65,7 +74,9 @@ def rename(gpus: int) -> None:
         spec = DeviceSpec.from_string(name)
         if spec.device_type == "CPU":
             kind, index = ("GPU", 0) if spec.device_index < gpus else ("CPU", gpus)
-            spec = spec.replace(device_type=kind, device_index=spec.device_index - index)
+            spec = spec.replace(
+                device_type=kind, device_index=spec.device_index - index
+            )
         return spec.to_string()
 
     def translated(own: Any) -> property:
@@ -76,7 +87,9 @@ def rename(gpus: int) -> None:
     EagerTensor.backing_device = translated(EagerTensor.backing_device)
     enter, place = _EagerDeviceContext.__init__, Operation._set_device_from_string
     fail = OpError.__init__
-    _EagerDeviceContext.__init__ = lambda self, context, name: enter(self, context, given(name))
+    _EagerDeviceContext.__init__ = lambda self, context, name: enter(
+        self, context, given(name)
+    )
     Operation._set_device_from_string = lambda self, name: place(self, given(name))
     cpu = re.compile(r"/job:localhost\S+CPU:\d+")
     OpError.__init__ = lambda self, node, op, message, *rest: fail(

@@ -6,17 +6,28 @@ import pytest
 
 import cudasim
 from fidelity import comparing
-from fidelity.comparing import compare, outdated, read_answers, read_differences, unlisted
+from fidelity.comparing import (
+    compare,
+    outdated,
+    read_answers,
+    read_differences,
+    unlisted,
+)
 from fidelity.index import programs
 from fidelity.recording import ANSWERS
 
 RECORDED = sorted(ANSWERS.glob("*.json"))
 NONE = pytest.param(
-    None, marks=pytest.mark.skip(reason="no answers recorded for any card yet: nothing compared")
+    None,
+    marks=pytest.mark.skip(
+        reason="no answers recorded for any card yet: nothing compared"
+    ),
 )
 
 
-@pytest.mark.parametrize("path", RECORDED or [NONE], ids=lambda path: path and path.stem)
+@pytest.mark.parametrize(
+    "path", RECORDED or [NONE], ids=lambda path: path and path.stem
+)
 def test_cudasim_answers_as_a_real_gpu_does(path, simulated):
     answers, listed = read_answers(path), read_differences()
     assert "Simulated" not in answers["card"] and answers["name"] == path.stem
@@ -48,7 +59,9 @@ TWO_DEVICES = "found at least two devices"
         (None, "never asked", ["", "", ""]),
     ],
 )
-def test_differences_are_listed_with_reasons_as_long_as_they_differ(kept, change, waits, wrong):
+def test_differences_are_listed_with_reasons_as_long_as_they_differ(
+    kept, change, waits, wrong
+):
     known = {name: programs()[name] for name in SOME}
     said = {name: {"code": known[name].code, "answer": kept[name]} for name in SOME[:3]}
     if change is None:
@@ -71,12 +84,24 @@ KIND = "['a.b']\nkind = "
 @pytest.mark.parametrize(
     ("read", "text", "told"),
     [
-        (read_answers, '{"card": "NVIDIA H100", "pro', "not what the recorder writes; record it"),
+        (
+            read_answers,
+            '{"card": "NVIDIA H100", "pro',
+            "not what the recorder writes; record it",
+        ),
         (read_answers, "[]", "not what the recorder writes"),
-        (read_answers, json.dumps(FACTS | {"programs": {"a.b": {"code": "0"}}}), "not what the"),
+        (
+            read_answers,
+            json.dumps(FACTS | {"programs": {"a.b": {"code": "0"}}}),
+            "not what the",
+        ),
         (read_differences, "[", "no TOML"),
         (read_differences, f"{KIND}'simulation'", "a.b: say kind and reason"),
-        (read_differences, f"{KIND}'luck'\nreason = 'r'", "a.b: kind is one of torch version, s"),
+        (
+            read_differences,
+            f"{KIND}'luck'\nreason = 'r'",
+            "a.b: kind is one of torch version, s",
+        ),
         (read_differences, f"{KIND}'hardware'\nreason = ' '", "a.b: say the reason"),
     ],
 )

@@ -9,7 +9,9 @@ import pytest
 from fidelity import running
 from fidelity.index import HERE, programs
 
-THEMES = sorted(path for path in (HERE / "programs").glob("*.py") if path.stem != "__init__")
+THEMES = sorted(
+    path for path in (HERE / "programs").glob("*.py") if path.stem != "__init__"
+)
 ALONE = {"fidelity", "torch", "numpy"}  # what a bare machine with a GPU has
 AFRESH = "python cudasim/facts simulate > cudasim/tests/fidelity/answers.json"
 COUNTS = "saving.loading_to_a_gpu_that_is_not_there"  # its answer tells how many GPUs there are
@@ -37,13 +39,19 @@ def test_a_theme_holds_programs_and_nothing_else(theme):
 
 
 def test_recording_needs_nothing_but_torch_and_numpy():
-    recorder = [HERE / f"{name}.py" for name in ("asking", "index", "recording", "running")]
+    recorder = [
+        HERE / f"{name}.py" for name in ("asking", "index", "recording", "running")
+    ]
     for path in [*THEMES, *recorder, HERE.parent / "facts" / "__main__.py"]:
         names = set()
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:  # not in its functions
+        for node in ast.parse(
+            path.read_text(encoding="utf-8")
+        ).body:  # not in its functions
             if isinstance(node, ast.Import | ast.ImportFrom):
                 names |= {getattr(node, "module", alias.name) for alias in node.names}
-        assert {name.split(".")[0] for name in names} - sys.stdlib_module_names <= ALONE, path
+        assert {
+            name.split(".")[0] for name in names
+        } - sys.stdlib_module_names <= ALONE, path
 
 
 @pytest.mark.parametrize(
@@ -58,7 +66,11 @@ def test_cudasim_answers_as_it_did(simulated, kept, machine):
         del answers[COUNTS]
     for name in OTHERWISE.get(version("torch")[:4], "").split():
         answers.pop(name, None)
-    differ = [(name, kept.get(name), now) for name, now in answers.items() if kept.get(name) != now]
+    differ = [
+        (name, kept.get(name), now)
+        for name, now in answers.items()
+        if kept.get(name) != now
+    ]
     assert differ == [], f"(program, before, now); if now is right: {AFRESH}"
 
 
@@ -87,7 +99,9 @@ def index(folder, old="", new=""):
         ("N = 1", "N = 2", {"a.one", "a.two"}),  # a constant of the theme
     ],
 )
-def test_the_index_tells_needs_and_hashes_the_code_that_counts(tmp_path, old, new, changed):
+def test_the_index_tells_needs_and_hashes_the_code_that_counts(
+    tmp_path, old, new, changed
+):
     before, after = index(tmp_path), index(tmp_path, old, new)
     needs = {name: (program.gpus, program.fork) for name, program in before.items()}
     assert needs == {"a.one": (1, False), "a.two": (2, True)}

@@ -11,8 +11,15 @@ from fidelity.comparing import compare, read_answers
 from fidelity.index import programs
 from fidelity.recording import ANSWERS, CannotRecord, card_folder
 
-SOME = ["memory.nothing_at_first", "mixing.adding", "moves.copy_home", "two_gpus.moving"]
-forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="recording needs a system that forks")
+SOME = [
+    "memory.nothing_at_first",
+    "mixing.adding",
+    "moves.copy_home",
+    "two_gpus.moving",
+]
+forks = pytest.mark.skipif(
+    not hasattr(os, "fork"), reason="recording needs a system that forks"
+)
 
 START = f"""\
 import sys
@@ -41,9 +48,14 @@ def test_a_recording_on_a_stand_in_is_complete_and_agrees(tmp_path, kept):
     assert list(answers["programs"]) == SOME[:3]
     *progress, last = done.stdout.splitlines()
     assert sorted(line.split()[-1] for line in progress) == sorted(SOME[:3])
-    assert progress[2].startswith("[  3/3] memory.")  # what looks at the card's memory is last
+    assert progress[2].startswith(
+        "[  3/3] memory."
+    )  # what looks at the card's memory is last
     assert last == f"{path}: 3 programs answered, 1 need more GPUs"
-    assert compare(answers, {name: programs()[name] for name in SOME}, kept).agree == SOME[:3]
+    assert (
+        compare(answers, {name: programs()[name] for name in SOME}, kept).agree
+        == SOME[:3]
+    )
 
 
 @forks
@@ -68,10 +80,14 @@ def test_an_interrupted_recording_leaves_the_earlier_one(tmp_path, tmp_path_fact
     running.answer = lambda name: (os.kill(os.getppid(), signal.SIGINT), time.sleep(10))
     recording.record(folder, stand_in=(1, 'H100'))
     """
-    leftover = tmp_path_factory.mktemp("killed")  # what cudasim's children had no time to remove
+    leftover = tmp_path_factory.mktemp(
+        "killed"
+    )  # what cudasim's children had no time to remove
     done = script(text, tmp_path, TMPDIR=str(leftover))
     assert done.returncode != 0 and "KeyboardInterrupt" in done.stderr
-    assert list(tmp_path.iterdir()) == [path] and path.read_text() == "the earlier answers"
+    assert (
+        list(tmp_path.iterdir()) == [path] and path.read_text() == "the earlier answers"
+    )
 
 
 ENABLED = "import cudasim; cudasim.enable(1)\n"
@@ -129,13 +145,17 @@ def test_the_name_of_a_card():
         ("AMD Instinct MI300X OAM", "mi300x"),
     ):
         assert (card_folder([name]), card_folder([name] * 2)) == (folder, f"2x{folder}")
-        with pytest.raises(CannotRecord, match=r"several models \(.*\); choose those of one with"):
+        with pytest.raises(
+            CannotRecord, match=r"several models \(.*\); choose those of one with"
+        ):
             card_folder([name, "NVIDIA B200"])
 
 
 @pytest.mark.parametrize("command", ["fidelity", "calibrate", "survey", "tables"])
 def test_without_torch_one_line_says_so(tmp_path, command):
-    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('none', name='torch')")
+    (tmp_path / "torch.py").write_text(
+        "raise ModuleNotFoundError('none', name='torch')"
+    )
     done = run("facts", command, PYTHONPATH=str(tmp_path))
     (line,) = done.stderr.splitlines()
     assert done.returncode == 1

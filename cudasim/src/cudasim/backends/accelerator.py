@@ -61,10 +61,16 @@ BINDINGS: dict[str, Callable] = {
     "hooks_get_current_device": lambda: session.current().index,
     "getDeviceIndex": lambda: session.current().index,
     "hooks_set_current_device": session.set_current,
-    **dict.fromkeys(("hooks_exchange_device", "exchangeDevice", "setDeviceIndex"), exchange_device),
-    **dict.fromkeys(("hooks_maybe_exchange_device", "maybeExchangeDevice"), exchange_device),
+    **dict.fromkeys(
+        ("hooks_exchange_device", "exchangeDevice", "setDeviceIndex"), exchange_device
+    ),
+    **dict.fromkeys(
+        ("hooks_maybe_exchange_device", "maybeExchangeDevice"), exchange_device
+    ),
     "synchronizeDevice": wait,
-    "getDefaultGenerator": lambda index: session.gpu(index).generator,  # since torch 2.14
+    "getDefaultGenerator": lambda index: (
+        session.gpu(index).generator
+    ),  # since torch 2.14
     "getDeviceCapability": lambda index: {"supported_dtypes": dtypes()},
     "getStream": lambda index: Stream(
         stream_id=session.current_stream(session.gpu(index).index), device_index=index

@@ -102,11 +102,18 @@ def _segment(index: int, blocks: list[Block]) -> dict[str, Any]:
 
 def _events(gpu: GPU) -> list[dict[str, Any]]:
     events = getattr(gpu.memory.history, "events", ())
-    return [{**event, "stream": address(event["stream"], gpu.index)} for event in events]
+    return [
+        {**event, "stream": address(event["stream"], gpu.index)} for event in events
+    ]
 
 
 def record_history(
-    enabled: str | None, context: str | None, stacks: str, entries: int, clear: bool, *more: Any
+    enabled: str | None,
+    context: str | None,
+    stacks: str,
+    entries: int,
+    clear: bool,
+    *more: Any,
 ) -> None:
     """Keep a history of every GPU's memory from now on; None ends it. `stacks` has no effect: there
     are no frames but Python's. `more[2]` is `skip_actions`; torch 2.14 adds `record_cuda`, last."""

@@ -25,7 +25,9 @@ _numbers = itertools.count(1)  # by which `torch.mps.Event` knows an event
 
 def bindings(gpu: GPU) -> dict[str, Callable]:
     no_source = partial(refuse, "cudasim: a simulated GPU runs no Metal source")
-    no_traces = partial(refuse, "cudasim: there are no signposts to trace on a simulated GPU")
+    no_traces = partial(
+        refuse, "cudasim: there are no signposts to trace on a simulated GPU"
+    )
     events: dict[int, Event] = {}
 
     def acquire(enable_timing: bool) -> int:
@@ -42,18 +44,26 @@ def bindings(gpu: GPU) -> dict[str, Callable]:
         "_mps_deviceSynchronize": wait,
         "_mps_emptyCache": empty_cache,
         "_mps_setMemoryFraction": gpu.memory.set_fraction,
-        "_mps_currentAllocatedMemory": lambda: gpu.memory.counts.stat("used")["current"],
+        "_mps_currentAllocatedMemory": lambda: gpu.memory.counts.stat("used")[
+            "current"
+        ],
         "_mps_driverAllocatedMemory": lambda: gpu.memory.reserved,
         "_mps_recommendedMaxMemory": lambda: gpu.memory.size,
         "_mps_acquireEvent": acquire,
-        "_mps_releaseEvent": lambda number: events.pop(number, None),  # or of an earlier simulation
+        "_mps_releaseEvent": lambda number: events.pop(
+            number, None
+        ),  # or of an earlier simulation
         "_mps_recordEvent": lambda number: events[number].record(),
         "_mps_queryEvent": lambda number: True,
         **dict.fromkeys(("_mps_waitForEvent", "_mps_synchronizeEvent"), nothing),
-        "_mps_elapsedTimeOfEvents": lambda start, end: events[start].elapsed_time(events[end]),
+        "_mps_elapsedTimeOfEvents": lambda start, end: events[start].elapsed_time(
+            events[end]
+        ),
         "_mps_compileShader": no_source,
         **dict.fromkeys(("_mps_loadMetalllib", "_mps_loadMetallibFromPath"), no_source),
-        **dict.fromkeys(("_mps_profilerStartTrace", "_mps_profilerStopTrace"), no_traces),
+        **dict.fromkeys(
+            ("_mps_profilerStartTrace", "_mps_profilerStopTrace"), no_traces
+        ),
     }
 
 
@@ -70,11 +80,15 @@ def patch_mps(patches: Patches) -> None:
     patches.forget(torch.backends.mps)
 
 
-def linear(original: Callable, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
+def linear(
+    original: Callable, input: Tensor, weight: Tensor, bias: Tensor | None = None
+) -> Any:
     """`F.linear`, whose kernel compares devices itself (native/mps/operations/Linear.mm)."""
     named = ("input", input), ("weight", weight), ("bias", bias)
     tensors = [(name, value) for name, value in named if isinstance(value, Tensor)]
     absent = next((name for name, tensor in tensors if tensor.is_cpu), None)
     if absent is not None and any(tensor.is_mps for _, tensor in tensors):
-        raise RuntimeError(f"Tensor for argument {absent} is on cpu but expected on mps")
+        raise RuntimeError(
+            f"Tensor for argument {absent} is on cpu but expected on mps"
+        )
     return original(input, weight, bias)

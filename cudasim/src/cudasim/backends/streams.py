@@ -19,12 +19,16 @@ from cudasim.dispatch.waiting import address, sleep_until, wait_for
 from cudasim.patching import Patches
 from cudasim.session import session
 
-POOL = 32  # streams of each priority that a GPU has; after the last comes the first again
+POOL = (
+    32  # streams of each priority that a GPU has; after the last comes the first again
+)
 PRIORITIES = (0, -3)  # the least and the greatest
 
 Place = capture.Place
 _Stream, _Event = torch.Stream, torch.Event  # PyTorch's own classes
-_handles = itertools.count(0x5C0DA0001000, 0x40)  # what stands for the addresses of events
+_handles = itertools.count(
+    0x5C0DA0001000, 0x40
+)  # what stands for the addresses of events
 
 
 def place_of(stream: _Stream | None = None) -> Place:
@@ -34,7 +38,9 @@ def place_of(stream: _Stream | None = None) -> Place:
     return index, session.current_stream(index)
 
 
-def set_stream(stream_id: int, device_index: int, device_type: int | None = None) -> None:
+def set_stream(
+    stream_id: int, device_index: int, device_type: int | None = None
+) -> None:
     session.set_current(device_index)
     session.set_stream(device_index, stream_id)
 
@@ -71,16 +77,22 @@ def gpu_for(device: Any) -> GPU | None:
 class Event(_Event):
     __doc__ = _Event.__doc__
     event_id = 0  # what stands for its address; 0 until it is recorded
-    device: torch.device | None = None  # of the stream on which it was recorded, or will be
+    device: torch.device | None = (
+        None  # of the stream on which it was recorded, or will be
+    )
 
-    def __new__(cls, device: Any = None, *, enable_timing: bool = False, **flags: bool) -> _Event:
+    def __new__(
+        cls, device: Any = None, *, enable_timing: bool = False, **flags: bool
+    ) -> _Event:
         """An event that is yet to be recorded, on `device`; PyTorch's own if not of a GPU."""
         gpu = gpu_for(device)
         if gpu is None:
             return _Event(device, enable_timing=enable_timing, **flags)
         self = super().__new__(cls, "cpu", **flags)
         self.device, self._timed = gpu.device, enable_timing
-        self._when: int | None = None  # what comes before it is done; None until it is recorded
+        self._when: int | None = (
+            None  # what comes before it is done; None until it is recorded
+        )
         self._mark: capture.Mark | None = None  # what it stands for, if it was captured
         self._known: dict = {}  # what comes before it, for who looks for races
         self._clock = session.clock
@@ -148,16 +160,26 @@ class Event(_Event):
         """Milliseconds, of the virtual clock if there is one, from this event to `end_event`."""
         self._check()
         if not isinstance(end_event, Event):
-            raise TypeError(f"elapsed_time() needs an event of a GPU, not {end_event!r}")
+            raise TypeError(
+                f"elapsed_time() needs an event of a GPU, not {end_event!r}"
+            )
         end_event._check()
         if not (self._timed and end_event._timed):
-            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+            raise ValueError(
+                "Both events must be created with argument 'enable_timing=True'."
+            )
         if self._when is None or end_event._when is None:
-            raise ValueError("Both events must be recorded before calculating elapsed time.")
-        if end_event.device != self.device and (error := session.type.elapsed_between_devices()):
+            raise ValueError(
+                "Both events must be recorded before calculating elapsed time."
+            )
+        if end_event.device != self.device and (
+            error := session.type.elapsed_between_devices()
+        ):
             raise error
         if max(self._when, end_event._when) > now():
-            raise RuntimeError("Both events must be completed before calculating elapsed time.")
+            raise RuntimeError(
+                "Both events must be completed before calculating elapsed time."
+            )
         return (end_event._when - self._when) / 1e6
 
     def __del__(self) -> None:
@@ -231,7 +253,9 @@ class Stream(_Stream):
         session.set_current(index)
 
 
-Stream.__module__ = Event.__module__ = "torch"  # as their own do, for who prints the class
+Stream.__module__ = Event.__module__ = (
+    "torch"  # as their own do, for who prints the class
+)
 
 
 def record_stream(original: Any, tensor: Tensor, stream: _Stream) -> None:
@@ -246,7 +270,9 @@ def stream_data(index: int, stream_id: int) -> tuple[int, int, int]:
     """(id, index, type of device): what `torch.cuda` makes a stream from."""
     count = len(session.gpus)
     if not 0 <= index < count:
-        raise ValueError(f"Device index value {index} is out of index range [0, {count})")
+        raise ValueError(
+            f"Device index value {index} is out of index range [0, {count})"
+        )
     return stream_id, index, session.type.number
 
 

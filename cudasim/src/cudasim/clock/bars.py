@@ -12,7 +12,9 @@ from cudasim.clock.clock import Span
 BARS = 400  # that a picture holds; more are merged
 FINEST = 2000  # the first merging joins what is nearer than the total over this
 IDLE = ("wait", "sleep")  # kinds of a span in which its lane does nothing
-RANK = re.compile(r"rank (\d+): ")  # what a lane of one of several processes begins with
+RANK = re.compile(
+    r"rank (\d+): "
+)  # what a lane of one of several processes begins with
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
@@ -34,16 +36,23 @@ class Bar(Span):
 
 class Chart(NamedTuple):
     bars: list[Bar]
-    lanes: list[tuple[str, dict[str, int], float]]  # name, spans of each kind, busy share
+    lanes: list[
+        tuple[str, dict[str, int], float]
+    ]  # name, spans of each kind, busy share
     length: int  # nanoseconds
     source: str  # what the times are
     notes: list[str]
 
 
 def merged(spans: Sequence[Span], lanes: Sequence[str]) -> list[Bar]:
-    begin, order = min(span.start for span in spans), {lane: n for n, lane in enumerate(lanes)}
+    begin, order = (
+        min(span.start for span in spans),
+        {lane: n for n, lane in enumerate(lanes)},
+    )
     ordered = sorted(spans, key=lambda span: (order[span.lane], span.start))
-    bars = [Bar(s.lane, s.name, s.start - begin, s.end - begin, s.kind) for s in ordered]
+    bars = [
+        Bar(s.lane, s.name, s.start - begin, s.end - begin, s.kind) for s in ordered
+    ]
     near, fewer, length = 0, bars, max(bar.end for bar in bars)
     while len(fewer) > max(BARS, len(order)):
         fewer = _merge(bars, near)

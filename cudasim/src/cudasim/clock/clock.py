@@ -94,7 +94,9 @@ class Card:
         self.compute = Engine(f"{name} compute")
         self.copies = {way: Engine(f"{name} copies {way}") for way in (IN, OUT)}
         self.streams: dict[int, Stream] = {}
-        self.loaded: set[str | None] = set()  # names and kinds of operations; None for a copy
+        self.loaded: set[str | None] = (
+            set()
+        )  # names and kinds of operations; None for a copy
 
     def stream(self, number: int) -> Stream:
         found = self.streams.get(number)
@@ -110,7 +112,9 @@ class Card:
 
 class ThreadTime(threading.local):
     now = 0  # until somebody tells when it began
-    in_graph = False  # whether a graph asks for the work, which the host has paid for at once
+    in_graph = (
+        False  # whether a graph asks for the work, which the host has paid for at once
+    )
     by_engine = False  # whether autograd calls the operations, not a line of Python
     began: int | None = None  # when what Python did since the last operation began
 
@@ -134,7 +138,10 @@ class Clock:
         """From now on, book with the figures of `sheet`, and of the host beside that card."""
         self.sheet = sheet
         self.host = host = host_sheet(sheet)
-        self.operation, self.python = nanoseconds(host.operation), nanoseconds(host.python)
+        self.operation, self.python = (
+            nanoseconds(host.operation),
+            nanoseconds(host.python),
+        )
         self.reading, self.loop = nanoseconds(host.clock), nanoseconds(host.loop)
         self.first = {what: nanoseconds(host.first[what]) for what in host.first}
         self.launch, self.floor = nanoseconds(sheet.launch), nanoseconds(sheet.floor)
@@ -216,7 +223,9 @@ class Clock:
         with self._lock:
             line = where.stream(stream)
             ready = thread.now
-            if not thread.in_graph:  # the first is launched earlier, and the last before it ends
+            if (
+                not thread.in_graph
+            ):  # the first is launched earlier, and the last before it ends
                 ready = self._submit(line, name, kernels, call)
                 ready -= min((kernels - 1) * self.launch, duration)
             begin = max(ready, line.end)
@@ -250,7 +259,13 @@ class Clock:
             return max(self._submit(line, name), line.end, after)
 
     def together(
-        self, line: Stream, name: str, ready: int, begin: int, end: int, wait: str = "wait"
+        self,
+        line: Stream,
+        name: str,
+        ready: int,
+        begin: int,
+        end: int,
+        wait: str = "wait",
     ) -> None:
         """Let a line take part in a collective from `begin` to `end`, and wait from `ready`."""
         with self._lock:
@@ -260,7 +275,9 @@ class Clock:
                 self._keep(line.lane, wait, ready, begin, "wait")
             self._keep(line.lane, name, begin, end, "kernel")
 
-    def copy(self, engines: list[tuple[int, str]], stream: int, duration: int, size: int) -> int:
+    def copy(
+        self, engines: list[tuple[int, str]], stream: int, duration: int, size: int
+    ) -> int:
         """Submit a copy of `size` bytes to a stream of the first card; returns when it ends.
         `engines`: (card, direction) of the copy engines, one or, between cards, both."""
         thread, cards = self.thread, [self.cards[index] for index, _ in engines]
@@ -288,7 +305,9 @@ class Clock:
             line = self.cards[card].stream(stream)
             line.end = max(line.end, until)
 
-    def _submit(self, line: Stream, name: str, launches: int = 1, call: int | None = None) -> int:
+    def _submit(
+        self, line: Stream, name: str, launches: int = 1, call: int | None = None
+    ) -> int:
         """Let the host wait for a place in a queue, call and launch; returns when it has."""
         thread = self.thread
         now = thread.now
@@ -298,7 +317,9 @@ class Clock:
         start, thread.began = thread.began, None
         if start is None:
             start = now
-        now += self.call(self.operation if call is None else call) + self.launch * launches
+        now += (
+            self.call(self.operation if call is None else call) + self.launch * launches
+        )
         self._keep(thread.lane, name, start, now, "operation")
         thread.now = now
         return now

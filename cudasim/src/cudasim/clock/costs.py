@@ -20,13 +20,17 @@ SENDS = "c10d"  # the namespace of collectives, whose gather is not a tensor's
 
 # The rules by operator, without namespace and overload, in place or not; and the flops an element
 # of pointwise operators that cost more than one: rough classes, for the CPU.
-_read = json.loads(Path(__file__).with_name("operators.json").read_text(encoding="utf-8"))
+_read = json.loads(
+    Path(__file__).with_name("operators.json").read_text(encoding="utf-8")
+)
 TABLE: dict[str, Rule] = {
     name: partial(getattr(rules, row["rule"]), **row.get("options", {}))
     for row in _read["rules"]
     for name in row["operators"]
 }
-PRICES = {name: int(price) for price, names in _read["prices"].items() for name in names}
+PRICES = {
+    name: int(price) for price, names in _read["prices"].items() for name in names
+}
 _unknown: set[str] = set()
 
 
@@ -48,10 +52,14 @@ def without_rule() -> list[str]:
 
 @cache
 def rule_of(func: Callable) -> Rule:
-    if getattr(func, "namespace", None) == SENDS:  # the links' time is booked where ranks meet
+    if (
+        getattr(func, "namespace", None) == SENDS
+    ):  # the links' time is booked where ranks meet
         return rules.moved
     packet = getattr(func, "overloadpacket", None)
-    name = packet.__name__ if packet is not None else str(getattr(func, "__name__", func))
+    name = (
+        packet.__name__ if packet is not None else str(getattr(func, "__name__", func))
+    )
     name = name if name.startswith("__") else name.rstrip("_")
     tags = getattr(func, "tags", ())
     if name in TABLE:
@@ -87,8 +95,12 @@ def _by_mask(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
 WAITS: dict[Callable, Callable[[tuple, dict, OnHost], bool]] = {
     **{getattr(aten, name).default: lambda *given: True for name in _read["waits"]},
     aten.linalg_pinv.atol_rtol_tensor: lambda *given: True,
-    aten.repeat_interleave.Tensor: lambda args, kwargs, _: kwargs.get("output_size") is None,
+    aten.repeat_interleave.Tensor: lambda args, kwargs, _: (
+        kwargs.get("output_size") is None
+    ),
     **dict.fromkeys((aten.index.Tensor, aten._unsafe_index.Tensor), _by_mask),
     **dict.fromkeys((aten.index_put.default, aten.index_put_.default), _by_mask),
-    **dict.fromkeys((aten._index_put_impl_.default, aten._unsafe_index_put.default), _by_mask),
+    **dict.fromkeys(
+        (aten._index_put_impl_.default, aten._unsafe_index_put.default), _by_mask
+    ),
 }

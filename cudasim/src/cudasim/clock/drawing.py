@@ -24,7 +24,12 @@ except ModuleNotFoundError as error:
 # background. A wait is hatched besides, and a lane has its name.
 COLOURS = {"host": "#667085", "gpu0": "#0072b2", "gpu1": "#d55e00"}
 COLOURS |= {"copy": "#009e73", "wait": "#cc79a7"}
-LETTERS = {"host": "white", "gpu0": "white", "gpu1": "black", "copy": "black"}  # in a bar
+LETTERS = {
+    "host": "white",
+    "gpu0": "white",
+    "gpu1": "black",
+    "copy": "black",
+}  # in a bar
 # Inches: the picture, a lane, what is above and below, a line of words.
 WIDTH, ROW, EDGES, LINE = 7.2, 0.38, 1.2, 0.15
 THICK = 14  # points: a bar of work, a line, which takes half the room of a rectangle
@@ -46,7 +51,9 @@ def figure(chart: Chart) -> Figure:
         drawn = Figure((WIDTH, high), layout="constrained", facecolor="white")
         axes = drawn.add_subplot(facecolor="white", axisbelow=True)
         axes.set(xlim=(0, (chart.length or 1) / size), ylim=(len(lanes) - 0.5, -0.5))
-        shares = [f"{lane}\n≈ {100 * share:.0f} % busy" for lane, _, share in chart.lanes]
+        shares = [
+            f"{lane}\n≈ {100 * share:.0f} % busy" for lane, _, share in chart.lanes
+        ]
         axes.set_yticks(range(len(lanes)), shares, fontsize=8)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x", color="#dddddd", linewidth=0.6)
@@ -58,10 +65,14 @@ def figure(chart: Chart) -> Figure:
                 axes.axhline(row + 0.5, color=COLOURS["host"], linewidth=1.2)
         draw_bars(axes, bars, {lane: row for row, lane in enumerate(lanes)}, size)
         names = {meaning(bar): paint(bar) for bar in bars}
-        marks = {name: Line2D([], [], color=COLOURS[name], linewidth=8) for name in COLOURS}
+        marks = {
+            name: Line2D([], [], color=COLOURS[name], linewidth=8) for name in COLOURS
+        }
         marks["wait"] = Patch(edgecolor=COLOURS["wait"], **HATCHED)
         shown = [marks[name] for name in names.values()]
-        drawn.legend(shown, names, loc="outside lower left", ncols=len(names), frameon=False)
+        drawn.legend(
+            shown, names, loc="outside lower left", ncols=len(names), frameon=False
+        )
     return drawn
 
 
@@ -105,7 +116,14 @@ def draw_bars(axes: Axes, bars: list[Bar], rows: dict[str, int], size: float) ->
         if bar.kind not in IDLE and (len(bar.label) + 1) * LETTER < room:
             middle = (bar.start + bar.end) / 2 / size
             look = {"color": LETTERS[paint(bar)], "fontsize": 7.5}
-            axes.text(middle, rows[bar.lane], bar.label, ha="center", va="center_baseline", **look)
+            axes.text(
+                middle,
+                rows[bar.lane],
+                bar.label,
+                ha="center",
+                va="center_baseline",
+                **look,
+            )
 
 
 def draw(axes: Axes, shapes: list[list[tuple]], **look: Any) -> None:
@@ -123,6 +141,8 @@ def svg(chart: Chart) -> str:
     """The chart as SVG, the same to the byte for the same chart."""
     written = io.StringIO()
     with matplotlib.rc_context(STYLE):
-        figure(chart).savefig(written, format="svg", metadata={"Date": None, "Creator": None})
+        figure(chart).savefig(
+            written, format="svg", metadata={"Date": None, "Creator": None}
+        )
     # A hundredth of a point is seen by nobody, and six digits take twice the room.
     return PATH.sub(lambda path: DIGITS.sub(r"\1", path[0]), written.getvalue())

@@ -36,7 +36,9 @@ class Estimate(LightMode):
     def pay(self, seconds: float) -> None:
         self.now += seconds
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         kwargs = kwargs or {}
         if is_composite(func):
             return decompose(self, func, args, kwargs)
@@ -64,7 +66,10 @@ class Estimate(LightMode):
 
 
 def estimate(
-    function: Callable[[], Any], card: str | Sheet, host: Host | None = None, repeat: int = 1
+    function: Callable[[], Any],
+    card: str | Sheet,
+    host: Host | None = None,
+    repeat: int = 1,
 ) -> float:
     """Modelled seconds that `function()` takes on `card`, the mean of `repeat` calls in a row.
     Its tensors are real, fake, or of the meta device, which it must not ask for values; data are on

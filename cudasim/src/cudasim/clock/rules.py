@@ -13,7 +13,11 @@ from cudasim.timing.formulas import Work
 
 Rule = Callable[..., Work | None]
 
-PRECISIONS = {torch.float64: "float64", torch.complex128: "float64", torch.float16: "float16"}
+PRECISIONS = {
+    torch.float64: "float64",
+    torch.complex128: "float64",
+    torch.float16: "float16",
+}
 PRECISIONS |= {torch.bfloat16: "bfloat16", torch.int8: "int8", torch.uint8: "int8"}
 # All others work as float32 does.
 ROW = 48 * 2**10  # bytes of a row that every processor has room for
@@ -32,8 +36,12 @@ def size_of(*values: Any) -> int:
     size = 0
     for each in tensors(*values):
         count = each.numel()
-        if each.layout is torch.strided and not each.is_contiguous():  # sparse: as if it were not
-            count = prod(n for n, step in zip(each.shape, each.stride(), strict=True) if step)
+        if (
+            each.layout is torch.strided and not each.is_contiguous()
+        ):  # sparse: as if it were not
+            count = prod(
+                n for n, step in zip(each.shape, each.stride(), strict=True) if step
+            )
         size += count * each.element_size()
     return size
 
@@ -68,7 +76,9 @@ def moved(
 ) -> Work:
     """Bytes alone: all inputs, or the first arguments as often as `reads` says, and the results."""
     size = _read(args, kwargs) if reads is None else 0
-    size += sum(times * size_of(each) for times, each in zip(reads or (), args, strict=False))
+    size += sum(
+        times * size_of(each) for times, each in zip(reads or (), args, strict=False)
+    )
     return Work(kind, 0.0, float(size + written * size_of(out)), kernels=kernels)
 
 
@@ -80,7 +90,9 @@ def gathered(args: tuple, kwargs: dict, out: Any) -> Work:
     """Rows or elements picked by an index: index read, picked bytes read and written. A mask is
     first made a list of places, a whole number for each of its dimensions, which is written and
     read (expandTensors in ATen/native/IndexingUtils.h)."""
-    index = size_of([each for each in tensors(*args[1:]) if not each.is_floating_point()])
+    index = size_of(
+        [each for each in tensors(*args[1:]) if not each.is_floating_point()]
+    )
     masks = [each for each in tensors(*args[1:2]) if is_mask(each)]
     places = sum(8 * each.dim() * each.numel() for each in masks)
     listed = 2 * places * out.numel() // max(args[0].numel(), 1)
@@ -105,7 +117,9 @@ def picked(args: tuple, kwargs: dict, out: Any) -> Work:
 def sort(args: tuple, kwargs: dict, out: Any) -> Work:
     """A radix sort: keys and 8-byte positions moved once for each byte of a key."""
     passes = args[0].element_size()
-    return Work("other", 0.0, 2.0 * args[0].numel() * (passes + 8) * passes, kernels=2 + passes)
+    return Work(
+        "other", 0.0, 2.0 * args[0].numel() * (passes + 8) * passes, kernels=2 + passes
+    )
 
 
 def pointwise(args: tuple, kwargs: dict, out: Any, price: float = 1) -> Work:
@@ -113,7 +127,12 @@ def pointwise(args: tuple, kwargs: dict, out: Any, price: float = 1) -> Work:
     results = list(tensors(out))
     elements = results[0].numel() if results else 0
     precision = _precision(out) if isinstance(out, Tensor) else "float32"
-    return Work("pointwise", price * elements, float(_read(args, kwargs) + size_of(out)), precision)
+    return Work(
+        "pointwise",
+        price * elements,
+        float(_read(args, kwargs) + size_of(out)),
+        precision,
+    )
 
 
 def division(args: tuple, kwargs: dict, out: Any) -> Work:
@@ -131,7 +150,10 @@ def foreach(args: tuple, kwargs: dict, out: Any) -> Work:
 
 def fused_optimizer(args: tuple, kwargs: dict, out: Any) -> Work:
     """A whole step of an optimizer: each list read, all but the gradients written."""
-    (elements, kernels), size = _in_chunks(args[0]), 2 * _read(args, kwargs) - size_of(args[1])
+    (elements, kernels), size = (
+        _in_chunks(args[0]),
+        2 * _read(args, kwargs) - size_of(args[1]),
+    )
     return Work("pointwise", 12.0 * elements, float(size), kernels=kernels)
 
 
@@ -139,11 +161,18 @@ def _in_chunks(listed: list[Tensor]) -> tuple[int, int]:
     """The elements of a list, and the kernels for it: ATen/native/cuda/MultiTensorApply.cuh."""
     elements = sum(each.numel() for each in listed)
     tensors_each, elements_each = 36, 320 * 65536  # of a kernel: chunks of 65536
-    return elements, max(1, ceil(len(listed) / tensors_each), ceil(elements / elements_each))
+    return elements, max(
+        1, ceil(len(listed) / tensors_each), ceil(elements / elements_each)
+    )
 
 
 def reduction(
-    args: tuple, kwargs: dict, out: Any, price: float = 1, kernels: int = 1, times: int = 1
+    args: tuple,
+    kwargs: dict,
+    out: Any,
+    price: float = 1,
+    kernels: int = 1,
+    times: int = 1,
 ) -> Work:
     """The inputs read `times` times, the results written; `price` flops an element read."""
     x = next(tensors(*args))
@@ -166,7 +195,9 @@ def batch_norm(args: tuple, kwargs: dict, out: Any) -> Work:
 
 def _product(shape: tuple, args: tuple, out: Any, factor: Tensor) -> Work:
     size = float(size_of(args, out))
-    return Work("matmul", 2.0 * prod(shape), size, _precision(factor, "matmul"), 1, shape)
+    return Work(
+        "matmul", 2.0 * prod(shape), size, _precision(factor, "matmul"), 1, shape
+    )
 
 
 def matmul(args: tuple, kwargs: dict, out: Any, first: int = 0) -> Work:
@@ -195,20 +226,40 @@ def convolution_backward(args: tuple, kwargs: dict, out: Any) -> Work:
     """As many flops as forward for each of the two gradients that are asked for."""
     (grad, x, weight), (of_x, of_weight, _) = args[:3], args[10]
     products = max(1, int(of_x) + int(of_weight))
-    size = products * size_of(grad) + size_of(x) * of_weight + size_of(weight) * of_x + size_of(out)
+    size = (
+        products * size_of(grad)
+        + size_of(x) * of_weight
+        + size_of(weight) * of_x
+        + size_of(out)
+    )
     return _convolution((x, weight), grad, args[7], args[9], size, products)
 
 
 def _convolution(
-    factors: tuple, out: Tensor, transposed: bool, groups: int, size: int, products: int = 1
+    factors: tuple,
+    out: Tensor,
+    transposed: bool,
+    groups: int,
+    size: int,
+    products: int = 1,
 ) -> Work:
     """Its shape: groups, positions, channels out, channels in times window."""
     x, weight = factors
     window, per_group = prod(weight.shape[2:]), weight.shape[0] // groups
     if transposed:
-        shape = (groups, x.shape[0] * prod(x.shape[2:]), weight.shape[1] * window, per_group)
+        shape = (
+            groups,
+            x.shape[0] * prod(x.shape[2:]),
+            weight.shape[1] * window,
+            per_group,
+        )
     else:
-        shape = (groups, out.shape[0] * prod(out.shape[2:]), per_group, weight.shape[1] * window)
+        shape = (
+            groups,
+            out.shape[0] * prod(out.shape[2:]),
+            per_group,
+            weight.shape[1] * window,
+        )
     flops = 2.0 * products * prod(shape)
     if groups > 1 and shape[2] == 1:  # no product: done without tensor cores
         return Work("pointwise", flops, float(size), _precision(x), products)
@@ -223,7 +274,9 @@ def _channels_last(x: Tensor, weight: Tensor) -> bool:
     """True if channels lie side by side in either: cuDNN then works in that layout."""
     if x.dim() != 4:
         return False
-    beside = [each.is_contiguous(memory_format=torch.channels_last) for each in (x, weight)]
+    beside = [
+        each.is_contiguous(memory_format=torch.channels_last) for each in (x, weight)
+    ]
     return beside[0] or (beside[1] and weight.stride(3) > 1)  # 1 x 1 filters are both
 
 
@@ -232,4 +285,6 @@ def attention(args: tuple, kwargs: dict, out: Any, products: int, first: int) ->
     query, key = args[first : first + 2]
     causal = kwargs.get("is_causal") or any(each is True for each in args)
     flops = 2.0 * products * prod(query.shape) * key.shape[-2] / (2 if causal else 1)
-    return Work("attention", flops, float(size_of(args, out)), _precision(query, "matmul"))
+    return Work(
+        "attention", flops, float(size_of(args, out)), _precision(query, "matmul")
+    )

@@ -33,7 +33,10 @@ class Table(list):
 
     def __repr__(self) -> str:
         rows = [("lane", "name", "start", "duration")]
-        rows += [(lane, name, reading(at, 3), reading(taken)) for lane, name, at, taken in self]
+        rows += [
+            (lane, name, reading(at, 3), reading(taken))
+            for lane, name, at, taken in self
+        ]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         padded = (map(str.ljust, row, widths) for row in rows)
         return "\n".join("  ".join(cells).rstrip() for cells in padded)
@@ -50,7 +53,11 @@ class Timeline:
         self.fill((), "", reason=reason)
 
     def fill(
-        self, spans: Iterable[Span], source: str, notes: Sequence[str] = (), reason: str = NOTHING
+        self,
+        spans: Iterable[Span],
+        source: str,
+        notes: Sequence[str] = (),
+        reason: str = NOTHING,
     ) -> None:
         """Hold `spans`. `source` says what the times are: modelled for, or measured on, what."""
         self._spans, folded = _folded(sorted(spans, key=attrgetter("start", "lane")))
@@ -87,7 +94,9 @@ class Timeline:
         try:
             found.fill(trace.reread(read), **read["otherData"])
         except (KeyError, TypeError, AttributeError):
-            raise ValueError(f"{path}: not a timeline that save() has written") from None
+            raise ValueError(
+                f"{path}: not a timeline that save() has written"
+            ) from None
         return found
 
     @property
@@ -118,7 +127,9 @@ class Timeline:
         an unknown name."""
         mine = [span for span in self.spans if f"{span.lane} ".startswith(f"{name} ")]
         if not mine:
-            raise ValueError(f"{name!r}: no such lane; there are {', '.join(self.lanes)}")
+            raise ValueError(
+                f"{name!r}: no such lane; there are {', '.join(self.lanes)}"
+            )
         busy, reached = 0, 0
         for span in mine:
             if span.kind not in IDLE:
@@ -128,10 +139,15 @@ class Timeline:
 
     def table(self) -> Table:
         """Every span as a row: lane, name, start and duration in seconds."""
-        begin, order = self.start, {lane: number for number, lane in enumerate(self.lanes)}
+        begin, order = (
+            self.start,
+            {lane: number for number, lane in enumerate(self.lanes)},
+        )
         return Table(
             (each.lane, each.name, (each.start - begin) / SECOND, each.length / SECOND)
-            for each in sorted(self.spans, key=lambda span: (order[span.lane], span.start))
+            for each in sorted(
+                self.spans, key=lambda span: (order[span.lane], span.start)
+            )
         )
 
     def bars(self) -> list[Bar]:
@@ -150,7 +166,10 @@ class Timeline:
         bars, notes = self.bars(), self.notes
         if len(bars) != len(self.spans):
             drawn = "1 bar" if len(bars) == 1 else f"{len(bars):,} bars"
-            notes = [*notes, f"{drawn} for {len(self.spans):,} spans: neighbours are merged"]
+            notes = [
+                *notes,
+                f"{drawn} for {len(self.spans):,} spans: neighbours are merged",
+            ]
         return Chart(bars, self.summary(), self.length, self.source, notes)
 
     def save(self, path: str | Path) -> None:
@@ -184,13 +203,24 @@ class Timeline:
         for bar in chart.bars:
             name = names.setdefault(bar.name, len(names))
             kind = kinds.setdefault(bar.kind, len(kinds))
-            bars.append((lanes.index(bar.lane), name, bar.start, bar.length, kind, bar.merged))
+            bars.append(
+                (lanes.index(bar.lane), name, bar.start, bar.length, kind, bar.merged)
+            )
         content = {"unit": "≈ ns", "source": chart.source, "total": chart.length}
-        content["lanes"] = [(lane, spans, round(share, 4)) for lane, spans, share in chart.lanes]
-        content |= {"names": [*names], "kinds": [*kinds], "bars": bars, "notes": chart.notes}
+        content["lanes"] = [
+            (lane, spans, round(share, 4)) for lane, spans, share in chart.lanes
+        ]
+        content |= {
+            "names": [*names],
+            "kinds": [*kinds],
+            "bars": bars,
+            "notes": chart.notes,
+        }
         return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+    def _repr_mimebundle_(
+        self, include: Any = None, exclude: Any = None
+    ) -> dict[str, str]:
         if not self._spans:
             return {"text/plain": repr(self)}
         bundle = {"text/plain": str(self), MIME: self.payload()}
@@ -219,12 +249,23 @@ def _rank(lane: str) -> tuple:
     device, _, rest = lane.partition(" ")
     kind, _, number = rest.partition(" ")
     stream = int(number) if kind == "stream" and number.isdigit() else 0
-    return (process, not lane.startswith("Python"), device, kind != "stream", stream, rest)
+    return (
+        process,
+        not lane.startswith("Python"),
+        device,
+        kind != "stream",
+        stream,
+        rest,
+    )
 
 
 def _folded(spans: list[Span]) -> tuple[list[Span], list[str]]:
     """The spans with all but the first THREADS threads of Python in one lane, and a note of it."""
-    began = {span.lane: span.start for span in reversed(spans) if span.lane.startswith("Python, ")}
+    began = {
+        span.lane: span.start
+        for span in reversed(spans)
+        if span.lane.startswith("Python, ")
+    }
     rest = set(sorted(began, key=lambda lane: (began[lane], lane))[THREADS:])
     if not rest:
         return spans, []
@@ -236,7 +277,12 @@ def _from_all_ranks(mine: Any) -> list[Any]:
     """What every rank gives here, in their order, by the store: that takes no modelled time."""
     if not (dist.is_available() and dist.is_initialized()):
         raise RuntimeError(WORDS["times"]["no ranks"])
-    store = dist.PrefixStore("cudasim/timeline", dist.distributed_c10d._get_default_store())
+    store = dist.PrefixStore(
+        "cudasim/timeline", dist.distributed_c10d._get_default_store()
+    )
     number = next(_gathered)
     store.set(f"{number}/{dist.get_rank()}", json.dumps(mine))
-    return [json.loads(store.get(f"{number}/{rank}")) for rank in range(dist.get_world_size())]
+    return [
+        json.loads(store.get(f"{number}/{rank}"))
+        for rank in range(dist.get_world_size())
+    ]

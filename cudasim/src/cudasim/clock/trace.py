@@ -9,14 +9,18 @@ from operator import attrgetter
 from cudasim.clock.clock import Span
 
 BLOCK = "cudasim.timeline"  # the annotation around what is to be read
-PREFIX = re.compile("(autograd::engine::evaluate_function: )?(torch::autograd::)?(aten::)?")
+PREFIX = re.compile(
+    "(autograd::engine::evaluate_function: )?(torch::autograd::)?(aten::)?"
+)
 WAIT = re.compile(r"(Stream|Device|Event|Ctx)Synchronize$|^(cuda|hip)Memcpy$")
 COPY = re.compile(r"Memcpy (\wto\w)")
 WAYS = {"HtoD": "in", "DtoH": "out"}
 GPU = ("kernel", "gpu_memset", "gpu_memcpy")
 
 
-def write(spans: Sequence[Span], lanes: Sequence[str], source: str, notes: Sequence[str]) -> dict:
+def write(
+    spans: Sequence[Span], lanes: Sequence[str], source: str, notes: Sequence[str]
+) -> dict:
     """The spans as a trace: a named thread for each lane, times in microseconds."""
     start = min(span.start for span in spans)
     thread = {lane: number for number, lane in enumerate(lanes, start=1)}
@@ -25,7 +29,13 @@ def write(spans: Sequence[Span], lanes: Sequence[str], source: str, notes: Seque
         events.append(_about("thread_name", number, name=lane))
         events.append(_about("thread_sort_index", number, sort_index=number))
     for span in spans:
-        event = {"ph": "X", "cat": span.kind, "name": span.name, "pid": 1, "tid": thread[span.lane]}
+        event = {
+            "ph": "X",
+            "cat": span.kind,
+            "name": span.name,
+            "pid": 1,
+            "tid": thread[span.lane],
+        }
         event |= {"ts": (span.start - start) / 1000, "dur": span.length / 1000}
         event |= {} if span.size is None else {"args": {"bytes": span.size}}
         events.append(event)
@@ -39,13 +49,19 @@ def _about(what: str, thread: int, **values: str | int) -> dict:
 
 def reread(trace: dict) -> list[Span]:
     events = trace["traceEvents"]
-    lanes = {each["tid"]: each["args"]["name"] for each in events if each["name"] == "thread_name"}
+    lanes = {
+        each["tid"]: each["args"]["name"]
+        for each in events
+        if each["name"] == "thread_name"
+    }
     spans = []
     for each in events:
         if each["ph"] == "X":
             start, size = round(each["ts"] * 1000), each.get("args", {}).get("bytes")
             end = start + round(each["dur"] * 1000)
-            spans.append(Span(lanes[each["tid"]], each["name"], start, end, each["cat"], size))
+            spans.append(
+                Span(lanes[each["tid"]], each["name"], start, end, each["cat"], size)
+            )
     return spans
 
 
@@ -53,14 +69,18 @@ def read(trace: dict) -> list[Span]:
     """The spans of the block that `torch.profiler` traced, in nanoseconds since it began: operators
     that Python called, less their waits; kernels, by the operator that launched them; copies. The
     streams of a GPU are numbered in the order of their ids: CUDA's own begin anywhere."""
-    events = [each for each in trace["traceEvents"] if each.get("ph") == "X" and "dur" in each]
+    events = [
+        each for each in trace["traceEvents"] if each.get("ph") == "X" and "dur" in each
+    ]
     block = next(each for each in events if each["name"] == BLOCK)
     begin, until = block["ts"], block["ts"] + block["dur"]
 
     def span(lane: str, event: dict, name: str, kind: str) -> Span:
         start, end = event["ts"] - begin, event["ts"] + event["dur"] - begin
         size = event["args"].get("bytes") if kind == "copy" else None
-        return Span(lane, name, max(round(start * 1000), 0), round(end * 1000), kind, size)
+        return Span(
+            lane, name, max(round(start * 1000), 0), round(end * 1000), kind, size
+        )
 
     threads = defaultdict(lambda: ([], []))  # operators that were called, and waits
     streams, on_gpu, operators = defaultdict(set), [], {}
@@ -69,7 +89,10 @@ def read(trace: dict) -> list[Span]:
         if called and "External id" in about:
             operators[about["External id"]] = plain(event["name"])
         if event.get("cat") in GPU:
-            device, stream = about.get("device", event["pid"]), about.get("stream", event["tid"])
+            device, stream = (
+                about.get("device", event["pid"]),
+                about.get("stream", event["tid"]),
+            )
             on_gpu.append((event, device, stream))
             streams[device].add(stream)
         elif (called or WAIT.search(event["name"])) and begin <= event["ts"] < until:
@@ -90,7 +113,9 @@ def read(trace: dict) -> list[Span]:
             lanes = _copy_lanes(event, device) or lanes
             spans += [span(lane, event, "copy", "copy") for lane in lanes]
         else:
-            name = operators.get(event["args"].get("External id")) or short(event["name"])
+            name = operators.get(event["args"].get("External id")) or short(
+                event["name"]
+            )
             spans.append(span(lanes[0], event, name, "kernel"))
     return spans
 
@@ -100,7 +125,10 @@ def _copy_lanes(event: dict, device: int) -> list[str]:
     found, about = COPY.match(event["name"]), event["args"]
     way = found[1] if found else ""
     if way == "PtoP" and {"fromDevice", "toDevice"} <= about.keys():
-        return [f"cuda:{about['fromDevice']} copies out", f"cuda:{about['toDevice']} copies in"]
+        return [
+            f"cuda:{about['fromDevice']} copies out",
+            f"cuda:{about['toDevice']} copies in",
+        ]
     return [f"cuda:{device} copies {WAYS[way]}"] if way in WAYS else []
 
 

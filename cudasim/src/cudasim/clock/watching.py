@@ -41,7 +41,10 @@ def watched(payer: Any) -> list[tuple[Any, str, Callable]]:
 
 
 def steps(outputs: Iterable[Any]) -> set:
-    waiting, seen = [each.grad_fn for each in outputs if isinstance(each, Tensor)], set()
+    waiting, seen = (
+        [each.grad_fn for each in outputs if isinstance(each, Tensor)],
+        set(),
+    )
     while waiting:
         node = waiting.pop()
         if node is not None and node not in seen:

@@ -35,18 +35,30 @@ class Memory:
         self.settings = Settings()
         self.small, self.large = Pool(small=True), Pool(small=False)
         self.private: dict[PoolId, Private] = {}
-        self.routes: list[tuple[PoolId, Callable[[], bool]]] = []  # what goes to which of them
-        self.suspended = 0  # the thread that takes nothing: it replays what has its memory
-        self.check: Callable[[], None] | None = None  # raises, where nothing can be taken any more
+        self.routes: list[
+            tuple[PoolId, Callable[[], bool]]
+        ] = []  # what goes to which of them
+        self.suspended = (
+            0  # the thread that takes nothing: it replays what has its memory
+        )
+        self.check: Callable[[], None] | None = (
+            None  # raises, where nothing can be taken any more
+        )
         self.history: History | None = None
         self.observers: list[Callable[[int, int, int, int], None]] = []  # of refusals
         self.used: dict[int, Block] = {}  # by address
         self._counts = Total(self.small.counts, self.large.counts)
         self.context = 0  # bytes of the context, once this process has used the card
-        self.stream: Callable[[], int] = int  # which stream is current: 0, the default one
+        self.stream: Callable[[], int] = (
+            int  # which stream is current: 0, the default one
+        )
         self.watch: Callable[[], None] = lambda: None  # called when segments come or go
-        self.others: Callable[[], list[tuple[int, int]]] = list  # (other process, its bytes)
-        self.driver: AbstractContextManager = nullcontext()  # held while it is asked for memory
+        self.others: Callable[[], list[tuple[int, int]]] = (
+            list  # (other process, its bytes)
+        )
+        self.driver: AbstractContextManager = (
+            nullcontext()
+        )  # held while it is asked for memory
         self._segments: list[tuple[int, int]] = []  # (address, size), sorted
         # Re-entrant: a garbage collection inside can free blocks of this very memory.
         self._lock, self._busy = threading.RLock(), False
@@ -57,7 +69,9 @@ class Memory:
         # So many bytes can surely be taken by way of the log: free in one block of the small
         # pool, so that whatever comes before, no segment is needed.
         self.slack = 0
-        self.room = 0  # numbers of whatever type that surely fit, and the host may make first
+        self.room = (
+            0  # numbers of whatever type that surely fit, and the host may make first
+        )
         self.reset_totals()
 
     def take(self, requested: int) -> Block | None:
@@ -90,7 +104,13 @@ class Memory:
 
     def _find_slack(self) -> int:
         free, simple = self.small.free, self.settings.plain and self.stream is int
-        if self.routes or self.suspended or self.check or self.history or not (simple and free):
+        if (
+            self.routes
+            or self.suspended
+            or self.check
+            or self.history
+            or not (simple and free)
+        ):
             return 0
         return min(free[-1][1], SMALL)
 
@@ -101,7 +121,11 @@ class Memory:
     def _replay(self) -> None:
         """Take and free as the log says."""
         log = self.log
-        usual = self.settings.plain and self.stream is int and not (self.history or self.routes)
+        usual = (
+            self.settings.plain
+            and self.stream is int
+            and not (self.history or self.routes)
+        )
         while log:  # which may grow meanwhile
             what = log[0][0]
             if usual and what:
@@ -119,7 +143,9 @@ class Memory:
         home, stream = self._home() if self.routes else self, self.stream()
         pool = home.small if size <= SMALL else home.large
         frames = self.history.here(STATE) if self.history else ()
-        block = pool.pop(size, stream, self.settings) or self._grow(pool, size, stream, frames)
+        block = pool.pop(size, stream, self.settings) or self._grow(
+            pool, size, stream, frames
+        )
         settings = self.settings
         if not pool.small and not settings.expandable:  # as should_split
             if block.size - size <= SMALL or size >= settings.max_split:
@@ -138,7 +164,9 @@ class Memory:
             block.frames = ()
         block.pool.replay([[block]], self._counts, self.used)
 
-    def _note(self, action: str, block: Block, size: int, level: int, frames: Frames = ()) -> None:
+    def _note(
+        self, action: str, block: Block, size: int, level: int, frames: Frames = ()
+    ) -> None:
         """Tell the history, if one is kept, of a block: with the code that runs, or `frames`."""
         if self.history is not None:
             frames = self.history.here(level) or frames
@@ -160,7 +188,11 @@ class Memory:
     def _grow(self, pool: Pool, size: int, stream: int, frames: Frames) -> Block:
         """A new block with room for `size` bytes, from the driver, not in the pool."""
         self.touch()
-        wanted = pool.grain if pool.small or size < sizes.HUGE else round_up(size, sizes.GRAIN)
+        wanted = (
+            pool.grain
+            if pool.small or size < sizes.HUGE
+            else round_up(size, sizes.GRAIN)
+        )
         ask = partial(self._from_driver, pool, size, wanted, stream)
         block = ask() or (self._release_oversize(pool, size, stream) and ask())
         if not block:
@@ -170,7 +202,9 @@ class Memory:
         if not block:
             self.refusals += 1
             if self.history:
-                self.history.add("oom", 0, wanted, stream, frames, device_free=self.free)
+                self.history.add(
+                    "oom", 0, wanted, stream, frames, device_free=self.free
+                )
             for observe in self.observers:
                 observe(self.index, wanted, self.size, self.free)
             raise self.type.out_of_memory(self, wanted)
@@ -179,7 +213,9 @@ class Memory:
             self._note("segment_alloc", block, block.size, NEVER, frames)
         return block
 
-    def _from_driver(self, pool: Pool, size: int, wanted: int, stream: int) -> Block | None:
+    def _from_driver(
+        self, pool: Pool, size: int, wanted: int, stream: int
+    ) -> Block | None:
         """A block from the driver, if there is room for it (alloc_block)."""
         if self.reserved + wanted > self.limit:
             return None
@@ -242,7 +278,11 @@ class Memory:
         """Give back all that is reserved and holds no block (release_cached_blocks)."""
         self.waits += 1
         unused = [each for each in self.private.values() if not each.users]
-        for pool in (self.large, self.small, *(pool for each in unused for pool in each.pools)):
+        for pool in (
+            self.large,
+            self.small,
+            *(pool for each in unused for pool in each.pools),
+        ):
             free = [each[-1] for each in pool.free]
             for block in free:
                 if block.range is None and not block.is_split:
@@ -322,7 +362,9 @@ class Memory:
         if block.address + block.size > end:
             pool.insert(block.cut(end - block.address))
         if begin > block.address:
-            before = Block(pool, block.stream, block.address, begin - block.address, block.range)
+            before = Block(
+                pool, block.stream, block.address, begin - block.address, block.range
+            )
             before.previous, before.next, block.previous = block.previous, block, before
             if before.previous is not None:
                 before.previous.next = before
@@ -339,7 +381,9 @@ class Memory:
 
     def begin_pool(self, id: PoolId, mine: Callable[[], bool]) -> None:
         """Let what is taken while `mine()` go to private pools (beginAllocateToPool)."""
-        private = self.private.setdefault(id, Private(id, self.small.counts, self.large.counts))
+        private = self.private.setdefault(
+            id, Private(id, self.small.counts, self.large.counts)
+        )
         private.users += 1
         self.settle(self.routes.append, (id, mine))
 
@@ -375,7 +419,9 @@ class Memory:
 
     def set_fraction(self, fraction: float) -> None:
         """Limit PyTorch to this part of the card; 0 is no limit, on MPS."""
-        self.change(fraction=fraction, limit=self.type.memory_limit(fraction, self.size))
+        self.change(
+            fraction=fraction, limit=self.type.memory_limit(fraction, self.size)
+        )
 
     def reset_peaks(self) -> None:
         for counts in (self.small.counts, self.large.counts, self.counts):
@@ -386,7 +432,9 @@ class Memory:
         for kind in self._counts.kinds:
             kind.before = kind.taken, kind.now
         self.retries = self.refusals = 0
-        self.taken = self.given = 0  # calls of the driver, for memory and to give it back
+        self.taken = self.given = (
+            0  # calls of the driver, for memory and to give it back
+        )
         self.waits = 0  # for all streams, before free segments are given back
 
     def segments(self) -> list[list[Block]]:

@@ -21,7 +21,12 @@ class Counts:
         allocated = taken[place] - taken_before[place]
         freed = allocated - (now[place] - now_before[place])
         peak = self.most[place]
-        return {"current": now[place], "peak": peak, "allocated": allocated, "freed": freed}
+        return {
+            "current": now[place],
+            "peak": peak,
+            "allocated": allocated,
+            "freed": freed,
+        }
 
 
 class Total:

@@ -20,7 +20,9 @@ class Generator(torch._C.Generator):
     # Whether the current stream is captured: `backends.cuda.graphs` knows.
     is_capturing: Callable[[], bool] = staticmethod(lambda: False)
 
-    def __new__(cls, device: torch.device, state: list[int] | None = None) -> "Generator":
+    def __new__(
+        cls, device: torch.device, state: list[int] | None = None
+    ) -> "Generator":
         self = super().__new__(cls, "cpu")
         self.device, self._state = device, state or [super().initial_seed(self), 0]
         self._draws = torch._C.Generator()  # what operations are given
@@ -65,7 +67,9 @@ class Generator(torch._C.Generator):
     def set_state(self, state: torch.Tensor) -> "Generator":
         """Go on from what `get_state` returned, or from a seed of 8 bytes."""
         if not isinstance(state, torch.Tensor):
-            raise TypeError(f"expected a torch.ByteTensor, but got {type(state).__name__}")
+            raise TypeError(
+                f"expected a torch.ByteTensor, but got {type(state).__name__}"
+            )
         if state.dtype != torch.uint8 or state.device.type != "cpu":
             raise TypeError("RNG state must be a torch.ByteTensor")
         data = bytes(state.tolist())

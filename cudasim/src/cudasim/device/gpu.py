@@ -12,14 +12,21 @@ from cudasim.device.pools import Block
 from cudasim.device.sizes import BLOCK
 from cudasim.device.specs import Card
 
-_NAMESPACE = uuid.UUID("b6f5c1a0-0000-4000-8000-c0da51000000")  # of the cards' identities
+_NAMESPACE = uuid.UUID(
+    "b6f5c1a0-0000-4000-8000-c0da51000000"
+)  # of the cards' identities
 
 
 class GPU:
     def __init__(self, machine: "Machine", number: int, index: int) -> None:
         """`number` is the card's in the machine, of which the program may see some only."""
         self.card = card = machine.card
-        self.index, self.number, self.type, self.name = index, number, card.type, machine.name
+        self.index, self.number, self.type, self.name = (
+            index,
+            number,
+            card.type,
+            machine.name,
+        )
         self.device = torch.device(card.type.name, index)
         self.uuid = machine.identity(number)
         self.alive = True  # until its simulation ends; tensors on it may live longer

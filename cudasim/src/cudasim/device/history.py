@@ -20,7 +20,9 @@ PACKAGE = str(Path(__file__).resolve().parents[1])
 class History:
     """The events of one GPU's memory since recording began, the latest `entries` of them."""
 
-    def __init__(self, level: int, entries: int, skipped: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, level: int, entries: int, skipped: frozenset[str] = frozenset()
+    ) -> None:
         self.level, self.skipped = level, skipped
         self.events: deque[dict[str, Any]] = deque(maxlen=min(entries, sys.maxsize))
 
@@ -29,13 +31,21 @@ class History:
         if self.level < level:
             return ()
         return tuple(
-            {"filename": frame.f_code.co_filename, "name": frame.f_code.co_name, "line": line}
+            {
+                "filename": frame.f_code.co_filename,
+                "name": frame.f_code.co_name,
+                "line": line,
+            }
             for frame, line in walk_stack(sys._getframe(1))
             if not frame.f_code.co_filename.startswith(PACKAGE)
         )
 
-    def add(self, action: str, at: int, size: int, stream: int, code: Frames, **more: int) -> None:
+    def add(
+        self, action: str, at: int, size: int, stream: int, code: Frames, **more: int
+    ) -> None:
         if action not in self.skipped:
             event = {"action": action, "addr": at, "size": size, "stream": stream}
             kept = list(code) if self.level >= ALLOC else []
-            self.events.append(event | {"time_us": time.time_ns() // 1000, "frames": kept, **more})
+            self.events.append(
+                event | {"time_us": time.time_ns() // 1000, "frames": kept, **more}
+            )

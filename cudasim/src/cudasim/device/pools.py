@@ -27,11 +27,25 @@ class Range(NamedTuple):
 class Block:
     """A piece of a segment: `used`, or free; `mapped` unless it is mere addresses of a range."""
 
-    __slots__ = ("address", "mapped", "next", "pool", "previous", "range", "requested", "size")
+    __slots__ = (
+        "address",
+        "mapped",
+        "next",
+        "pool",
+        "previous",
+        "range",
+        "requested",
+        "size",
+    )
     __slots__ += ("frames", "origin", "stream", "used")
 
     def __init__(
-        self, pool: "Pool", stream: int, address: int, size: int, range: Range | None = None
+        self,
+        pool: "Pool",
+        stream: int,
+        address: int,
+        size: int,
+        range: Range | None = None,
     ) -> None:
         self.pool, self.stream, self.address, self.size = pool, stream, address, size
         self.range, self.requested, self.used, self.mapped = range, 0, False, True
@@ -59,10 +73,16 @@ class Block:
 class Pool:
     """The free blocks of one kind, small or large, by stream and size, then by address."""
 
-    def __init__(self, small: bool, counts: Counts | None = None, id: PoolId = PUBLIC) -> None:
+    def __init__(
+        self, small: bool, counts: Counts | None = None, id: PoolId = PUBLIC
+    ) -> None:
         self.small, self.id = small, id
-        self.grain = SMALL_SEGMENT if small else LARGE_SEGMENT  # of its expandable segments
-        self.free: list[tuple[int, int, int, Block]] = []  # (stream, size, address), sorted
+        self.grain = (
+            SMALL_SEGMENT if small else LARGE_SEGMENT
+        )  # of its expandable segments
+        self.free: list[
+            tuple[int, int, int, Block]
+        ] = []  # (stream, size, address), sorted
         self.unmapped: list[tuple[int, int, Block]] = []  # (stream, address), sorted
         self.counts = Counts() if counts is None else counts
 
@@ -77,7 +97,9 @@ class Pool:
 
     def remove(self, block: Block) -> None:
         if block.mapped:
-            del self.free[bisect_left(self.free, (block.stream, block.size, block.address))]
+            del self.free[
+                bisect_left(self.free, (block.stream, block.size, block.address))
+            ]
         else:
             del self.unmapped[bisect_left(self.unmapped, (block.stream, block.address))]
 
@@ -97,19 +119,34 @@ class Pool:
         block.size += neighbour.size
         return neighbour.size
 
-    def replay(self, log: list, total: Total, used: dict[int, Block], chosen: tuple = ()) -> None:
+    def replay(
+        self, log: list, total: Total, used: dict[int, Block], chosen: tuple = ()
+    ) -> None:
         """Free, and join with free neighbours (free_block), and take, as `log` says: from the block
         that is `chosen`, so many bytes; else from that which is chosen by size alone on the default
         stream. It ends where another pool or a new segment is needed, which is then first in `log`.
 
         Nearly all comes by here. If a block is freed right after it was taken, and its like is
         taken next, it stays: the free blocks are those among which it was chosen."""
-        free, counts, done, last, freed, rest = self.free, self.counts, 0, None, None, None
+        free, counts, done, last, freed, rest = (
+            self.free,
+            self.counts,
+            0,
+            None,
+            None,
+            None,
+        )
         blocks, held_bytes, requested, splits, pieces, segments, reserved = counts.now
         most, most_bytes, most_requested, most_splits, most_pieces, _, _ = counts.now
-        taken, taken_bytes, taken_requested, taken_splits, taken_pieces, *driver = counts.taken
-        serves = self.small and self.id == PUBLIC  # what is taken without a word of where
-        size = left = cut = cut_size = 0  # of the block taken last, and what its cutting counts
+        taken, taken_bytes, taken_requested, taken_splits, taken_pieces, *driver = (
+            counts.taken
+        )
+        serves = (
+            self.small and self.id == PUBLIC
+        )  # what is taken without a word of where
+        size = left = cut = cut_size = (
+            0  # of the block taken last, and what its cutting counts
+        )
         try:
             for held in chain(log, END):
                 what = held[0]
@@ -117,8 +154,14 @@ class Pool:
                     if freed is last and freed.requested == what:
                         held[0], freed = freed, None
                         done, taken = done + 2, taken + 1
-                        taken_bytes, taken_requested = taken_bytes + size, taken_requested + what
-                        taken_splits, taken_pieces = taken_splits + cut, taken_pieces + cut_size
+                        taken_bytes, taken_requested = (
+                            taken_bytes + size,
+                            taken_requested + what,
+                        )
+                        taken_splits, taken_pieces = (
+                            taken_splits + cut,
+                            taken_pieces + cut_size,
+                        )
                         if left:
                             rest.requested = what
                         continue
@@ -133,7 +176,9 @@ class Pool:
                             splits -= 1
                     insort(free, (freed.stream, freed.size, freed.address, freed))
                     if freed.range is not None:
-                        splits = before  # there are no free pieces in an expandable segment
+                        splits = (
+                            before  # there are no free pieces in an expandable segment
+                        )
                     elif freed.previous is None and freed.next is None:
                         pieces -= freed.size - size
                     else:
@@ -182,13 +227,22 @@ class Pool:
                 taken_requested, requested = taken_requested + what, requested + what
                 most = blocks if blocks > most else most
                 most_bytes = held_bytes if held_bytes > most_bytes else most_bytes
-                most_requested = requested if requested > most_requested else most_requested
+                most_requested = (
+                    requested if requested > most_requested else most_requested
+                )
         finally:
             del log[:done]
             if done:
                 now = blocks, held_bytes, requested, splits, pieces, segments, reserved
                 tops = most, most_bytes, most_requested, most_splits, most_pieces, 0, 0
-                ever = taken, taken_bytes, taken_requested, taken_splits, taken_pieces, *driver
+                ever = (
+                    taken,
+                    taken_bytes,
+                    taken_requested,
+                    taken_splits,
+                    taken_pieces,
+                    *driver,
+                )
                 total.change(counts, now, tops, ever)
 
     def pop(self, size: int, stream: int, settings: Settings) -> Block | None:
@@ -204,7 +258,9 @@ class Pool:
             self.remove(block)
         return block
 
-    def _choose(self, place: int, size: int, stream: int, settings: Settings) -> Block | None:
+    def _choose(
+        self, place: int, size: int, stream: int, settings: Settings
+    ) -> Block | None:
         """The same from that `place` on, where blocks can grow or are not split at any size."""
         block = self.free[place][-1]
         if block.range is not None:

@@ -29,12 +29,20 @@ class Settings:
                 self._has_grown |= self.expandable
             elif key == "max_split_size_mb":
                 if not value.isdigit() or int(value) * MIB <= LARGE_SEGMENT:
-                    raise ValueError(WORDS["allocator"]["split size"].format(LARGE_SEGMENT // MIB))
+                    raise ValueError(
+                        WORDS["allocator"]["split size"].format(LARGE_SEGMENT // MIB)
+                    )
                 self.max_split = int(value) * MIB
-            elif key == "garbage_collection_threshold":  # heeded only beside a memory fraction
+            elif (
+                key == "garbage_collection_threshold"
+            ):  # heeded only beside a memory fraction
                 if not 0 < float(value) < 1:
-                    raise ValueError("garbage_collect_threshold too small, set it 0.0-1.0")
+                    raise ValueError(
+                        "garbage_collect_threshold too small, set it 0.0-1.0"
+                    )
             elif key != "backend" or value != "native":
-                raise NotImplementedError(f"cudasim: the allocator has no setting '{entry}'")
+                raise NotImplementedError(
+                    f"cudasim: the allocator has no setting '{entry}'"
+                )
         # Whether size alone chooses a block: each is split, and no segment has ever grown.
         self.plain = not self._has_grown and self.max_split == sys.maxsize

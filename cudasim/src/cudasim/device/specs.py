@@ -15,17 +15,25 @@ class Card:
     memory: int  # that programs have, as torch.cuda.get_device_properties was seen to print it
     capability: tuple[int, int] | None  # CUDA's (major, minor)
     processors: int  # NVIDIA's streaming multiprocessors, or Apple's GPU cores
-    cache: int | None  # of the second level, from NVIDIA's whitepapers of the architectures
+    cache: (
+        int | None
+    )  # of the second level, from NVIDIA's whitepapers of the architectures
     source: str  # where the figures are printed
     type: DeviceType = DEFAULT
-    board: int = 0  # what nvidia-smi shows: the driver and the check of errors (ECC) keep some
+    board: int = (
+        0  # what nvidia-smi shows: the driver and the check of errors (ECC) keep some
+    )
 
 
 def _card(name: str, row: dict) -> Card:
     """The card that a row of `cards.json` tells of, in MiB."""
-    sizes = {key: row[key] * 2**20 for key in ("memory", "cache", "board") if row.get(key)}
+    sizes = {
+        key: row[key] * 2**20 for key in ("memory", "cache", "board") if row.get(key)
+    }
     capability = row["capability"] and tuple(row["capability"])
-    return Card(name, **row | sizes | {"capability": capability, "type": TYPES[row["type"]]})
+    return Card(
+        name, **row | sizes | {"capability": capability, "type": TYPES[row["type"]]}
+    )
 
 
 _rows = json.loads(Path(__file__).with_name("cards.json").read_text(encoding="utf-8"))

@@ -28,13 +28,19 @@ def mapped(function: Callable[[Any], Any], value: Any) -> Any:
     return function(value)
 
 
-def named_tensors(func: Callable, args: tuple, kwargs: dict) -> list[tuple[str, Tensor]]:
+def named_tensors(
+    func: Callable, args: tuple, kwargs: dict
+) -> list[tuple[str, Tensor]]:
     by_name = given(func, args, kwargs).items()
-    return [(name, tensor) for name, value in by_name for tensor in tensors_in((value,))]
+    return [
+        (name, tensor) for name, value in by_name for tensor in tensors_in((value,))
+    ]
 
 
 def mapped_tensors(function: Callable[[Tensor], Any], value: Any) -> Any:
-    return mapped(lambda item: function(item) if isinstance(item, Tensor) else item, value)
+    return mapped(
+        lambda item: function(item) if isinstance(item, Tensor) else item, value
+    )
 
 
 def given(func: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
@@ -44,4 +50,6 @@ def given(func: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
 @functools.cache
 def defaults_of(func: Callable) -> dict[str, Any]:
     """The names of the arguments of `func`, with their values if they are left out, or None."""
-    return {argument.name: argument.default_value for argument in func._schema.arguments}
+    return {
+        argument.name: argument.default_value for argument in func._schema.arguments
+    }

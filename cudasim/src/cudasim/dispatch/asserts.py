@@ -28,9 +28,13 @@ def asserting(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
         return inner(func, args, kwargs)
     except (IndexError, RuntimeError) as error:
         words, options = session.type.assertion(), given(func, args, kwargs)
-        gpus = {gpu_of(tensor) for tensor in tensors_in((*args, *kwargs.values()))} - {None}
+        gpus = {gpu_of(tensor) for tensor in tensors_in((*args, *kwargs.values()))} - {
+            None
+        }
         several = options.get("replacement") and options["num_samples"] > 1
-        on_host = name_of(func) == "multinomial" and not several  # where CUDA reads them first
+        on_host = (
+            name_of(func) == "multinomial" and not several
+        )  # where CUDA reads them first
         if words is None or not gpus or on_host or not ASSERTED.search(str(error)):
             raise
         lose(gpus.pop())
@@ -40,7 +44,12 @@ def asserting(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
 def lose(gpu: GPU) -> None:
     """Refuse what needs `gpu` from now on, waits for it included, until the simulation ends."""
     if all(each.lost is None for each in session.gpus):
-        for owner in (torch.cuda, torch.accelerator, torch.cuda.Stream, torch.cuda.Event):
+        for owner in (
+            torch.cuda,
+            torch.accelerator,
+            torch.cuda.Stream,
+            torch.cuda.Event,
+        ):
             session.patches.wrap(owner, "synchronize", synchronize)
     gpu.lose(session.type.assertion)
 

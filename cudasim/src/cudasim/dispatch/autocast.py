@@ -20,7 +20,9 @@ from cudasim.session import session
 from cudasim.words import WORDS
 
 # Half precision as well where cuDNN computes them: those of autocast_RNN.cpp.
-HALF, CUDNN, FLOAT, FLOAT_BY_DTYPE, FLOAT_BY_OVERLOAD, WIDEST = TABLES["autocast"].values()
+HALF, CUDNN, FLOAT, FLOAT_BY_DTYPE, FLOAT_BY_OVERLOAD, WIDEST = TABLES[
+    "autocast"
+].values()
 
 
 def patch_autocast(patches: Patches) -> None:
@@ -30,8 +32,12 @@ def patch_autocast(patches: Patches) -> None:
             session.host_autocast = _sparing()
         enabled = torch.is_autocast_enabled(session.type.name)
         if enabled and session.autocast is None:
-            kernels = [(overload(name), how) for how, names in policies() for name in names]
-            session.autocast = _library(_key(), [(func, how, func) for func, how in kernels])
+            kernels = [
+                (overload(name), how) for how, names in policies() for name in names
+            ]
+            session.autocast = _library(
+                _key(), [(func, how, func) for func, how in kernels]
+            )
         torch._C._dispatch_tls_set_dispatch_key_included(_key(), enabled)
 
     def clear_autocast_cache(original: Callable) -> None:
@@ -82,14 +88,18 @@ def _sparing() -> Library:
         func = overload(name.removeprefix("aten::"))
         if func is not None and func.name() == name:
             theirs = torch.library.get_kernel(func, key.name)
-            kernels.append((func, None, partial(theirs.call_boxed, DispatchKeySet(key))))
+            kernels.append(
+                (func, None, partial(theirs.call_boxed, DispatchKeySet(key)))
+            )
     return _library(key, kernels)
 
 
 def _library(key: DispatchKey, kernels: Iterable[tuple]) -> Library:
     library = Library("aten", "IMPL", key.name)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that a kernel is overridden: it is meant
+        warnings.simplefilter(
+            "ignore", UserWarning
+        )  # that a kernel is overridden: it is meant
         for func, policy, elsewhere in kernels:
             kernel = partial(_run, DispatchKeySet(key), func, policy, elsewhere)
             library.impl(func, kernel, allow_override=True)
@@ -97,7 +107,12 @@ def _library(key: DispatchKey, kernels: Iterable[tuple]) -> Library:
 
 
 def _run(
-    off: DispatchKeySet, func: Any, policy: Any, elsewhere: Callable, *args: Any, **kwargs: Any
+    off: DispatchKeySet,
+    func: Any,
+    policy: Any,
+    elsewhere: Callable,
+    *args: Any,
+    **kwargs: Any,
 ) -> Any:
     with torch._C._ExcludeDispatchKeyGuard(off), torch._C.DisableTorchFunction():
         if any(gpu_of(each) for each in tensors_in((*args, *kwargs.values()))):
@@ -164,6 +179,9 @@ def _converted(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     if not keeps:
         return tensor.to(dtype)
     if tensor not in session.autocast_kept:
-        with torch.inference_mode(False), torch.enable_grad():  # it may serve training later
+        with (
+            torch.inference_mode(False),
+            torch.enable_grad(),
+        ):  # it may serve training later
             session.autocast_kept[tensor] = tensor.to(dtype)
     return session.autocast_kept[tensor]

@@ -23,8 +23,16 @@ NUMBER = 8  # bytes that are read back to the host by what waits for a count, as
 # https://docs.nvidia.com/cuda/cuda-driver-api/api-sync-behavior.html.
 STAGED = 64 * 2**10
 PLANS = 1_000  # combinations that are remembered of one operation
-VALUES = (int, bool, str, torch.dtype)  # types of other arguments on which a cost may depend
-PRODUCTS, PRECISE = ("matmul", "convolution"), ("matmul", "conv")  # kinds, and their settings
+VALUES = (
+    int,
+    bool,
+    str,
+    torch.dtype,
+)  # types of other arguments on which a cost may depend
+PRODUCTS, PRECISE = (
+    ("matmul", "convolution"),
+    ("matmul", "conv"),
+)  # kinds, and their settings
 
 Home = GPU | None  # None is the host
 
@@ -79,7 +87,9 @@ def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
     else:
         stream = thread.streams.get(gpu.index, 0)
         if (gpu.index, stream) in session.capturing:
-            clock.spend(clock.call(plan.call) + clock.launch * plan.kernels, operation.name)
+            clock.spend(
+                clock.call(plan.call) + clock.launch * plan.kernels, operation.name
+            )
             return
         clock.kernel(gpu.index, stream, operation.name, *plan[1:])
         if operation.may_wait and waits(func, args, kwargs):
@@ -98,7 +108,9 @@ def _home_of(value: Any) -> Home:
 def _gpu_among(values: Iterable) -> Home:
     """The GPU of the first tensor on one, in lists too."""
     for value in values:
-        found = _gpu_among(value) if isinstance(value, list | tuple) else _home_of(value)
+        found = (
+            _gpu_among(value) if isinstance(value, list | tuple) else _home_of(value)
+        )
         if found is not None:
             return found
     return None
@@ -108,7 +120,9 @@ def read_back(gpu: GPU, name: Any, size: int = NUMBER) -> None:
     """Book `size` bytes that travel to the host, which waits for them."""
     clock = session.clock
     duration = nanoseconds(copy_seconds(size, clock.sheet, "pageable", OUT))
-    clock.wait_until(clock.copy([(gpu.index, OUT)], stream_on(gpu), duration, size), name)
+    clock.wait_until(
+        clock.copy([(gpu.index, OUT)], stream_on(gpu), duration, size), name
+    )
 
 
 def _book_crossing(func: Callable, args: tuple, kwargs: dict, out: Any) -> bool:
@@ -121,11 +135,16 @@ def _book_crossing(func: Callable, args: tuple, kwargs: dict, out: Any) -> bool:
     return here is not there
 
 
-def book_copy(source: Tensor, target: Tensor, here: Home, there: Home, non_blocking: bool) -> None:
+def book_copy(
+    source: Tensor, target: Tensor, here: Home, there: Home, non_blocking: bool
+) -> None:
     """Book a copy of `source`, on GPU `here`, to `target`, on GPU `there`; None is the host.
     Numbers of another type or layout are first made such where they are."""
     clock = session.clock
-    if any(gpu and (gpu.index, stream_on(gpu)) in session.capturing for gpu in (here, there)):
+    if any(
+        gpu and (gpu.index, stream_on(gpu)) in session.capturing
+        for gpu in (here, there)
+    ):
         clock.spend(clock.operation + clock.launch, "copy")
         return
     size = target.numel() * target.element_size()
@@ -143,7 +162,9 @@ def book_copy(source: Tensor, target: Tensor, here: Home, there: Home, non_block
     pinned = hasattr(storage_of(host), PINNED)
     seconds = copy_seconds(size, clock.sheet, "pinned" if pinned else "pageable", way)
     end = clock.copy([(gpu.index, way)], stream_on(gpu), nanoseconds(seconds), size)
-    staged = way == IN and size <= STAGED and not pinned  # the driver keeps a copy of so little
+    staged = (
+        way == IN and size <= STAGED and not pinned
+    )  # the driver keeps a copy of so little
     if not (non_blocking and (pinned or staged)):
         clock.wait_until(end, "copy")
 
@@ -151,19 +172,28 @@ def book_copy(source: Tensor, target: Tensor, here: Home, there: Home, non_block
 def _same_layout(source: Tensor, target: Tensor) -> bool:
     if source.layout is not torch.strided or target.layout is not torch.strided:
         return True
-    return source.stride() == target.stride() or (source.is_contiguous() and target.is_contiguous())
+    return source.stride() == target.stride() or (
+        source.is_contiguous() and target.is_contiguous()
+    )
 
 
 def _convert(clock: Clock, source: Tensor, size: int, gpu: Home) -> None:
-    work = formulas.Work("copy", 0.0, float(source.numel() * source.element_size() + size))
+    work = formulas.Work(
+        "copy", 0.0, float(source.numel() * source.element_size() + size)
+    )
     if gpu is None:
         clock.spend(nanoseconds(host_seconds(work, clock.host)), "convert")
     else:
-        duration, full = nanoseconds(kernel_seconds(work, clock.sheet)), fills(work, clock.sheet)
+        duration, full = (
+            nanoseconds(kernel_seconds(work, clock.sheet)),
+            fills(work, clock.sheet),
+        )
         clock.kernel(gpu.index, stream_on(gpu), "convert", duration, fills=full)
 
 
-def _plan(operation: Operation, func: Callable, args: tuple, kwargs: dict, out: Any) -> Plan:
+def _plan(
+    operation: Operation, func: Callable, args: tuple, kwargs: dict, out: Any
+) -> Plan:
     key = [isinstance(out, Tensor) and out.is_meta]
     _describe((*args, *kwargs.values(), out), key)
     if operation.product:
@@ -188,7 +218,11 @@ def _describe(values: Iterable, key: list) -> None:
             key.append(is_lazy)
         elif isinstance(value, Tensor):
             strided = value.layout is torch.strided
-            key += (value.shape, value.stride() if strided else value.layout, value.dtype)
+            key += (
+                value.shape,
+                value.stride() if strided else value.layout,
+                value.dtype,
+            )
         elif isinstance(value, list | tuple):
             key.append(len(value))
             _describe(value, key)
@@ -196,7 +230,9 @@ def _describe(values: Iterable, key: list) -> None:
             key.append(value)
 
 
-def _make_plan(clock: Clock, func: Callable, args: tuple, kwargs: dict, out: Any) -> Plan:
+def _make_plan(
+    clock: Clock, func: Callable, args: tuple, kwargs: dict, out: Any
+) -> Plan:
     empty = isinstance(out, Tensor) and out.is_meta  # which took no time to compute
     work = None if empty else work_of(func, args, kwargs, out)
     call = formulas.call_seconds(work, operands(args), clock.host)

@@ -24,7 +24,10 @@ from cudasim.session import session
 _HERE, _TORCH = Path(__file__).resolve().parents[1], Path(torch.__file__).parent
 _ANSWERING = (
     *(str(_HERE / name) for name in ("dispatch", "patches", "backends")),
-    *(str(_TORCH / name) for name in ("_compile.py", os.path.join("_dynamo", "eval_frame.py"))),
+    *(
+        str(_TORCH / name)
+        for name in ("_compile.py", os.path.join("_dynamo", "eval_frame.py"))
+    ),
 )
 _OPERATORS = (OpOverload.__call__.__code__, OpOverloadPacket.__call__.__code__)
 _ENGINE = graph._engine_run_backward.__code__
@@ -77,7 +80,9 @@ def _handing_on(operator: FrameType) -> FrameType | None:
     if mode is None or mode.f_code.co_name != "__torch_dispatch__":
         return None
     asked = operator.f_locals["self"]
-    return mode.f_back if any(value is asked for value in mode.f_locals.values()) else None
+    return (
+        mode.f_back if any(value is asked for value in mode.f_locals.values()) else None
+    )
 
 
 def _place() -> tuple[int, ...]:

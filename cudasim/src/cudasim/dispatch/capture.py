@@ -33,8 +33,12 @@ from cudasim.words import WORDS
 Place = tuple[int, int]  # a stream: the index of its GPU, and its id
 
 # Make memory and write nothing there.
-EMPTY = "empty empty_like empty_strided empty_permuted new_empty new_empty_strided".split()
-AUTOCAST = DispatchKeySet(DispatchKey.AutocastCPU) | DispatchKeySet(DispatchKey.AutocastCUDA)
+EMPTY = (
+    "empty empty_like empty_strided empty_permuted new_empty new_empty_strided".split()
+)
+AUTOCAST = DispatchKeySet(DispatchKey.AutocastCPU) | DispatchKeySet(
+    DispatchKey.AutocastCUDA
+)
 
 
 class Step(NamedTuple):
@@ -60,15 +64,23 @@ class Capture(LightMode):
         self.origin = origin
         self.steps: list[Step] = []
         self.failed = False  # by something that a capture does not permit
-        self.unjoined: set[Place] = set()  # streams that it took in and that have not come back
+        self.unjoined: set[Place] = (
+            set()
+        )  # streams that it took in and that have not come back
         self.waited_for: dict[Place, set[Place]] = defaultdict(set)  # by each stream
         # Names, by the address of a storage; and which of these hold results.
         self._names: dict[int, list[Tensor]] = defaultdict(list)
         self._made: set[int] = set()
-        self._before: dict[int, tuple[Tensor, Tensor]] = {}  # what they held, where it was changed
-        self.states: dict[int, tuple[list, list]] = {}  # of generators, and what they were
+        self._before: dict[
+            int, tuple[Tensor, Tensor]
+        ] = {}  # what they held, where it was changed
+        self.states: dict[
+            int, tuple[list, list]
+        ] = {}  # of generators, and what they were
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple, kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple, kwargs: Any = None
+    ) -> Any:
         kwargs = kwargs or {}
         if is_composite(func):
             return decompose(self, func, args, kwargs)
@@ -100,11 +112,15 @@ class Capture(LightMode):
             for memory, copy in self._before.values():
                 memory.copy_(copy)
             self._before.clear()
-            on_gpu = [any(map(gpu_of, (*each.results, *each.operands))) for each in self.steps]
+            on_gpu = [
+                any(map(gpu_of, (*each.results, *each.operands))) for each in self.steps
+            ]
             self.steps = [*itertools.compress(self.steps, on_gpu)]
             for result in (each for step in self.steps for each in step.results):
                 if result.is_floating_point() or result.is_complex():
-                    result.fill_(float("nan"))  # what is read before a replay is no result
+                    result.fill_(
+                        float("nan")
+                    )  # what is read before a replay is no result
         for state, was in self.states.values():
             state[:] = was
 
@@ -138,24 +154,34 @@ class Capture(LightMode):
         known = set(map(_key, tensors_in((*args, *kwargs.values()))))
         out = func(*args, **kwargs)
         if any(each.layout is not torch.strided for each in tensors_in((out,))):
-            raise NotImplementedError("cudasim: a CUDA graph here holds no sparse tensors")
+            raise NotImplementedError(
+                "cudasim: a CUDA graph here holds no sparse tensors"
+            )
         new = _new(out, known)
         self._made.update(map(_key, new))
         args, kwargs = self._named((args, kwargs), changed)
-        self.steps.append(Step(func, args, kwargs, list(map(self._name, new)), source, grad))
+        self.steps.append(
+            Step(func, args, kwargs, list(map(self._name, new)), source, grad)
+        )
         return out
 
-    def _source(self, func: Callable, kwargs: dict, gpu: GPU) -> tuple[Generator, list] | None:
+    def _source(
+        self, func: Callable, kwargs: dict, gpu: GPU
+    ) -> tuple[Generator, list] | None:
         """The generator from which an operation draws, a factory has drawn; and its state."""
         if random.kind(func) == random.PLAIN:
             return None
         given = kwargs.get("generator")
-        generator = find_drawing(given) or (gpu.generator if given is None else find(given))
+        generator = find_drawing(given) or (
+            gpu.generator if given is None else find(given)
+        )
         if generator is None:  # of the CPU
             return None
         if id(generator._state) in self.states:
             return generator, generator._state
-        raise RuntimeError("Attempt to increase offset for a CUDA generator not in capture mode.")
+        raise RuntimeError(
+            "Attempt to increase offset for a CUDA generator not in capture mode."
+        )
 
     def _save(self, changed: list[Tensor]) -> None:
         """Keep what an operation is about to change, unless the graph made it."""
@@ -163,7 +189,9 @@ class Capture(LightMode):
             key = _key(tensor)
             if gpu_of(tensor) and key not in self._made and key not in self._before:
                 with torch._C._DisableTorchDispatch(), torch.no_grad():
-                    whole = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
+                    whole = torch.empty(0, dtype=torch.uint8).set_(
+                        tensor.untyped_storage()
+                    )
                     self._before[key] = whole, whole.clone()
 
     def _named(self, value: Any, changed: list[Tensor]) -> Any:
@@ -171,7 +199,9 @@ class Capture(LightMode):
         kept as it is now: a kernel is captured so."""
 
         def named(item: Tensor) -> Tensor:
-            number = not item.dim() and gpu_of(item) is None and _key(item) not in self._made
+            number = (
+                not item.dim() and gpu_of(item) is None and _key(item) not in self._made
+            )
             if not number or any(item is each for each in changed):
                 return self._name(item)
             with torch._C._DisableTorchDispatch(), torch.no_grad():
@@ -191,7 +221,12 @@ class Capture(LightMode):
         for names in map(self._names.get, self._made):
             storage = storage_of(names[0])
             tag = getattr(storage, TAG, None)
-            if tag is not None and tag.gpu is not None and tag.requested and not _holders(names):
+            if (
+                tag is not None
+                and tag.gpu is not None
+                and tag.requested
+                and not _holders(names)
+            ):
                 setattr(storage, TAG, Allocation(tag.gpu, 0))
 
 
@@ -221,7 +256,10 @@ def _do(step: Step) -> None:
         return  # a view, or memory as it is
     generator, state = step.source or (None, None)
     with nullcontext() if generator is None else changed(generator, _state=state):
-        if generator is not None and find_drawing(step.kwargs.get("generator")) is not None:
+        if (
+            generator is not None
+            and find_drawing(step.kwargs.get("generator")) is not None
+        ):
             generator.draw()  # a factory, which was given what a draw returned
         out = step.func(*step.args, **step.kwargs)
     if step.results:
@@ -233,14 +271,19 @@ def _do(step: Step) -> None:
 
 def mark(place: Place) -> Mark | None:
     capture = session.capturing.get(place)
-    return None if capture is None else Mark(capture, {place, *capture.waited_for[place]})
+    return (
+        None if capture is None else Mark(capture, {place, *capture.waited_for[place]})
+    )
 
 
 def wait(place: Place, event: Mark | None) -> None:
     """A stream waits for an event: it is captured too, or back where the capture began. Raises
     CUDA's error where a captured stream waits for work that is not."""
     capture = session.capturing.get(place)
-    if event is not None and session.capturing.get(event.capture.origin) is event.capture:
+    if (
+        event is not None
+        and session.capturing.get(event.capture.origin) is event.capture
+    ):
         session.capturing[place] = event.capture
         event.capture.join(place, event.streams)
     elif capture is not None:

@@ -27,7 +27,9 @@ INSIDE = TABLES["inside"]
 REDUCTIONS = "all amax amin any argmax argmin mean norm prod sum".split()
 
 # Kernels that know whole numbers alone, on the CPU (`gcd_cpu`) and on CUDA (`gcd_cuda`).
-WHOLE_NUMBERS = "bitwise_and bitwise_not bitwise_or bitwise_xor gcd lcm lshift rshift".split()
+WHOLE_NUMBERS = (
+    "bitwise_and bitwise_not bitwise_or bitwise_xor gcd lcm lshift rshift".split()
+)
 
 
 def refuses(operator: Operator, args: tuple, kwargs: dict, hosts: list[Tensor]) -> bool:
@@ -41,9 +43,13 @@ def refuses(operator: Operator, args: tuple, kwargs: dict, hosts: list[Tensor]) 
 def disagreement(func: Callable, args: tuple, kwargs: dict) -> RuntimeError:
     """The error of `func` for operands on several devices, from the first of these with words."""
     named = named_tensors(func, args, kwargs)
-    named = [each for each in named if not is_scratch(each[1])]  # C++'s scratch has no device yet
+    named = [
+        each for each in named if not is_scratch(each[1])
+    ]  # C++'s scratch has no device yet
     own = OWN_WORDS.get(func.overloadpacket.__name__, _checking)
-    all_words = (words(func, named) for words in (_meta, own, _checking, _reduction, _iterator))
+    all_words = (
+        words(func, named) for words in (_meta, own, _checking, _reduction, _iterator)
+    )
     return RuntimeError(next(filter(None, all_words)))
 
 
@@ -60,7 +66,10 @@ def checks_arguments(func: Callable) -> bool:
     """Whether CUDA's kernel for `func` requires every tensor, of any shape, on one device."""
     if torch.Tag.pointwise in func.tags:
         return False
-    return func.overloadpacket.__name__ in INSIDE or checking_kernel(func.name()) is not None
+    return (
+        func.overloadpacket.__name__ in INSIDE
+        or checking_kernel(func.name()) is not None
+    )
 
 
 def _meta(func: Callable, named: Named) -> str | None:
@@ -111,7 +120,9 @@ def _convolution(func: Callable, named: Named) -> str | None:
             return _argument(name, other, where, "wrapper_CUDA__cudnn_convolution")
         if where == CPU and session.type.has_slow_convolution:
             if not _mkldnn_convolves(image, tensors["weight"]):
-                return _argument(name, other, where, "wrapper_CUDA___slow_conv2d_forward")
+                return _argument(
+                    name, other, where, "wrapper_CUDA___slow_conv2d_forward"
+                )
         said = f"Input type ({_type(image)}) and {name} type ({_type(other)}) should be the same"
         if where == CPU:
             said += f" or input should be a MKLDNN tensor and {name} is a dense tensor"
@@ -122,7 +133,9 @@ def _convolution(func: Callable, named: Named) -> str | None:
 def _checking(func: Callable, named: Named) -> str | None:
     name, tensors = func.overloadpacket.__name__, dict(named)
     kernel, names = INSIDE.get(name, (func.name(), {}))
-    if name in ("native_batch_norm", "_native_batch_norm_legit") and _cudnn_normalizes(tensors):
+    if name in ("native_batch_norm", "_native_batch_norm_legit") and _cudnn_normalizes(
+        tensors
+    ):
         kernel = "cudnn_batch_norm"
     kernel = checking_kernel(kernel)
     if kernel is None:
@@ -130,7 +143,9 @@ def _checking(func: Callable, named: Named) -> str | None:
     devices = [(argument, device_of(tensor)) for argument, tensor in named]
     if error := session.type.disagreement(name, devices):
         return str(error)
-    checked = [(new, tensors[old]) for old, new in names.items() if old in tensors] or named
+    checked = [
+        (new, tensors[old]) for old, new in names.items() if old in tensors
+    ] or named
     home = device_of(checked[0][1]) if checked else CPU
     others = (each for each in checked if device_of(each[1]) != home)
     return next((_argument(*each, home, kernel) for each in others), None)
@@ -147,12 +162,16 @@ def _iterator(func: Callable, named: Named) -> str:
     """What element-wise kernels say: the first GPU, and the first operand that is elsewhere."""
     devices = [(device_of(tensor), tensor.dim()) for _, tensor in named]
     home = next((device for device, _ in devices if device != CPU), CPU)
-    others = (device for device, dim in devices if device != home and (device != CPU or dim))
+    others = (
+        device for device, dim in devices if device != home and (device != CPU or dim)
+    )
     return SAID["iterator"].format(home, next(others, CPU))
 
 
 OWN_WORDS: dict[str, Callable[[Callable, Named], str | None]] = {
-    **dict.fromkeys(("convolution", "_convolution", "convolution_overrideable"), _convolution),
+    **dict.fromkeys(
+        ("convolution", "_convolution", "convolution_overrideable"), _convolution
+    ),
     **dict.fromkeys(("masked_fill", "masked_fill_"), _fill),
     **dict.fromkeys(("add", "add_"), _dense_and_sparse),
     "cholesky_solve": _cholesky,
@@ -187,5 +206,9 @@ def _mkldnn_convolves(image: Tensor, weight: Tensor) -> bool:
     return (
         image.dtype is torch.float32
         and torch.backends.mkldnn.enabled
-        and (min(weight.shape[-2:]) > 3 or image.shape[0] > 1 or image.shape[:4].numel() > 20480)
+        and (
+            min(weight.shape[-2:]) > 3
+            or image.shape[0] > 1
+            or image.shape[:4].numel() > 20480
+        )
     )

@@ -24,7 +24,9 @@ def _sums_floats(given: dict) -> bool:
 MATTERS: dict[str, Callable[[dict], Any]] = {
     "nll_loss2d_forward": lambda given: given["reduction"] != 0,
     "_embedding_bag_backward": lambda given: given["mode"] == 2,  # the maximum
-    "put_": lambda given: given.get("accumulate"),  # else PyTorch refuses it on the CPU as well
+    "put_": lambda given: given.get(
+        "accumulate"
+    ),  # else PyTorch refuses it on the CPU as well
     "bincount": lambda given: given.get("weights") is not None,
     "scatter_reduce.two": lambda given: given["reduce"] == "prod",
     "scatter_reduce_.two": lambda given: given["reduce"] == "prod",

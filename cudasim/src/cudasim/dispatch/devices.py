@@ -7,7 +7,9 @@ import torch
 from cudasim.device.gpu import GPU
 from cudasim.session import session
 
-ELSEWHERE = object()  # what is left to PyTorch: `meta`, for example, and what is no device at all
+ELSEWHERE = (
+    object()
+)  # what is left to PyTorch: `meta`, for example, and what is no device at all
 
 
 def resolve(device: Any) -> GPU | object | None:

@@ -28,7 +28,9 @@ TABLE = Path(__file__).with_name("kernels.json")
 # in the database, if otherwise; and those without a kernel of CUDA, which the dispatcher refuses.
 KERNELS, CALLED, ABSENT, _wider, _in_cpp = TABLES["types"].values()
 # What a type is computed in where the CPU has no kernel for it; and what C++ calls a type.
-WIDER = {getattr(torch, dtype): getattr(torch, wider) for dtype, wider in _wider.items()}
+WIDER = {
+    getattr(torch, dtype): getattr(torch, wider) for dtype, wider in _wider.items()
+}
 NAMES = {getattr(torch, dtype): name for dtype, name in _in_cpp.items()}
 
 REAL_AND_COMPLEX = (torch.float32, torch.float64, torch.complex64, torch.complex128)
@@ -59,7 +61,9 @@ def taken(name: str, capability: tuple[int, int]) -> tuple[frozenset, frozenset]
         for dtype, least in entry["cuda"].items()
         if tuple(map(int, least.split("."))) <= capability
     )
-    cpu, cuda = ({getattr(torch, dtype) for dtype in dtypes} for dtypes in (entry["cpu"], known))
+    cpu, cuda = (
+        {getattr(torch, dtype) for dtype in dtypes} for dtypes in (entry["cpu"], known)
+    )
     return frozenset(cpu), frozenset(cuda)
 
 
@@ -71,7 +75,9 @@ def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
     name, kernel = NAMES.get(first.dtype), KERNELS[operator]
     if name is None or first.dtype in taken(operator, gpu.card.capability)[1]:
         return
-    listed = all(tensor.layout is torch.strided for tensor in tensors)  # in the database
+    listed = all(
+        tensor.layout is torch.strided for tensor in tensors
+    )  # in the database
     if not listed or given(func, args, kwargs).get("reduce") in ("sum", "mean"):
         return
     if sum(tensor.numel() for tensor in tensors) < COUNT:
@@ -82,19 +88,33 @@ def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{name}'")
     if not torch.backends.cudnn.enabled:
         return
-    if first.dtype in (torch.int64, torch.int16, torch.bool):  # cuDNN has no name for them
+    if first.dtype in (
+        torch.int64,
+        torch.int16,
+        torch.bool,
+    ):  # cuDNN has no name for them
         raise RuntimeError(f"getCudnnDataTypeFromScalarType() not supported for {name}")
-    if not first.is_floating_point() and not first.is_complex():  # it has, and no kernel
-        raise RuntimeError("GET was unable to find an engine to execute this computation")
+    if (
+        not first.is_floating_point() and not first.is_complex()
+    ):  # it has, and no kernel
+        raise RuntimeError(
+            "GET was unable to find an engine to execute this computation"
+        )
 
 
 # These are refused as well, by operators that look at more than one type.
 def check_sparse(*operands: Tensor) -> None:
     """Of a product with a sparse matrix (native/sparse/cuda/SparseCUDABlas.cpp)."""
     for each in operands:
-        if each.layout is torch.sparse_coo and each._nnz() and each.dtype not in REAL_AND_COMPLEX:
+        if (
+            each.layout is torch.sparse_coo
+            and each._nnz()
+            and each.dtype not in REAL_AND_COMPLEX
+        ):
             name = NAMES[each.dtype]
-            raise NotImplementedError(f"\"addmm_sparse_cuda\" not implemented for '{name}'")
+            raise NotImplementedError(
+                f"\"addmm_sparse_cuda\" not implemented for '{name}'"
+            )
 
 
 def check_norm(image: Tensor, shape: Any, *parameters: Tensor | None) -> None:
@@ -109,7 +129,9 @@ def check_int(first: Tensor, second: Tensor) -> None:
     if not first.dim() == second.dim() == 2:
         return  # of which the CPU's kernel says the same
     if first.shape[0] <= 16:
-        raise RuntimeError(f"self.size(0) needs to be greater than 16, but got {len(first)}")
+        raise RuntimeError(
+            f"self.size(0) needs to be greater than 16, but got {len(first)}"
+        )
     for name, size in (("self", first.shape[1]), ("mat2", second.shape[1])):
         if not size or size % 8:
             raise RuntimeError(SAID["columns"].format(name, size))
@@ -122,7 +144,9 @@ def check_scaled(first: Tensor, second: Tensor, *scales: Tensor) -> None:
     if gpu.card.capability < SCALED:
         raise RuntimeError(SAID["scaled"])
     if first.dtype is second.dtype is torch.float8_e5m2:
-        raise RuntimeError("Multiplication of two Float8_e5m2 matrices is not supported")
+        raise RuntimeError(
+            "Multiplication of two Float8_e5m2 matrices is not supported"
+        )
     if any(each.stride(0) != 1 and each.shape[1] > 1 for each in (first.t(), second)):
         raise RuntimeError(SAID["heuristic"])
 
@@ -163,7 +187,10 @@ def widened(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
 
 
 def _nansum(
-    numbers: Tensor, dim: Any = None, keepdim: bool = False, dtype: torch.dtype | None = None
+    numbers: Tensor,
+    dim: Any = None,
+    keepdim: bool = False,
+    dtype: torch.dtype | None = None,
 ) -> Tensor:
     """The sum of complex numbers without those that are none, which the CPU refuses."""
     wide = torch.complex64 if numbers.dtype is torch.complex32 else numbers.dtype
@@ -177,6 +204,10 @@ def _cast(value: Any, types: dict[torch.dtype, torch.dtype]) -> Any:
         if isinstance(item, torch.dtype):
             return types.get(item, item)
         wanted = types.get(item.dtype) if isinstance(item, Tensor) else None
-        return item if wanted is None else torch.ops.aten._to_copy.default(item, dtype=wanted)
+        return (
+            item
+            if wanted is None
+            else torch.ops.aten._to_copy.default(item, dtype=wanted)
+        )
 
     return mapped(partner, value)

@@ -18,7 +18,9 @@ aten = torch.ops.aten
 COUNT = 2**22  # numbers: results of fewer are made first
 META = torch.device("meta")
 
-Bound = Callable[[tuple, Sequence[Tensor]], int]  # (arguments, tensors among them) -> numbers
+Bound = Callable[
+    [tuple, Sequence[Tensor]], int
+]  # (arguments, tensors among them) -> numbers
 
 
 def reserve(gpu: GPU, func: Callable, args: tuple, kwargs: dict) -> list[Allocation]:
@@ -27,12 +29,16 @@ def reserve(gpu: GPU, func: Callable, args: tuple, kwargs: dict) -> list[Allocat
     return [Allocation(gpu, size) for size in _sizes(func, args, kwargs)]
 
 
-def reserve_growth(func: Callable, args: tuple, kwargs: dict, outs: Sequence[str]) -> None:
+def reserve_growth(
+    func: Callable, args: tuple, kwargs: dict, outs: Sequence[str]
+) -> None:
     """As `reserve`, for what `func` adds to its arguments `outs`, to be counted again then."""
     given = [kwargs[name] for name in outs]
     if not all(isinstance(tensor, Tensor) for tensor in given):  # a list of them
         return
-    empty = [aten.empty.memory_format([0], dtype=each.dtype, device=META) for each in given]
+    empty = [
+        aten.empty.memory_format([0], dtype=each.dtype, device=META) for each in given
+    ]
     sizes = _sizes(func, args, kwargs | dict(zip(outs, empty, strict=True)))
     for tensor, size in zip(given, sizes, strict=False):
         foretell(storage_of(tensor), size)
@@ -60,7 +66,9 @@ def _sizes(func: Callable, args: tuple, kwargs: dict) -> list[int]:
 
 
 def _without_numbers(each: Tensor) -> Tensor:
-    return aten.empty_strided.default(each.shape, each.stride(), dtype=each.dtype, device=META)
+    return aten.empty_strided.default(
+        each.shape, each.stride(), dtype=each.dtype, device=META
+    )
 
 
 # Bounds: at most so many numbers are in the results.
@@ -139,7 +147,9 @@ def _spread(args: tuple, operands: Sequence[Tensor]) -> int:
     """Of what may return more than it was given: the operands' counts and numbers multiplied."""
     lists = [value if isinstance(value, list | tuple) else [value] for value in args]
     numbers = [abs(number) for each in lists for number in each if type(number) is int]
-    return math.prod(max(count, 1) for count in (*(each.numel() for each in operands), *numbers))
+    return math.prod(
+        max(count, 1) for count in (*(each.numel() for each in operands), *numbers)
+    )
 
 
 # Bounds of no more than the counts of the operands, all of which hold numbers, and this multiplied.
@@ -147,7 +157,16 @@ MULTIPLIED = dict.fromkeys((_no_more, _broadcast, _product), 1) | {_convolution:
 
 BOUNDS: dict[str, Bound] = {
     name: bound
-    for bound in (_product, _of_sizes, _convolution, _embedding, _index, _arange, _square, _spread)
+    for bound in (
+        _product,
+        _of_sizes,
+        _convolution,
+        _embedding,
+        _index,
+        _arange,
+        _square,
+        _spread,
+    )
     for name in TABLES["bounds"][bound.__name__.lstrip("_")]
 }
 
@@ -162,5 +181,11 @@ def bound_of(func: Callable) -> Bound:
     if func.namespace != "aten":
         return _no_more
     factory = not any("Tensor" in str(argument.type) for argument in given)
-    usual = _spread if factory else _broadcast if torch.Tag.pointwise in func.tags else _no_more
+    usual = (
+        _spread
+        if factory
+        else _broadcast
+        if torch.Tag.pointwise in func.tags
+        else _no_more
+    )
     return BOUNDS.get(func.overloadpacket.__name__, usual)

@@ -24,8 +24,13 @@ from cudasim.session import session
 
 # Each has said, as it was imported, what runs for the operations that are its concern.
 CONCERNS = (rules, determinism, asserts, only_cuda)
-TRACED = (FakeTensor, FunctionalTensor)  # what PyTorch traces with: the next mode knows them
-PLAIN = (Tensor,)  # the types that an operation names when C++ keeps a tensor for backward
+TRACED = (
+    FakeTensor,
+    FunctionalTensor,
+)  # what PyTorch traces with: the next mode knows them
+PLAIN = (
+    Tensor,
+)  # the types that an operation names when C++ keeps a tensor for backward
 NO_TENSORS = frozenset((*NUMBERS, type(None)))
 UNKNOWN = object()  # the place of no tensor
 # Arguments by name that do not say where, and for which no layer around a rule asks.
@@ -39,7 +44,9 @@ class DeviceMode(LightMode):
         super().__init__()
         self.doing = session.thread.doing
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple, kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple, kwargs: Any = None
+    ) -> Any:
         """Run `func` on the CPU, with the devices that CUDA would see. Most operations have nothing
         about them that matters here, and plain tensors of one place. They run at once, as each call
         of a function of Python would be felt in each of them."""
@@ -76,16 +83,27 @@ class DeviceMode(LightMode):
             if gpu is None:
                 if self.doing.making is None:
                     self.doing.last_gpu = None
-                    return operator.call(*args, **kwargs) if kwargs else operator.call(*args)
+                    return (
+                        operator.call(*args, **kwargs)
+                        if kwargs
+                        else operator.call(*args)
+                    )
             elif (
                 gpu is not UNKNOWN
                 and gpu.alive
-                and (bound <= gpu.memory.room or operator.bound(args, tensors_in(args)) < COUNT)
+                and (
+                    bound <= gpu.memory.room
+                    or operator.bound(args, tensors_in(args)) < COUNT
+                )
                 and (operator.idle is None or operator.idle(args))
             ):
                 self.doing.last_gpu = gpu
                 try:
-                    out = operator.call(*args, **kwargs) if kwargs else operator.call(*args)
+                    out = (
+                        operator.call(*args, **kwargs)
+                        if kwargs
+                        else operator.call(*args)
+                    )
                 except (IndexError, RuntimeError):
                     pass  # it is told in CUDA's words below
                 else:
@@ -104,7 +122,9 @@ class DeviceMode(LightMode):
         values = (*args, *kwargs.values()) if kwargs else args
         if types and types != PLAIN:
             if any(issubclass(kind, TRACED) for kind in types):
-                return func(*args, **kwargs)  # they record their own device and hold no data
+                return func(
+                    *args, **kwargs
+                )  # they record their own device and hold no data
             if any(is_wrapper(tensor) for tensor in tensors_in(values)):
                 return NotImplemented  # the subclass takes it apart; what it calls comes here
         if operator.rule is not None:
@@ -114,7 +134,9 @@ class DeviceMode(LightMode):
             return run(func, args, kwargs, tensors_in(values))
         if device.type == session.type.name:
             return make_on(resolve(device), func, args, kwargs)
-        named = "pin_memory" in kwargs and self.doing.making is None  # by Python, never by C++
+        named = (
+            "pin_memory" in kwargs and self.doing.making is None
+        )  # by Python, never by C++
         return run(func, args, kwargs, () if named else tensors_in(values))
 
 
@@ -130,7 +152,9 @@ class CheckedMode(DeviceMode):
 
 
 class TimedMode(DeviceMode):
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple, kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple, kwargs: Any = None
+    ) -> Any:
         out = super().__torch_dispatch__(func, types, args, kwargs)
         traced = types and any(issubclass(kind, TRACED) for kind in types)
         if out is not NotImplemented and not traced:

@@ -34,7 +34,9 @@ def _entries(text: str) -> dict[str, dict[str, str]]:
     """What the file says of each operator: its plain keys, and `kernel` if CUDA has one."""
     entries = {}
     for entry in re.sub(r" *#.*", "", text).split("- func: ")[1:]:
-        entries[entry.partition("(")[0]] = keys = dict(re.findall(r"(?m)^  (\w+): (.*)$", entry))
+        entries[entry.partition("(")[0]] = keys = dict(
+            re.findall(r"(?m)^  (\w+): (.*)$", entry)
+        )
         if re.search(r"(?m)^    (.*, )?CUDA(, .*)?:", entry):  # a line of `dispatch`
             keys["kernel"] = "CUDA"
     return entries

@@ -17,11 +17,20 @@ aten = torch.ops.aten
 
 SVD_DRIVERS = ("gesvd", "gesvdj", "gesvda")  # of cuSOLVER
 REMAINDERS = ("remainder", "fmod")
-ROUNDED = (aten.div.Tensor_mode, aten.div.Scalar_mode, aten.div_.Tensor_mode, aten.div_.Scalar_mode)
+ROUNDED = (
+    aten.div.Tensor_mode,
+    aten.div.Scalar_mode,
+    aten.div_.Tensor_mode,
+    aten.div_.Scalar_mode,
+)
 
 
 def on_cuda(value: Any) -> bool:
-    return isinstance(value, Tensor) and session.type.lists_kernels and gpu_of(value) is not None
+    return (
+        isinstance(value, Tensor)
+        and session.type.lists_kernels
+        and gpu_of(value) is not None
+    )
 
 
 @around("_linalg_svd")
@@ -43,11 +52,16 @@ def lu(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     matrix = args[0].clone()
     rows, size = matrix.shape[-2], min(matrix.shape[-2:])
     for step in range(size):
-        below, right = matrix[..., step + 1 :, step, None], matrix[..., None, step, step + 1 :]
+        below, right = (
+            matrix[..., step + 1 :, step, None],
+            matrix[..., None, step, step + 1 :],
+        )
         below.div_(matrix[..., step, step, None, None])
         matrix[..., step + 1 :, step + 1 :].sub_(below * right)
     if func is aten.linalg_lu_factor_ex.default:
-        pivots = torch.arange(1, size + 1, dtype=torch.int32).expand(*matrix.shape[:-2], size)
+        pivots = torch.arange(1, size + 1, dtype=torch.int32).expand(
+            *matrix.shape[:-2], size
+        )
         zero = matrix.diagonal(dim1=-2, dim2=-1) == 0
         first = zero.int().argmax(-1) + 1 if size else torch.zeros(matrix.shape[:-2])
         found = matrix, pivots.contiguous(), (first * zero.any(-1)).int()
@@ -63,7 +77,17 @@ def cudnn_convolution(inner: Rule, func: Callable, args: tuple, kwargs: dict) ->
     if not on_cuda(args[0]):
         return inner(func, args, kwargs)
     image, weight, padding, stride, dilation, groups, *_ = args
-    given = (image, weight, None, stride, padding, dilation, False, [0] * len(stride), groups)
+    given = (
+        image,
+        weight,
+        None,
+        stride,
+        padding,
+        dilation,
+        False,
+        [0] * len(stride),
+        groups,
+    )
     convolve = operator_of(aten.convolution.default).rule or general
     return convolve(aten.convolution.default, given, {})
 
@@ -75,7 +99,12 @@ def divide(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     first, second = args[:2]
     tensors = tensors_in((first, second))
     exact = not any(each.is_floating_point() or each.is_complex() for each in tensors)
-    if "out" in kwargs or not exact or isinstance(second, float) or not any(map(on_cuda, tensors)):
+    if (
+        "out" in kwargs
+        or not exact
+        or isinstance(second, float)
+        or not any(map(on_cuda, tensors))
+    ):
         return inner(func, args, kwargs)
     zero = torch.as_tensor(second) == 0
     if not zero.any():
@@ -83,9 +112,15 @@ def divide(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     name, overload = name_of(func), func._overloadname
     packet = getattr(aten, name)
     plain = getattr(packet, overload if overload in packet.overloads() else "default")
-    one = put(torch.where(zero, 1, second), gpu_of(second)) if isinstance(second, Tensor) else 1
+    one = (
+        put(torch.where(zero, 1, second), gpu_of(second))
+        if isinstance(second, Tensor)
+        else 1
+    )
     found = inner(plain, (first, one, *args[2:]), kwargs)  # which compares devices
-    found = settle(torch.where(zero, first if name in REMAINDERS else -1, found), gpu_of(found))
+    found = settle(
+        torch.where(zero, first if name in REMAINDERS else -1, found), gpu_of(found)
+    )
     return first.copy_(found) if func._schema.name.endswith("_") else found
 
 
@@ -94,8 +129,15 @@ def by_number(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """A division by a number, which CUDA computes as a product with its reciprocal.
     `div_true_kernel_cuda` of PyTorch's aten/src/ATen/native/cuda/BinaryDivTrueKernel.cu."""
     first, second = args[:2]
-    number = not isinstance(second, Tensor) or (second.dim() == 0 and gpu_of(second) is None)
-    if not number or not on_cuda(first) or first.layout is not torch.strided or first.is_meta:
+    number = not isinstance(second, Tensor) or (
+        second.dim() == 0 and gpu_of(second) is None
+    )
+    if (
+        not number
+        or not on_cuda(first)
+        or first.layout is not torch.strided
+        or first.is_meta
+    ):
         return inner(func, args, kwargs)
     exact = torch.result_type(first, second)
     if exact.is_complex:

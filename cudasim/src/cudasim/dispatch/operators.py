@@ -10,12 +10,18 @@ from cudasim.dispatch import foresight, random
 
 MANY = 2**62  # where only `bound` knows a bound
 
-Rule = Callable[[Callable, tuple, dict], Any]  # (operation, its arguments) -> its result
+Rule = Callable[
+    [Callable, tuple, dict], Any
+]  # (operation, its arguments) -> its result
 
-OWN: dict[Callable | None, Rule] = {}  # rules of operations; the general one is under None
+OWN: dict[
+    Callable | None, Rule
+] = {}  # rules of operations; the general one is under None
 # The same for kinds of them: an operation -> its rule, or None.
 KINDS: list[Callable[[Callable], Rule | None]] = []
-Idle = Callable[[tuple], bool]  # tells from its arguments that an operation needs no layer
+Idle = Callable[
+    [tuple], bool
+]  # tells from its arguments that an operation needs no layer
 # (names of operators and operations, what runs around the rule of each, when it does nothing);
 # the first is innermost.
 LAYERS: list[tuple[frozenset, Callable, Idle]] = []
@@ -52,7 +58,17 @@ def name_of(func: Callable) -> str:
 
 
 class Operator:
-    __slots__ = ("bound", "call", "direct", "factor", "func", "idle", "makes", "outs", "plain")
+    __slots__ = (
+        "bound",
+        "call",
+        "direct",
+        "factor",
+        "func",
+        "idle",
+        "makes",
+        "outs",
+        "plain",
+    )
     __slots__ += ("rule", "single", "all_tensors", "tensors", "written")
 
     def __init__(self, func: Callable) -> None:
@@ -61,7 +77,9 @@ class Operator:
         name = name_of(func)
         found = [each for each in LAYERS if name in each[0] or func in each[0]]
         self.idle = _all([idle for _, _, idle in found])
-        self.rule: Rule | None = own  # what runs; None where that is the general rule alone
+        self.rule: Rule | None = (
+            own  # what runs; None where that is the general rule alone
+        )
         for _, layer, _ in found:
             self.rule = functools.partial(layer, self.rule or OWN[None])
         self.direct = False
@@ -75,21 +93,35 @@ class Operator:
         # What an operator of PyTorch calls in turn, without the call of Python before it.
         self.call = func._op if type(func) is OpOverload else func
         # Whether a result may be a new tensor: not of a view, nor of what writes to an argument.
-        self.makes = not schema.returns or any(each.alias_info is None for each in schema.returns)
+        self.makes = not schema.returns or any(
+            each.alias_info is None for each in schema.returns
+        )
         # The names of results that it is given, as `out=`, and may make larger.
         self.outs = [argument.name for argument in schema.arguments if argument.is_out]
-        places = [(place, each) for place, each in enumerate(schema.arguments) if each.alias_info]
+        places = [
+            (place, each)
+            for place, each in enumerate(schema.arguments)
+            if each.alias_info
+        ]
         # (position, name) of the arguments that it changes.
-        self.written = [(place, each.name) for place, each in places if each.alias_info.is_write]
+        self.written = [
+            (place, each.name) for place, each in places if each.alias_info.is_write
+        ]
         makes = self.makes or self.outs
         self.bound = foresight.bound_of(func) if makes else foresight.nothing
-        self.plain = random.kind(func) == random.PLAIN  # whether it draws no random numbers
+        self.plain = (
+            random.kind(func) == random.PLAIN
+        )  # whether it draws no random numbers
         # By what the counts of its operands are multiplied for a quick bound; 0 if nothing is made.
         self.factor = foresight.MULTIPLIED.get(self.bound, MANY) if self.makes else 0
         self.single = len(schema.returns) == 1 and not self.outs
         # Whether its tensors are no lists, and nothing else about it is out of the ordinary; they
         # are among the first so many arguments.
-        kinds = [str(argument.type) for argument in schema.arguments if not argument.kwarg_only]
+        kinds = [
+            str(argument.type)
+            for argument in schema.arguments
+            if not argument.kwarg_only
+        ]
         places = [place for place, kind in enumerate(kinds, 1) if "Tensor" in kind]
         lists = any("List" in kinds[place - 1] for place in places)
         self.tensors = max(places, default=0)
@@ -117,4 +149,7 @@ def operator_of(func: Callable) -> Operator:
 def written_by(func: Callable, args: tuple, kwargs: dict) -> list[Any]:
     """The arguments that an operation changes; None for one that is left out."""
     written = operator_of(func).written
-    return [args[place] if place < len(args) else kwargs.get(name) for place, name in written]
+    return [
+        args[place] if place < len(args) else kwargs.get(name)
+        for place, name in written
+    ]

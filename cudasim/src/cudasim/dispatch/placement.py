@@ -22,7 +22,9 @@ from cudasim.dispatch.tags import CPU, TAG, gpu_of, put, recount, storage_of
 from cudasim.session import session
 
 NUMBERS = (bool, int, float, complex)
-Reserved = list[Allocation] | None  # memory that was taken for results before they are there
+Reserved = (
+    list[Allocation] | None
+)  # memory that was taken for results before they are there
 
 _register_hook = Tensor.register_hook  # PyTorch's own
 
@@ -69,7 +71,11 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
             _expect_gradient(tensor)
     session.thread.doing.last_gpu = gpu
     reserved = _reserve(gpu, func, args, kwargs, operands) if operator.makes else None
-    if not operator.makes and operator.outs and operator.bound(args, tensors_in(args)) >= COUNT:
+    if (
+        not operator.makes
+        and operator.outs
+        and operator.bound(args, tensors_in(args)) >= COUNT
+    ):
         reserve_growth(func, args, kwargs, operator.outs)
     try:
         if operator.plain:
@@ -89,7 +95,9 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
     return out
 
 
-def _reserve(gpu: GPU, func: Callable, args: tuple, kwargs: dict, operands: Any) -> Reserved:
+def _reserve(
+    gpu: GPU, func: Callable, args: tuple, kwargs: dict, operands: Any
+) -> Reserved:
     large = operator_of(func).bound(args, operands) >= COUNT
     return reserve(gpu, func, args, kwargs) if large else None
 
@@ -108,7 +116,9 @@ def _send_home(gradient: Tensor) -> Tensor:
 _send_home.__torch_unserializable__ = True  # else torch.save warns that it is left out
 
 
-def _run_without_gpu(func: Callable, args: tuple, kwargs: dict, hosts: list, scratch: list) -> Any:
+def _run_without_gpu(
+    func: Callable, args: tuple, kwargs: dict, hosts: list, scratch: list
+) -> Any:
     doing, making = session.thread.doing, session.thread.doing.making
     if making is not None and not scratch:
         doing.last_gpu = making
@@ -183,7 +193,9 @@ def settle(out: Any, gpu: GPU | None, reserved: Reserved = None) -> Any:
             size = storage.nbytes()
             if reserved and reserved[0].requested != size:
                 reserved.clear()  # CUDA would not hold both
-            setattr(storage, TAG, reserved.pop(0) if reserved else Allocation(gpu, size))
+            setattr(
+                storage, TAG, reserved.pop(0) if reserved else Allocation(gpu, size)
+            )
             traces.follow(storage)
     elif isinstance(out, list | tuple):
         for item in out:

@@ -31,7 +31,15 @@ SAID = WORDS["races"]
 HOST = (-1, 0)  # the line of the host, among those of streams: (GPU, stream)
 ACCESSES = "_cudasim_accesses"  # the attribute of a storage that holds its Memory
 COPIES = (torch.ops.aten.copy_.default, torch.ops.aten._to_copy.default)
-UNREAD = ("new_", "empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like")
+UNREAD = (
+    "new_",
+    "empty_like",
+    "zeros_like",
+    "ones_like",
+    "full_like",
+    "rand_like",
+    "randn_like",
+)
 UNWRITTEN = ("empty", "new_empty")
 # Files whose lines a program's author did not write.
 _FOLDERS = Path(torch.__file__).parent, Path(__file__).resolve().parents[1]
@@ -62,9 +70,13 @@ class Memory:
     order: "Order"
     begin: int = 0  # its addresses, on a GPU
     end: int = 0
-    uses: list[Access] = field(default_factory=list)  # the last that wrote, and who read that
+    uses: list[Access] = field(
+        default_factory=list
+    )  # the last that wrote, and who read that
     earlier: list[Access] = field(default_factory=list)
-    recorded: set[Line] = field(default_factory=set)  # by record_stream: the allocator waits
+    recorded: set[Line] = field(
+        default_factory=set
+    )  # by record_stream: the allocator waits
 
     def unrecorded(self) -> list[Access]:
         """The accesses that the allocator does not wait for before it hands the memory out."""
@@ -138,9 +150,16 @@ class Order:
         if gpu is not None and tag.block is not None:
             areas, memory.begin = self.areas[gpu.index], tag.block.address
             memory.end = memory.begin + tag.block.size
-            gone = [each for each in areas if each.begin < memory.end and memory.begin < each.end]
+            gone = [
+                each
+                for each in areas
+                if each.begin < memory.end and memory.begin < each.end
+            ]
             memory.earlier = [use for each in gone for use in each.unrecorded()]
-            self.areas[gpu.index] = [*(each for each in areas if each not in gone), memory]
+            self.areas[gpu.index] = [
+                *(each for each in areas if each not in gone),
+                memory,
+            ]
         setattr(storage, ACCESSES, memory)
         return memory
 
@@ -160,7 +179,10 @@ class Order:
         memory.uses = [access] if access.writes else [*others, access]
 
     def _report(self, access: Access, other: Access, handed_out: bool) -> None:
-        verbs = "writes" if access.writes else "reads", "wrote" if other.writes else "read"
+        verbs = (
+            "writes" if access.writes else "reads",
+            "wrote" if other.writes else "read",
+        )
         here, there = (
             "the host" if index < 0 else f"{session.gpu(index).device} stream {stream}"
             for index, stream in (access.line, other.line)
@@ -186,15 +208,21 @@ def operands(
         read = (each.name for each in schema.arguments if each.alias_info is None)
         reads = tensors_in(values.get(each) for each in read)
     if not name.startswith(UNWRITTEN):
-        results = zip(schema.returns, out if len(schema.returns) > 1 else (out,), strict=False)
-        writes += tensors_in(value for result, value in results if result.alias_info is None)
+        results = zip(
+            schema.returns, out if len(schema.returns) > 1 else (out,), strict=False
+        )
+        writes += tensors_in(
+            value for result, value in results if result.alias_info is None
+        )
     return reads, writes
 
 
 class RaceMode(LightMode):
     supports_higher_order_operators = True
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         kwargs = kwargs or {}
         if is_composite(func):
             return decompose(self, func, args, kwargs)
@@ -214,7 +242,9 @@ def races(action: str = "raise") -> Iterator[None]:
     """Look for races within a `with` block, in this thread; `warn` for warnings, not errors. What
     was done before it counts as waited for. Raises RuntimeError where no GPUs are simulated."""
     if session.mode is None:
-        raise RuntimeError("cudasim.races() looks at simulated GPUs: call cudasim.enable() first")
+        raise RuntimeError(
+            "cudasim.races() looks at simulated GPUs: call cudasim.enable() first"
+        )
     before = session.races
     session.look_for_races(Order(config.check_races(action)))
     try:

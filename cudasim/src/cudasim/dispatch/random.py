@@ -12,7 +12,9 @@ from cudasim.device.gpu import GPU
 from cudasim.session import session
 
 WRONG = "Expected a '{}' device type for generator but found '{}'"
-PLAIN, NAMED, GLOBAL = range(3)  # draws nothing; takes `generator=`; draws from the default one
+PLAIN, NAMED, GLOBAL = range(
+    3
+)  # draws nothing; takes `generator=`; draws from the default one
 _borrowed = threading.Lock()  # held while an operation has the CPU's default generator
 
 
@@ -37,7 +39,9 @@ def draw(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
     if how == PLAIN:
         return func(*args, **kwargs)
     if how == NAMED:
-        return func(*args, **{**kwargs, "generator": source(gpu, kwargs.get("generator"))})
+        return func(
+            *args, **{**kwargs, "generator": source(gpu, kwargs.get("generator"))}
+        )
     default = torch.default_generator
     with _borrowed:
         before = default.get_state()

@@ -43,13 +43,17 @@ def to_copy(func: Callable, args: tuple, kwargs: dict) -> Any:
     if session.thread.to_host:
         watch_copy(gpu_of(args[0]), None, non_blocking)
         return tags.pin_as_copied(put(func(*args, **kwargs), None), non_blocking)
-    return run(func, args, kwargs, tensors_in((*args, *kwargs.values())))  # in vmap, a number
+    return run(
+        func, args, kwargs, tensors_in((*args, *kwargs.values()))
+    )  # in vmap, a number
 
 
 @rule(aten.to_mkldnn.default)
 def to_mkldnn(func: Callable, args: tuple, kwargs: dict) -> Any:
     """MKL-DNN is the CPU's: refused on a GPU as the dispatcher refuses it."""
-    return custom.on_gpu(func, args, kwargs) if gpu_of(args[0]) else func(*args, **kwargs)
+    return (
+        custom.on_gpu(func, args, kwargs) if gpu_of(args[0]) else func(*args, **kwargs)
+    )
 
 
 @rule(aten.copy_.default)
@@ -61,7 +65,11 @@ def copy_between(func: Callable, args: tuple, kwargs: dict) -> Any:
         gpu = gpu_of(source)
         put(target, gpu)
     if session.watching:
-        watch_copy(gpu_of(source), gpu, args[2] if len(args) > 2 else kwargs.get("non_blocking"))
+        watch_copy(
+            gpu_of(source),
+            gpu,
+            args[2] if len(args) > 2 else kwargs.get("non_blocking"),
+        )
     session.thread.doing.last_gpu = gpu
     return func(*args, **kwargs)
 
@@ -69,11 +77,17 @@ def copy_between(func: Callable, args: tuple, kwargs: dict) -> Any:
 INDEXING = "index_put index_put_ _index_put_impl_ _unsafe_index_put".split()
 
 
-@rule(aten.index.Tensor, aten._unsafe_index.Tensor, *(getattr(aten, n).default for n in INDEXING))
+@rule(
+    aten.index.Tensor,
+    aten._unsafe_index.Tensor,
+    *(getattr(aten, n).default for n in INDEXING),
+)
 def index(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Indices may be on the CPU; on a GPU they must be on that of the indexed tensor."""
     home = gpu_of(args[0])
-    strangers = [each for each in tensors_in(args[1]) if gpu_of(each) not in (None, home)]
+    strangers = [
+        each for each in tensors_in(args[1]) if gpu_of(each) not in (None, home)
+    ]
     if strangers and not is_scratch(args[0]):
         raise RuntimeError(SAID["indices"].format(device_of(args[0])))
     operands = [item for item in args if isinstance(item, Tensor)]
@@ -82,7 +96,12 @@ def index(func: Callable, args: tuple, kwargs: dict) -> Any:
     return run(func, args, kwargs, [*operands, *strangers])
 
 
-@rule(aten.fill.Tensor, aten.fill_.Tensor, aten.masked_fill.Tensor, aten.masked_fill_.Tensor)
+@rule(
+    aten.fill.Tensor,
+    aten.fill_.Tensor,
+    aten.masked_fill.Tensor,
+    aten.masked_fill_.Tensor,
+)
 def fill(func: Callable, args: tuple, kwargs: dict) -> Any:
     """The number to fill with may be on any device; with a mask, only if the tensor is on a GPU."""
     every = is_scratch(args[0]) or (len(args) == 3 and gpu_of(args[0]) is None)
@@ -95,7 +114,9 @@ def pack(func: Callable, args: tuple, kwargs: dict) -> Any:
     lengths = args[1]
     if gpu_of(lengths):
         kind = lengths.type().rpartition(".")[2].removesuffix("Tensor")
-        raise RuntimeError(SAID["lengths"].format(lengths.dim(), device_of(lengths), kind))
+        raise RuntimeError(
+            SAID["lengths"].format(lengths.dim(), device_of(lengths), kind)
+        )
     out = run(func, args, kwargs, args[:1])
     put(out[1], None)
     return out
@@ -106,7 +127,9 @@ def resize(func: Callable, args: tuple, kwargs: dict) -> Any:
     """A storage that grows is charged before, one that grows or shrinks is counted again."""
     tensor, shape = args[0], args[1].shape if isinstance(args[1], Tensor) else args[1]
     storage = storage_of(tensor)
-    tags.foretell(storage, (tensor.storage_offset() + math.prod(shape)) * tensor.element_size())
+    tags.foretell(
+        storage, (tensor.storage_offset() + math.prod(shape)) * tensor.element_size()
+    )
     try:
         return run(func, args, kwargs, args[:1])
     finally:
@@ -132,9 +155,14 @@ def set_storage(func: Callable, args: tuple, kwargs: dict) -> Any:
     return out
 
 
-ADDS = {aten._foreach_add.Tensor, aten._foreach_add_.Tensor}  # in one kernel, with the number
+ADDS = {
+    aten._foreach_add.Tensor,
+    aten._foreach_add_.Tensor,
+}  # in one kernel, with the number
 # The same, but for a number on the CPU, which is read.
-SCALES = {getattr(aten, f"_foreach_{name}").Tensor for name in ("mul", "mul_", "div", "div_")}
+SCALES = {
+    getattr(aten, f"_foreach_{name}").Tensor for name in ("mul", "mul_", "div", "div_")
+}
 
 # Operations on lists of tensors, known by name: there are more than two hundred.
 KINDS.append(lambda func: foreach if name_of(func).startswith("_foreach_") else None)
@@ -146,18 +174,29 @@ def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
     lists = [value for value in values if isinstance(value, list | tuple) and value]
     lists = [value for value in lists if isinstance(value[0], Tensor)]
     alone = [value for value in values if isinstance(value, Tensor)]
-    homes = [gpu_of(alone[0] if alone else lists[0][0])] * min(map(len, lists), default=0)
+    homes = [gpu_of(alone[0] if alone else lists[0][0])] * min(
+        map(len, lists), default=0
+    )
     if any(gpu_of(tensor) is not homes[0] for tensor in itertools.chain(*lists, alone)):
         homes = _homes(func, args, kwargs, lists, alone)
     if alone and homes[0] is not None and func in ADDS | SCALES:
         there = gpu_of(alone[0])
-        fused = func in ADDS and alone[0].dtype == lists[0][0].dtype  # else one after the other
+        fused = (
+            func in ADDS and alone[0].dtype == lists[0][0].dtype
+        )  # else one after the other
         if there is not homes[0] and (there is not None or fused):
-            raise RuntimeError(SAID["scalar"].format(homes[0].device, device_of(alone[0])))
+            raise RuntimeError(
+                SAID["scalar"].format(homes[0].device, device_of(alone[0]))
+            )
     reserved = [None] * len(homes)
-    if operator_of(func).makes and sum([tensor.numel() for tensor in lists[0]]) >= COUNT:
+    if (
+        operator_of(func).makes
+        and sum([tensor.numel() for tensor in lists[0]]) >= COUNT
+    ):
         pairs = zip(homes, lists[0], strict=False)
-        reserved = [gpu and [Allocation(gpu, a.numel() * a.element_size())] for gpu, a in pairs]
+        reserved = [
+            gpu and [Allocation(gpu, a.numel() * a.element_size())] for gpu, a in pairs
+        ]
     out = func(*args, **kwargs)
     for results in out if isinstance(out, tuple) else (out,):
         for result, home, memory in zip(results or (), homes, reserved, strict=False):
@@ -171,7 +210,9 @@ def _homes(func: Callable, args: tuple, kwargs: dict, lists: list, alone: list) 
     of_all, homes = {gpu_of(tensor) for tensor in alone if tensor.dim()}, []
     for position in zip(*lists, strict=False):
         found = [(gpu_of(tensor), tensor) for tensor in position]
-        places = of_all | {gpu for gpu, tensor in found if gpu is not None or tensor.dim()}
+        places = of_all | {
+            gpu for gpu, tensor in found if gpu is not None or tensor.dim()
+        }
         if len(places) > 1:
             raise disagreement(func, args, kwargs)
         homes.append(places.pop() if places else None)
@@ -184,7 +225,9 @@ def _plain(func: Callable, args: tuple, kwargs: dict) -> Any:
 
 
 # Those of `record_function`, of which every optimizer's step is one.
-KINDS.append(lambda func: _plain if getattr(func, "namespace", "") == "profiler" else None)
+KINDS.append(
+    lambda func: _plain if getattr(func, "namespace", "") == "profiler" else None
+)
 
 
 @around(*WAITS, idle=lambda args: not session.watching)
@@ -212,16 +255,25 @@ KINDS.append(lambda func: absent if name_of(func) in dtypes.ABSENT else None)
 
 def absent(func: Callable, args: tuple, kwargs: dict) -> Any:
     """The CPU's alone: CUDA's dispatcher has no kernel, and says so."""
-    return (custom.run_custom if session.type.lists_kernels else general)(func, args, kwargs)
+    return (custom.run_custom if session.type.lists_kernels else general)(
+        func, args, kwargs
+    )
 
 
-PRODUCTS = aten.mm.default, aten.mv.default  # idle: the quick way takes no sparse tensors
+PRODUCTS = (
+    aten.mm.default,
+    aten.mv.default,
+)  # idle: the quick way takes no sparse tensors
 CHECKS = {
     aten.native_layer_norm.default: dtypes.check_norm,
-    aten.native_group_norm.default: lambda image, *rest: dtypes.check_norm(image, None, *rest),
+    aten.native_group_norm.default: lambda image, *rest: dtypes.check_norm(
+        image, None, *rest
+    ),
     aten._int_mm.default: dtypes.check_int,
     **dict.fromkeys((aten._sparse_addmm.default, *PRODUCTS), dtypes.check_sparse),
-    **dict.fromkeys((aten._scaled_mm.default, aten._scaled_mm.out), dtypes.check_scaled),
+    **dict.fromkeys(
+        (aten._scaled_mm.default, aten._scaled_mm.out), dtypes.check_scaled
+    ),
 }
 
 

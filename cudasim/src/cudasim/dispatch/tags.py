@@ -19,7 +19,9 @@ CPU = torch.device("cpu")
 
 def storage_of(tensor: Tensor) -> torch.UntypedStorage | None:
     """The storage that carries the tag of `tensor`; None for one that has none."""
-    if has_torch_function_unary(tensor):  # as in C++, subclasses and modes do not see it
+    if has_torch_function_unary(
+        tensor
+    ):  # as in C++, subclasses and modes do not see it
         with torch._C.DisableTorchFunction():
             return storage_of(tensor)
     try:
@@ -52,7 +54,10 @@ def gpu_of(tensor: Tensor) -> GPU | None:
             tag = tensor.untyped_storage()._cudasim  # TAG
             if tag is None or tag.gpu is None or tag.gpu.alive:
                 return tag and tag.gpu
-        except (AttributeError, RuntimeError):  # there is no simulation, or as in `storage_of`
+        except (
+            AttributeError,
+            RuntimeError,
+        ):  # there is no simulation, or as in `storage_of`
             pass
     return gpu_of_storage(storage_of(tensor))
 
@@ -80,12 +85,18 @@ def device_of(tensor: Tensor) -> torch.device:
 
 INDICES = {  # of a sparse tensor, which count as memory too
     torch.sparse_coo: ("_indices",),
-    **dict.fromkeys((torch.sparse_csr, torch.sparse_bsr), ("crow_indices", "col_indices")),
-    **dict.fromkeys((torch.sparse_csc, torch.sparse_bsc), ("ccol_indices", "row_indices")),
+    **dict.fromkeys(
+        (torch.sparse_csr, torch.sparse_bsr), ("crow_indices", "col_indices")
+    ),
+    **dict.fromkeys(
+        (torch.sparse_csc, torch.sparse_bsc), ("ccol_indices", "row_indices")
+    ),
 }
 
 
-def put(tensor: Tensor, gpu: GPU | None, allocation: Allocation | None = None) -> Tensor:
+def put(
+    tensor: Tensor, gpu: GPU | None, allocation: Allocation | None = None
+) -> Tensor:
     """Tag `tensor`, whose storage is new, as on `gpu`, or the CPU; returns it. `allocation` is
     memory that was taken for it before. Raises TypeError for a dtype that `gpu` lacks."""
     storage = storage_of(tensor)
@@ -104,7 +115,9 @@ def put(tensor: Tensor, gpu: GPU | None, allocation: Allocation | None = None) -
         traces.follow(storage)
     if tensor.layout is not torch.strided:
         with torch._C._DisableTorchDispatch():
-            indices = [getattr(tensor, name)() for name in INDICES.get(tensor.layout, ())]
+            indices = [
+                getattr(tensor, name)() for name in INDICES.get(tensor.layout, ())
+            ]
         for part in [each.untyped_storage() for each in indices]:
             if gpu is None:
                 _forget(part)

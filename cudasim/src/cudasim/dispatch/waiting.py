@@ -27,7 +27,11 @@ def waits(func: Callable, args: tuple, kwargs: dict) -> bool:
 
 def watch_copy(source: GPU | None, target: GPU | None, non_blocking: bool) -> None:
     """Tell of a copy between host and GPU for which the host waits, if that is wanted."""
-    if session.watching and not non_blocking and (source is None) is not (target is None):
+    if (
+        session.watching
+        and not non_blocking
+        and (source is None) is not (target is None)
+    ):
         wait_for(source or target)
 
 

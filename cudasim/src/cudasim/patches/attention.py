@@ -20,12 +20,21 @@ from cudasim.session import session
 from cudasim.words import WORDS
 
 FUSED = torch.float16, torch.bfloat16
-AMPERE = (8, 0)  # the least capability of flash attention, of cuDNN's, and of bfloat16 in them
+AMPERE = (
+    8,
+    0,
+)  # the least capability of flash attention, of cuDNN's, and of bfloat16 in them
 LONGEST = 256  # numbers of a head in flash attention
 ALL = SDPBackend.MATH, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION
-ASKED = dict.fromkeys(("query", "key", "value", "attn_mask"))  # by SDPAParams, in this order
+ASKED = dict.fromkeys(
+    ("query", "key", "value", "attn_mask")
+)  # by SDPAParams, in this order
 ASKED |= {"dropout_p": 0.0, "is_causal": False, "enable_gqa": False}
-TITLES = {"efficient": "Memory efficient", "flash": "Flash attention", "cudnn": "cuDNN attention"}
+TITLES = {
+    "efficient": "Memory efficient",
+    "flash": "Flash attention",
+    "cudnn": "cuDNN attention",
+}
 SAID = WORDS["attention"]
 
 
@@ -56,11 +65,15 @@ class Attention:
         yield from self._other_type(self.halves)
 
     def efficient(self) -> Iterator[str]:
-        yield from self._not_at_all("Memory Efficient", torch._C._get_mem_efficient_sdp_enabled())
+        yield from self._not_at_all(
+            "Memory Efficient", torch._C._get_mem_efficient_sdp_enabled()
+        )
         # Rows must be multiples of what the units that multiply matrices take.
         half = self.types[0] in FUSED and self.capability >= (7, 0)
         step = 8 if half else 4 if self.capability >= AMPERE else 1
-        if self.heads[0] != self.heads[1] or any(not head or head % step for head in self.heads):
+        if self.heads[0] != self.heads[1] or any(
+            not head or head % step for head in self.heads
+        ):
             yield SAID["efficient heads"].format(step, *self.heads)
         yield from self._other_type([torch.float16, torch.float32, *self.halves[1:]])
 
@@ -92,7 +105,11 @@ class Attention:
 
 def _in_cpp(dtype: torch.dtype) -> str:
     """`dtype` as C++ prints it."""
-    return f"c10::{NAMES[dtype]}" if dtype in FUSED else NAMES.get(dtype, str(dtype)).lower()
+    return (
+        f"c10::{NAMES[dtype]}"
+        if dtype in FUSED
+        else NAMES.get(dtype, str(dtype)).lower()
+    )
 
 
 def _has_kernels() -> bool:
@@ -114,7 +131,9 @@ def attend(original: Callable, query: Tensor, *args, **kwargs) -> Tensor:
         reasons = {kernel: asked.why_not(kernel) for kernel in TITLES}
         if all(reasons.values()):
             for kernel, reason in reasons.items():
-                warnings.warn(f"{TITLES[kernel]} kernel not used because:", stacklevel=3)
+                warnings.warn(
+                    f"{TITLES[kernel]} kernel not used because:", stacklevel=3
+                )
                 warnings.warn(reason, stacklevel=3)
             raise RuntimeError("No available kernel. Aborting execution.")
     with sdpa_kernel(list(ALL)):
@@ -122,8 +141,12 @@ def attend(original: Callable, query: Tensor, *args, **kwargs) -> Tensor:
 
 
 # In a module whose package has an operator by its name.
-@replaces(sys.modules[FlexAttentionHOP.__module__], "create_fw_bw_graph", when=_has_kernels)
-def create_fw_bw_graph(original: Callable, change: Callable, places: tuple, *buffers) -> tuple:
+@replaces(
+    sys.modules[FlexAttentionHOP.__module__], "create_fw_bw_graph", when=_has_kernels
+)
+def create_fw_bw_graph(
+    original: Callable, change: Callable, places: tuple, *buffers
+) -> tuple:
     """What traces gradients of `flex_attention`: C++'s engine has no queue for those of a GPU."""
     if fakes() or gpu_of(places[0]) is None:
         return original(change, places, *buffers)
@@ -136,7 +159,11 @@ def create_fw_bw_graph(original: Callable, change: Callable, places: tuple, *buf
     return change, gradient
 
 
-@replaces(torch.backends.cuda, *(f"can_use_{name}_attention" for name in TITLES), when=_has_kernels)
+@replaces(
+    torch.backends.cuda,
+    *(f"can_use_{name}_attention" for name in TITLES),
+    when=_has_kernels,
+)
 def can_use(original: Callable, params: SDPAParams, debug: bool = False) -> bool:
     reason = Attention(params).why_not(original.__name__.split("_")[2])
     if reason and debug:

@@ -21,7 +21,9 @@ class HostType(type):
 
     def __call__(cls, *args, **kwargs) -> Any:
         if args and isinstance(args[0], torch.Tensor) and (gpu := gpu_of(args[0])):
-            mine = _options(cls._original, torch.bool) or _options(cls._original, torch.uint8)
+            mine = _options(cls._original, torch.bool) or _options(
+                cls._original, torch.uint8
+            )
             theirs = _options(cls._original, args[0].dtype) or (mine[0], mine[0])
             there = theirs[1].replace("device=cpu", f"device={gpu.device}")
             raise TypeError(f"expected {mine[0]} (got {there})")
@@ -67,7 +69,9 @@ def make_device(new: Callable, cls: type, args: tuple, kwargs: dict) -> torch.de
     return new(cls, (session.type.name, given[0]), {})
 
 
-def make_generator(new: Callable, cls: type, args: tuple, kwargs: dict) -> torch.Generator:
+def make_generator(
+    new: Callable, cls: type, args: tuple, kwargs: dict
+) -> torch.Generator:
     device = args[0] if args else kwargs.get("device", "cpu")
     simulated = isinstance(resolve(device), GPU)
     return Generator(torch.device(device)) if simulated else new(cls, args, kwargs)
@@ -88,7 +92,11 @@ def patch_classes(patches: Patches) -> None:
     kind = type(torch.FloatTensor)
     for name, original in list(vars(torch).items()):
         if isinstance(original, kind):
-            own = {"__doc__": original.__doc__, "_original": original, "__module__": "torch"}
+            own = {
+                "__doc__": original.__doc__,
+                "_original": original,
+                "__module__": "torch",
+            }
             patches.replace(torch, name, HostType(name, (), own))
 
 

@@ -77,7 +77,9 @@ def export(name: str, *args, strict: bool = False, **kwargs) -> None:
 
 
 @replaces(torch.jit._serialization, "validate_map_location")
-def validate_map_location(original: Callable, map_location: Any = None) -> torch.device | None:
+def validate_map_location(
+    original: Callable, map_location: Any = None
+) -> torch.device | None:
     """What `torch.jit.load` is told: C++ would take a device without an index for the CPU."""
     device = original(map_location)
     gpu = resolve(device)

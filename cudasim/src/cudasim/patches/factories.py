@@ -21,7 +21,10 @@ from cudasim.words import WORDS
 
 MAKERS, LIKES, NEWS = TABLES["factories"].values()
 RANDOM = ("normal", "rand", "randint", "randn", "randperm")
-SHARING = {"asarray": "obj", "as_tensor": "data"}  # may return this argument, or share its memory
+SHARING = {
+    "asarray": "obj",
+    "as_tensor": "data",
+}  # may return this argument, or share its memory
 CONVERTERS = ("tensor", "new_tensor", *SHARING)  # of numbers that the host has
 DEVICE = 7  # the position of `device` among the arguments of `_make_wrapper_subclass`
 
@@ -31,14 +34,21 @@ def patch_factories(patches: Patches) -> None:
         for name in names:
             original, how = getattr(module, name), share if name in SHARING else make
             session.factories[original] = patches.wrap(module, name, how)
-    patches.forget(_device)  # `with torch.device(...)` knows which functions take its device
+    patches.forget(
+        _device
+    )  # `with torch.device(...)` knows which functions take its device
     wrapper = around(make_wrapper, Tensor._make_wrapper_subclass)
     patches.replace(Tensor, "_make_wrapper_subclass", staticmethod(wrapper))
 
 
 @replaces(_device.DeviceContext, "__torch_function__")
 def within(
-    original: Callable, self: Any, func: Callable, types: Any, args: tuple = (), kwargs: Any = None
+    original: Callable,
+    self: Any,
+    func: Callable,
+    types: Any,
+    args: tuple = (),
+    kwargs: Any = None,
 ) -> Any:
     """`with torch.device(...)`: what a factory is given as `device=` if nothing is named."""
     maker, kwargs = session.factories.get(func), kwargs or {}
@@ -59,7 +69,9 @@ def make(original: Callable, *args, **kwargs) -> Tensor:
     if gpu is ELSEWHERE or traced:
         return original(*args, **kwargs)
     if (out := kwargs.get("out")) is not None:
-        wanted, given = (session.type.name if each else "cpu" for each in (gpu, gpu_of(out)))
+        wanted, given = (
+            session.type.name if each else "cpu" for each in (gpu, gpu_of(out))
+        )
         if wanted != given:
             raise RuntimeError(WORDS["devices"]["out"].format(wanted, given))
         return original(*args, **{**kwargs, "device": "cpu"})
@@ -85,7 +97,9 @@ def share(original: Callable, *args, **kwargs) -> Tensor:
         if gpu_of(seen) is not gpu:
             here, there = device_of(seen), gpu.device if gpu else "cpu"
             raise ValueError(f"can't alias tensor from device '{here}' to '{there}'.")
-    if isinstance(source, Tensor):  # itself or what it becomes there, and a copy once at most
+    if isinstance(
+        source, Tensor
+    ):  # itself or what it becomes there, and a copy once at most
         if gpu_of(source) is not gpu:
             kwargs.pop("copy", None)
             source = source.to(device, dtype=kwargs.get("dtype"))
@@ -95,14 +109,18 @@ def share(original: Callable, *args, **kwargs) -> Tensor:
     if gpu is None:
         return made
     memory = Allocation(gpu, made.numel() * made.element_size())
-    return _sent(put(made.clone(), gpu, memory), gpu, name)  # Python's memory is not the GPU's
+    return _sent(
+        put(made.clone(), gpu, memory), gpu, name
+    )  # Python's memory is not the GPU's
 
 
 @replaces(torch, *LIKES)
 @replaces(Tensor, *NEWS)
 def make_like(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
     if kwargs.get("pin_memory"):
-        return pinned(make_like(original, input, *args, **{**kwargs, "pin_memory": False}))
+        return pinned(
+            make_like(original, input, *args, **{**kwargs, "pin_memory": False})
+        )
     device, name = kwargs.get("device"), original.__name__
     if device is None:
         if name == "new" and isinstance(next(iter(args), None), Tensor):
@@ -110,14 +128,20 @@ def make_like(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
                 raise TypeError(f"expected {input.type()} (got {args[0].type()})")
         made = original(input, *args, **kwargs)
         # No dispatch mode saw these, except a tensor that `new` was given, which it views.
-        if name in ("new", "new_tensor") and (gpu := gpu_of(input)) and not gpu_of(made):
+        if (
+            name in ("new", "new_tensor")
+            and (gpu := gpu_of(input))
+            and not gpu_of(made)
+        ):
             put(made, gpu)
         return made
     gpu = resolve(device)
     if gpu is ELSEWHERE or (gpu and (fakes() or torch._C._is_tracing())):
         return original(input, *args, **kwargs)
     if name == "new" and bool(gpu) is not bool(gpu_of(input)):
-        mine, theirs = (session.type.name, "cpu") if gpu is None else ("cpu", session.type.name)
+        mine, theirs = (
+            (session.type.name, "cpu") if gpu is None else ("cpu", session.type.name)
+        )
         raise RuntimeError(WORDS["devices"]["legacy"].format(mine, theirs))
     return _sent(_allocating(original, gpu, (input, *args), kwargs), gpu, name)
 
@@ -130,7 +154,9 @@ def _sent(made: Tensor, gpu: GPU | None, name: str) -> Tensor:
     return made if gpu is not None and gpu_of(made) is gpu else put(made, gpu)
 
 
-def _allocating(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) -> Tensor:
+def _allocating(
+    original: Callable, gpu: GPU | None, args: tuple, kwargs: dict
+) -> Tensor:
     """Call `original` on the CPU; a refusal of the host's memory is one of the simulated GPU's."""
     doing = session.thread.doing
     doing.making = None if original.__name__ in CONVERTERS else gpu
@@ -145,7 +171,9 @@ def _allocating(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) 
     finally:
         doing.making = None
     Allocation(gpu, size)  # raises, with CUDA's text, if it is more than the card has
-    raise MemoryError(f"the host cannot hold the {size} bytes that the simulated {gpu.device} can")
+    raise MemoryError(
+        f"the host cannot hold the {size} bytes that the simulated {gpu.device} can"
+    )
 
 
 def make_wrapper(original: Callable, *args, **kwargs) -> Tensor:

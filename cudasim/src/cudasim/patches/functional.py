@@ -20,7 +20,11 @@ from cudasim.words import WORDS
 # TensorAdvancedIndexing.cpp).
 RESULTS, APART = WORDS["results"], WORDS["functions"]
 REAL = ("rfft", "ihfft")  # transforms of real numbers
-SIGNALS = [f"{name}{n}" for name in ("fft", "ifft", "hfft", "irfft", *REAL) for n in ("", "2", "n")]
+SIGNALS = [
+    f"{name}{n}"
+    for name in ("fft", "ifft", "hfft", "irfft", *REAL)
+    for n in ("", "2", "n")
+]
 RECURRENT = "lstm", "gru", "rnn_tanh", "rnn_relu"
 
 
@@ -45,7 +49,9 @@ def apart(name: str, *args, **kwargs) -> None:
 
 
 @replaces(torch.linalg, "matrix_rank", "cond")
-def matrix_rank(original: Callable, *args, out: Tensor | None = None, **kwargs) -> Tensor:
+def matrix_rank(
+    original: Callable, *args, out: Tensor | None = None, **kwargs
+) -> Tensor:
     """C++ makes its result new, and PyTorch 2.13 leaves `out` as it was under a dispatch mode."""
     rank = original(*args, **kwargs)
     if (gpu := gpu_of(_operands(args, kwargs)[0])) and gpu_of(rank) is None:
@@ -77,14 +83,23 @@ def tensor_split(name: str, input: Tensor, *args, **kwargs) -> None:
 
 
 @checks((torch, Tensor), "quantile", "nanquantile")
-def quantile(name: str, input: Tensor, q: Any, *args, out: Any = None, **kwargs) -> None:
+def quantile(
+    name: str, input: Tensor, q: Any, *args, out: Any = None, **kwargs
+) -> None:
     """It looks at other things of `q` before its device."""
-    looks = isinstance(q, Tensor) and q.dim() <= 1 and input.numel() and q.dtype == input.dtype
+    looks = (
+        isinstance(q, Tensor)
+        and q.dim() <= 1
+        and input.numel()
+        and q.dtype == input.dtype
+    )
     together(input, [("q", q if looks else None), ("out", out)], APART["quantile"])
 
 
 @checks((torch, Tensor), "take_along_dim")
-def take_along_dim(name: str, input: Tensor, indices: Any, *args, out: Any = None, **kw) -> None:
+def take_along_dim(
+    name: str, input: Tensor, indices: Any, *args, out: Any = None, **kw
+) -> None:
     together(input, [("indices", indices), ("out", out)], APART["take_along_dim"])
 
 
@@ -107,32 +122,50 @@ def flatten_parameters(original: Callable, self: nn.RNNBase) -> None:
     """It packs weights for cuDNN, of which there is nothing to do."""
 
 
-@checks((torch, torch._VF), *RECURRENT, when=lambda: session.type.decomposes_recurrent_layers)
-def recurrent(name: str, input: Tensor, hidden: Any, weights: Sequence, *args, **kwargs) -> None:
+@checks(
+    (torch, torch._VF),
+    *RECURRENT,
+    when=lambda: session.type.decomposes_recurrent_layers,
+)
+def recurrent(
+    name: str, input: Tensor, hidden: Any, weights: Sequence, *args, **kwargs
+) -> None:
     """A recurrent layer. Packed sequences, whose second holds sizes, are not compared."""
     if args and isinstance(args[0], bool):
         named = [("hidden", each) for each in tensors_in((hidden,))]
-        together(input, [*named, *(("parameter", each) for each in weights)], APART["recurrent"])
+        together(
+            input,
+            [*named, *(("parameter", each) for each in weights)],
+            APART["recurrent"],
+        )
 
 
 @replaces((nn.functional, torch._C._nn), "one_hot")
 def one_hot(original: Callable, tensor: Tensor, num_classes: int = -1) -> Tensor:
     """On a CPU it reads the least and the greatest class back, on a GPU neither (Onehot.cpp)."""
-    plain = tensor.dtype is not torch.int64 or torch._C._are_functorch_transforms_active()
+    plain = (
+        tensor.dtype is not torch.int64 or torch._C._are_functorch_transforms_active()
+    )
     if plain or not tensor.numel() or gpu_of(tensor) is None:
         return original(tensor, num_classes)
     if num_classes == -1:
         num_classes = int(tensor.max()) + 1
     elif num_classes < 1:
         raise RuntimeError("num_classes should be positive")
-    found = torch.zeros(*tensor.shape, num_classes, dtype=torch.int64, device=tensor.device)
+    found = torch.zeros(
+        *tensor.shape, num_classes, dtype=torch.int64, device=tensor.device
+    )
     return found.scatter_(-1, tensor.unsqueeze(-1), 1)
 
 
 @replaces(torch.fft, *SIGNALS, when=lambda: session.type.lists_kernels)
 def transform(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
     """CUDA's are in half precision too, which C++ refuses on the CPU. What is real stays so."""
-    if not isinstance(input, Tensor) or input.dtype is not torch.float16 or not gpu_of(input):
+    if (
+        not isinstance(input, Tensor)
+        or input.dtype is not torch.float16
+        or not gpu_of(input)
+    ):
         return original(input, *args, **kwargs)
     name = original.__name__.removeprefix("fft_")
     if not name.startswith(REAL):
@@ -141,18 +174,32 @@ def transform(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
     return original(input.float(), *args, **kwargs).to(torch.complex32)
 
 
-def _signal(name: str, input: Tensor, sizes: Any = None, dims: Any = None, *_, **given) -> list:
+def _signal(
+    name: str, input: Tensor, sizes: Any = None, dims: Any = None, *_, **given
+) -> list:
     """The sizes of the signal: those given, or those of the input of the transform `name`."""
     sizes, dims = given.get("n", given.get("s", sizes)), given.get("dim", dims)
     if sizes is not None:
-        return [sizes] if isinstance(sizes, int) else [size for size in sizes if size != -1]
+        return (
+            [sizes]
+            if isinstance(sizes, int)
+            else [size for size in sizes if size != -1]
+        )
     if dims is None:
-        dims = range(input.dim()) if name.endswith("n") else (-2, -1) if name[-1] == "2" else -1
+        dims = (
+            range(input.dim())
+            if name.endswith("n")
+            else (-2, -1)
+            if name[-1] == "2"
+            else -1
+        )
     return [input.shape[dim] for dim in ([dims] if isinstance(dims, int) else dims)]
 
 
 @replaces(torch, "ctc_loss")
-def ctc_loss(original: Callable, log_probs: Tensor, targets: Tensor, *args, **kwargs) -> Tensor:
+def ctc_loss(
+    original: Callable, log_probs: Tensor, targets: Tensor, *args, **kwargs
+) -> Tensor:
     """C++ reads the lengths as numbers, on whatever device (LossCTC.cpp); not under a mode."""
     if gpu_of(log_probs) is not None:
         args, kwargs = tree_map_only(Tensor, Tensor.tolist, (args, kwargs))

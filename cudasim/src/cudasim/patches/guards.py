@@ -7,7 +7,16 @@ knows of the CPU (c10/core/impl/DeviceGuardImplInterface.h)."""
 
 import gc
 from collections.abc import Callable
-from ctypes import CDLL, PYFUNCTYPE, Array, c_int, c_void_p, py_object, pythonapi, sizeof
+from ctypes import (
+    CDLL,
+    PYFUNCTYPE,
+    Array,
+    c_int,
+    c_void_p,
+    py_object,
+    pythonapi,
+    sizeof,
+)
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +26,9 @@ from cudasim.patching import Patches
 from cudasim.session import session
 
 NEW = 65  # the number of the slot `tp_new` (CPython, Include/typeslots.h)
-REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"  # c10::impl::device_guard_impl_registry
+REGISTRY = (
+    "_ZN3c104impl26device_guard_impl_registryE"  # c10::impl::device_guard_impl_registry
+)
 CPU = 0  # its number among the types of devices
 
 _slot = PYFUNCTYPE(c_void_p, py_object, c_int)(("PyType_GetSlot", pythonapi))
@@ -32,17 +43,23 @@ def patch_making(patches: Patches, cls: type, make: Callable) -> None:
     words = (c_void_p * (type.__basicsize__ // sizeof(c_void_p))).from_address(id(cls))
     places = [place for place, word in enumerate(words) if word == before]
     if len(places) != 1:
-        raise RuntimeError(f"cudasim knows no way to make objects of {cls} on this Python")
+        raise RuntimeError(
+            f"cudasim knows no way to make objects of {cls} on this Python"
+        )
     pointer = _function(before)
 
     def __new__(kind: type, *args, **kwargs) -> Any:
         return make(pointer, kind, args, kwargs)
 
-    (namespace,) = gc.get_referents(cls.__dict__)  # which is a view of it that cannot be written
+    (namespace,) = gc.get_referents(
+        cls.__dict__
+    )  # which is a view of it that cannot be written
     patches.finally_do(_modified, cls)
     patches.finally_do(words.__setitem__, places[0], before)
     patches.replace_item(namespace, "__new__", staticmethod(__new__))
-    words[places[0]] = _slot(torch.nn.Parameter, NEW)  # as of any class with a `__new__` in Python
+    words[places[0]] = _slot(
+        torch.nn.Parameter, NEW
+    )  # as of any class with a `__new__` in Python
     _modified(cls)
 
 

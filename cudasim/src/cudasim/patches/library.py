@@ -15,7 +15,9 @@ from cudasim.session import session
 
 
 @replaces(library.Library, "impl")
-def impl(original: Callable, self: Any, op_name: Any, fn: Callable, *args, **kwargs) -> None:
+def impl(
+    original: Callable, self: Any, op_name: Any, fn: Callable, *args, **kwargs
+) -> None:
     """`Library.impl`. What PyTorch itself registers is for real GPUs."""
     before = set(self._op_impls)
     original(self, op_name, fn, *args, **kwargs)
@@ -23,7 +25,11 @@ def impl(original: Callable, self: Any, op_name: Any, fn: Callable, *args, **kwa
         return
     for key in self._op_impls - before:
         namespace, name, place = key.split("/")
-        if namespace == "aten" and place == session.type.key and (func := overload(name)):
+        if (
+            namespace == "aten"
+            and place == session.type.key
+            and (func := overload(name))
+        ):
             rule = partial(run, key, OWN.get(func, general))
             session.patches.replace_item(OWN, func, rule)
             session.patches.replace(func, RECORD, Operator(func))

@@ -19,7 +19,12 @@ from cudasim.session import session
 STAY = object()  # no device was named
 _OPTIONS = {"dtype", "non_blocking", "copy", "memory_format"}
 # Types of Python's that torch takes as types of numbers.
-_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+_DTYPES = {
+    bool: torch.bool,
+    int: torch.int64,
+    float: torch.float64,
+    complex: torch.complex128,
+}
 
 
 def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
@@ -33,7 +38,9 @@ def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
     watch_copy(here, gpu, non_blocking)
     memory = None
     if gpu is not None and source.layout is torch.strided:
-        memory = Allocation(gpu, source.numel() * options.get("dtype", source.dtype).itemsize)
+        memory = Allocation(
+            gpu, source.numel() * options.get("dtype", source.dtype).itemsize
+        )
     with torch._C._DisableTorchDispatch():
         copy = torch.ops.aten._to_copy.default(source.detach(), **options)
     put(copy, gpu, memory)
@@ -76,7 +83,9 @@ class ToCopyInTransform(ToCopy):
 ToCopy._backward_cls.__name__ = "ToCopyBackward0"  # what CUDA's own prints
 
 
-def functionalized(original: Callable, interpreter: Any, function: type, *operands: Any) -> Any:
+def functionalized(
+    original: Callable, interpreter: Any, function: type, *operands: Any
+) -> Any:
     """What PyTorch lacks: a `Function` within `torch.func.functionalize`, of a copy at least."""
     if function is not ToCopyInTransform:
         return original(interpreter, function, False, *operands)
@@ -119,7 +128,10 @@ def parse_to(args: tuple, kwargs: dict) -> tuple[Any, dict]:
 @replaces(Tensor, "to", overridable=True)
 def to(original: Callable, self: Tensor, *args, **kwargs) -> Tensor:
     target, options = parse_to(args, kwargs)
-    has_numbers = self.device.type in ("cpu", session.type.name)  # meta has none: torch says so
+    has_numbers = self.device.type in (
+        "cpu",
+        session.type.name,
+    )  # meta has none: torch says so
     if not has_numbers and isinstance(target, GPU):
         return original(self, device="cpu", **options)
     if not has_numbers or target is ELSEWHERE:
@@ -137,10 +149,14 @@ def type_as(original: Callable, self: Tensor, other: Tensor) -> Tensor:
     return self.to(other)
 
 
-def move(original: Callable, self: Tensor, device: Any = None, *args, **kwargs) -> Tensor:
+def move(
+    original: Callable, self: Tensor, device: Any = None, *args, **kwargs
+) -> Tensor:
     if device is not None and not isinstance(resolve(device), GPU):
         return original(self, device, *args, **kwargs)  # refuses it in torch's words
-    return self.to(session.type.name if device is None else device, None, *args, **kwargs)
+    return self.to(
+        session.type.name if device is None else device, None, *args, **kwargs
+    )
 
 
 @replaces(Tensor, "cpu", overridable=True)

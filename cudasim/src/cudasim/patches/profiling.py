@@ -29,7 +29,9 @@ def init(original: Callable, self: Any, *args, **kwargs) -> None:
 @replaces(profiler.profile, "_parse_kineto_results")
 def parse(original: Callable, *args, **kwargs) -> list[Any]:
     events = original(*args, **kwargs)
-    ours = _ours((e, e.thread, e.time_range.start, e.time_range.end, e.name) for e in events)
+    ours = _ours(
+        (e, e.thread, e.time_range.start, e.time_range.end, e.name) for e in events
+    )
     return [event for event in events if id(event) not in ours]
 
 
@@ -39,7 +41,13 @@ def export(original: Callable, self: Any, path: Any, *args, **kwargs) -> Any:
     trace = json.loads(Path(path).read_text(encoding="utf-8"))
     events = trace["traceEvents"]
     ours = _ours(
-        (each, (each["pid"], each["tid"]), each["ts"], each["ts"] + each["dur"], each["name"])
+        (
+            each,
+            (each["pid"], each["tid"]),
+            each["ts"],
+            each["ts"] + each["dur"],
+            each["name"],
+        )
         for each in events
         if each.get("cat") == "cpu_op"
     )
@@ -50,7 +58,10 @@ def export(original: Callable, self: Any, path: Any, *args, **kwargs) -> Any:
 
 def _ours(rows: Iterable[tuple]) -> set[int]:
     """The `id` of events, of (event, thread, begin, end, name), within a dispatch mode's block."""
-    until, ours = defaultdict(lambda: float("-inf")), set()  # of each thread, the end of a block
+    until, ours = (
+        defaultdict(lambda: float("-inf")),
+        set(),
+    )  # of each thread, the end of a block
     for event, thread, _, end, name in sorted(rows, key=lambda row: (row[2], -row[3])):
         if end > until[thread] and name == OURS:
             until[thread] = end

@@ -31,7 +31,10 @@ LISTED = (
     "/IPython/utils/timing.py",
     "/d2l/torch.py",
 )
-CALLERS = ("/threading.py", "/concurrent/futures/thread.py")  # they call what they are given
+CALLERS = (
+    "/threading.py",
+    "/concurrent/futures/thread.py",
+)  # they call what they are given
 LOOPS = ("<timeit-src>", "<magic-timeit>")  # where timeit and IPython run a statement
 LONGEST = 2**63 / SECOND  # seconds that Python can sleep
 
@@ -46,7 +49,9 @@ def patch_readings(patches: Patches) -> None:
         patches.replace(owner, name, made)
     for name, begin in (("perf_counter", 0), ("monotonic", 0), ("time", EPOCH)):
         for called, unit in ((name, SECOND), (f"{name}_ns", 1)):
-            patches.replace(time, called, make_reading(getattr(time, called), unit, begin))
+            patches.replace(
+                time, called, make_reading(getattr(time, called), unit, begin)
+            )
     patches.wrap(time, "sleep", sleep)
     if resource is not None:
         patches.wrap(resource, "getrusage", getrusage)
@@ -61,16 +66,22 @@ def patch_readings(patches: Patches) -> None:
 def make_reading(original: Callable, unit: int, begin: int) -> Callable:
     """A clock of the module `time` in `unit`; where it is modelled it begins at `begin`, in ns."""
 
-    @wraps(original)  # so that programs can send it to other processes, as they can Python's
+    @wraps(
+        original
+    )  # so that programs can send it to other processes, as they can Python's
     def read() -> Any:
         frame = sys._getframe(1)
         if session.clock is None or not measures(frame.f_code.co_filename):
             return original()
         when = begin + session.clock.read()
-        if frame.f_code.co_filename.endswith(LISTED):  # torch's timer is called by a loop
+        if frame.f_code.co_filename.endswith(
+            LISTED
+        ):  # torch's timer is called by a loop
             frame = frame.f_back or frame
         if frame.f_code.co_filename in LOOPS:
-            turns = frame.f_locals["_it"].__length_hint__()  # none are left at the second reading
+            turns = frame.f_locals[
+                "_it"
+            ].__length_hint__()  # none are left at the second reading
             session.clock.spend(turns * session.clock.loop, "loop")
         return when if unit == 1 else when / unit
 
@@ -90,7 +101,9 @@ def getrusage(original: Callable, who: int) -> Any:
     """`resource.getrusage`, from which IPython takes the time of the CPU: modelled, all `user`."""
     if session.clock is None or not measures(sys._getframe(2).f_code.co_filename):
         return original(who)
-    return resource.struct_rusage((session.clock.read() / SECOND, 0.0, *original(who)[2:]))
+    return resource.struct_rusage(
+        (session.clock.read() / SECOND, 0.0, *original(who)[2:])
+    )
 
 
 @cache
@@ -105,7 +118,11 @@ def measures(filename: str) -> bool:
     path = Path(filename)
     if path.as_posix().endswith(LISTED):
         return True
-    if filename.startswith("<frozen") or _OURS in path.parents or _INSTALLED & {*path.parts}:
+    if (
+        filename.startswith("<frozen")
+        or _OURS in path.parents
+        or _INSTALLED & {*path.parts}
+    ):
         return False
     library = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
     library |= {each.resolve() for each in library}

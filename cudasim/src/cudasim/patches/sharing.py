@@ -26,7 +26,12 @@ def _has_handles() -> bool:
     return session.type is DEFAULT
 
 
-@checks(UntypedStorage, "_share_fd_cpu_", "_share_filename_cpu_", when=lambda: not _has_handles())
+@checks(
+    UntypedStorage,
+    "_share_fd_cpu_",
+    "_share_filename_cpu_",
+    when=lambda: not _has_handles(),
+)
 def on_host(name: str, self: UntypedStorage, *args, **kwargs) -> None:
     if gpu_of_storage(self) is not None:
         raise RuntimeError(f"{name.removesuffix('cpu_')}: only available on CPU")
@@ -59,13 +64,17 @@ def share(original: Callable, self: UntypedStorage) -> tuple:
 
 
 @replaces(UntypedStorage, "_new_shared_cuda", when=_has_handles)
-def open_shared(original: Callable, device: int, handle: tuple, *unused: Any) -> UntypedStorage:
+def open_shared(
+    original: Callable, device: int, handle: tuple, *unused: Any
+) -> UntypedStorage:
     gpu = session.gpu(device)
     if len(handle) == 2:
         storage = reductions.rebuild_storage_fd(UntypedStorage, *handle)
     else:
         storage = UntypedStorage._new_shared_filename_cpu(*handle)._shared_decref()
-    if gpu_of_storage(storage) is None:  # it may be one that this process has opened already
+    if (
+        gpu_of_storage(storage) is None
+    ):  # it may be one that this process has opened already
         setattr(storage, TAG, Allocation(gpu, 0))
         setattr(storage, RECEIVED, True)
     return storage

@@ -30,7 +30,9 @@ def make_sparse(original: Callable, *args, **kwargs) -> Tensor:
         home = resolve(kwargs["device"])
     elif tensors:  # none is moved
         refuse_apart(tensors)
-    if not isinstance(home, GPU) and (home is not None or not any(map(gpu_of, tensors.values()))):
+    if not isinstance(home, GPU) and (
+        home is not None or not any(map(gpu_of, tensors.values()))
+    ):
         return original(*args, **kwargs)
     where = home.device if home else CPU
     moved = [torch.as_tensor(part, device=where) for part in given.values()]
@@ -46,11 +48,15 @@ def refuse_apart(tensors: dict[str, Tensor]) -> None:
         on_host = device_of(tensors["indices"]) == CPU
         words = "Expected all tensors to be on the same device, but found at least two devices, "
         words += "{here} and {there}!" if on_host else "{there} and {here}!"
-    together(tensors.get("values", next(iter(tensors.values()))), tensors.items(), words)
+    together(
+        tensors.get("values", next(iter(tensors.values()))), tensors.items(), words
+    )
 
 
 @replaces(torch.nested, "nested_tensor", "as_nested_tensor")
-def make_nested(original: Callable, tensors: Any, *args, device: Any = None, **kwargs) -> Tensor:
+def make_nested(
+    original: Callable, tensors: Any, *args, device: Any = None, **kwargs
+) -> Tensor:
     """A constructor of nested tensors; those of `nested_tensor` are copies that record nothing."""
     home = resolve(device)
     if not isinstance(home, GPU):

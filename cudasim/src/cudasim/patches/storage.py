@@ -39,7 +39,9 @@ def getitem(original: Callable, self: UntypedStorage, *args, **kwargs) -> Any:
     """`storage[2:6]` shares the memory of `storage`, and so its place on the GPU."""
     found = original(self, *args, **kwargs)
     if isinstance(found, UntypedStorage) and tags.gpu_of_storage(self) is not None:
-        setattr(found, tags.TAG, getattr(self, tags.TAG))  # the bytes are free when both are gone
+        setattr(
+            found, tags.TAG, getattr(self, tags.TAG)
+        )  # the bytes are free when both are gone
     return found
 
 
@@ -53,7 +55,9 @@ def to(
     if gpu is None:
         return self.cpu()
     # As torch compares them: `cuda` is not `cuda:0`, so storage.cuda() always copies.
-    if self.device == (device if isinstance(device, torch.device) else torch.device(device)):
+    if self.device == (
+        device if isinstance(device, torch.device) else torch.device(device)
+    ):
         return self
     return UntypedStorage(self.nbytes(), device=gpu.device).copy_(self, non_blocking)
 
@@ -79,7 +83,9 @@ def pin_memory(original: Callable, self: Tensor, device: Any = None) -> Tensor:
     if self.is_pinned():
         return self
     if tags.gpu_of(self) is not None or self.layout is not torch.strided:
-        raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
+        raise RuntimeError(
+            f"cannot pin '{self.type()}' only dense CPU tensors can be pinned"
+        )
     return pinned(self.clone())
 
 

@@ -36,7 +36,10 @@ def patch_tensor(patches: Patches) -> None:
     for name, attribute in (
         ("device", Attribute(device)),
         (f"is_{type}", Attribute(lambda self: seen_on(self) is not None)),
-        ("is_cpu", Attribute(lambda self: _is_cpu.__get__(self) and seen_on(self) is None)),
+        (
+            "is_cpu",
+            Attribute(lambda self: _is_cpu.__get__(self) and seen_on(self) is None),
+        ),
         ("get_device", get_device),
         # Read by C++ as before; only what is assigned is looked at.
         ("grad", Attribute(_grad.__get__, assign_gradient, _grad.__delete__)),
@@ -47,7 +50,11 @@ def patch_tensor(patches: Patches) -> None:
     patches.finally_do(delattr, UntypedStorage, TAG)
     rules, kind = custom_function_call.functorch_table, TransformType.Functionalize
     patches.replace_item(rules, kind, around(functionalized, rules[kind]))
-    moved = [Tensor.copy_, Tensor.to, Tensor.cpu]  # a lazy layer's parameters allow them by name
+    moved = [
+        Tensor.copy_,
+        Tensor.to,
+        Tensor.cpu,
+    ]  # a lazy layer's parameters allow them by name
     if hasattr(Tensor, type):  # there is no Tensor.mps
         moved.append(patches.wrap(Tensor, type, move, overridable=True))
     allowed = [*UninitializedTensorMixin._allowed_methods, *moved]
@@ -74,12 +81,20 @@ def get_device(self: Tensor) -> int:
 
 def assign_gradient(self: Tensor, value: Tensor | None) -> None:
     """Assigning `Tensor.grad`: a gradient lives where its tensor does (python_variable.cpp)."""
-    if isinstance(value, Tensor) and gpu_of(self) is not gpu_of(value) and not is_scratch(value):
+    if (
+        isinstance(value, Tensor)
+        and gpu_of(self) is not gpu_of(value)
+        and not is_scratch(value)
+    ):
         home, other = gpu_of(self), gpu_of(value)
         if home and other:
-            theirs, mine = (f"located on device with index '{g.index}'" for g in (other, home))
+            theirs, mine = (
+                f"located on device with index '{g.index}'" for g in (other, home)
+            )
         else:
-            theirs, mine = (f"with device type '{t.device.type}'" for t in (value, self))
+            theirs, mine = (
+                f"with device type '{t.device.type}'" for t in (value, self)
+            )
         raise RuntimeError(WORDS["devices"]["gradient"].format(theirs, mine))
     _grad.__set__(self, value)
 
@@ -121,7 +136,9 @@ def told(original: Callable, self: Tensor, *args, **kwargs) -> Any:
 @contextmanager
 def without_modes(original: Callable) -> Iterator[list]:
     """What PyTorch does in sight of no mode: on a card it is computed there, too."""
-    ours = session.mode is not None and not session.thread.telling  # compilers keep the function
+    ours = (
+        session.mode is not None and not session.thread.telling
+    )  # compilers keep the function
     with original() as modes, type(session.mode)() if ours else nullcontext():
         yield modes
 

@@ -15,7 +15,10 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 from cudasim.patching import replaces
 from cudasim.session import session
 
-BEGAN, ENDED = "_cudasim_began", "_cudasim_ended"  # host times, on a thread, an item, a future
+BEGAN, ENDED = (
+    "_cudasim_began",
+    "_cudasim_ended",
+)  # host times, on a thread, an item, a future
 
 
 def _is_timed() -> bool:
@@ -82,4 +85,6 @@ def come_after(original: Callable, self: Any, timeout: float | None = None) -> A
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows; a fork's clock begins at 0
-    os.register_at_fork(after_in_child=lambda: session.clock and session.clock.restart())
+    os.register_at_fork(
+        after_in_child=lambda: session.clock and session.clock.restart()
+    )

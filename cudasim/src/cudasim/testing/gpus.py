@@ -50,7 +50,9 @@ class Gpus(list[Gpu]):
     """The GPUs that this process sees: `gpus[1].peak`, `with gpus.no_sync():`, and so on."""
 
     def __init__(self) -> None:
-        super().__init__(Gpu(index) for index in range(torch.accelerator.device_count()))
+        super().__init__(
+            Gpu(index) for index in range(torch.accelerator.device_count())
+        )
 
     def renew(self, memory: int | None = None) -> None:
         """Make them as a process finds them, but for the tensors that are still held. `memory` is
@@ -82,7 +84,9 @@ class Gpus(list[Gpu]):
         Raises NotImplementedError on devices that do not tell of waits: all but `cuda`."""
         module = torch.get_device_module(_type())
         if not hasattr(module, "set_sync_debug_mode"):
-            raise NotImplementedError(f"gpus.no_sync(): PyTorch tells of no waits on {_type()}")
+            raise NotImplementedError(
+                f"gpus.no_sync(): PyTorch tells of no waits on {_type()}"
+            )
         with ExitStack() as stack:
             for owner in (module, torch.accelerator, module.Stream, module.Event):
                 refuse = partial(_refuse_to_wait, f"{owner.__name__}.synchronize")
@@ -125,7 +129,9 @@ def _type() -> str:
 
 
 def _tell_of_waits(module: Any, mode: int | str) -> None:
-    with warnings.catch_warnings(action="ignore"):  # that PyTorch does not see every wait
+    with warnings.catch_warnings(
+        action="ignore"
+    ):  # that PyTorch does not see every wait
         module.set_sync_debug_mode(mode)
 
 
@@ -136,7 +142,9 @@ def _refuse_to_wait(name: str, *args: Any, **kwargs: Any) -> NoReturn:
 def _compare(name: Any, source: Tensor, target: torch.device) -> None:
     if source.device != target:
         size = source.numel() * source.element_size()
-        raise AssertionError(f"{name} copies {size:,} bytes from {source.device} to {target}")
+        raise AssertionError(
+            f"{name} copies {size:,} bytes from {source.device} to {target}"
+        )
 
 
 def _settled() -> tuple[dict[int, Tensor], list[int]]:
@@ -162,18 +170,25 @@ def _address(tensor: Tensor) -> int:
 def _named(tensors: list[Tensor]) -> str:
     if not tensors:
         return "; no Python object is a tensor of them, so a graph or C++ holds them"
-    names = [f"{tuple(each.shape)} {str(each.dtype).removeprefix('torch.')}" for each in tensors]
+    names = [
+        f"{tuple(each.shape)} {str(each.dtype).removeprefix('torch.')}"
+        for each in tensors
+    ]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return f"; still held: {', '.join(names[:NAMED])}{more}"
 
 
 class _NoCopies(LightMode):
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         kwargs = kwargs or {}
         if is_composite(func):
             return decompose(self, func, args, kwargs)
         out = func(*args, **kwargs)
-        operands = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
+        operands = [
+            each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)
+        ]
         if func is aten._local_scalar_dense.default:
             _compare(func, operands[0], HOST)
         elif func is aten._to_copy.default:

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
-PATIENCE = 300  # seconds that a test of a world has, if its marker says no other `timeout`
+PATIENCE = (
+    300  # seconds that a test of a world has, if its marker says no other `timeout`
+)
 
 
 def gpus(n: int = 1, memory: object = None) -> tuple[int, int | None]:
@@ -15,12 +17,18 @@ def gpus(n: int = 1, memory: object = None) -> tuple[int, int | None]:
     return _whole("n", n, 1), None if memory is None else _bytes(memory)
 
 
-def world(n: Any = None, gpus: Any = None, timeout: Any = PATIENCE) -> tuple[int, int, float]:
+def world(
+    n: Any = None, gpus: Any = None, timeout: Any = PATIENCE
+) -> tuple[int, int, float]:
     """(ranks, GPUs, seconds) of `@pytest.mark.world(n)`."""
     if n is None:
         raise ValueError("write @pytest.mark.world(2), for two ranks")
     size = _whole("n", n, 1)
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
+    if (
+        isinstance(timeout, bool)
+        or not isinstance(timeout, int | float)
+        or not timeout > 0
+    ):
         raise ValueError(f"timeout={timeout!r}: write a number of seconds")
     return size, size if gpus is None else _whole("gpus", gpus, 0), timeout
 
@@ -48,5 +56,7 @@ def _bytes(text: object) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]iB|B)", str(text))
     number = int(float(found[1]) * UNITS[found[2]]) if found else 0
     if not number:
-        raise ValueError(f"memory={text!r}: write a number of bytes, or a text such as '512MiB'")
+        raise ValueError(
+            f"memory={text!r}: write a number of bytes, or a text such as '512MiB'"
+        )
     return number

@@ -69,7 +69,9 @@ def _asked(config: pytest.Config) -> "Config | None":
 
 
 def _leads_workers(config: pytest.Config) -> bool:
-    return bool(getattr(config.option, "tx", None)) and not hasattr(config, "workerinput")
+    return bool(getattr(config.option, "tx", None)) and not hasattr(
+        config, "workerinput"
+    )
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -163,7 +165,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         if RAN in about and report.when == "call":
             ran[about[RAN]] += 1
         lacking += LACKED in about and report.when == "setup"
-    parts = [f"{_counted(number, 'test')} on {what}" for what, number in sorted(ran.items())]
+    parts = [
+        f"{_counted(number, 'test')} on {what}" for what, number in sorted(ran.items())
+    ]
     if lacking:
         parts.append(f"{lacking} skipped for want of GPUs")
     if parts:

@@ -31,10 +31,15 @@ class Rank:
     ended: str = ""  # why it was ended from outside
 
     def reports(self) -> list[dict]:
-        return [json.loads(line) for line in self.found.read_text(encoding="utf-8").splitlines()]
+        return [
+            json.loads(line)
+            for line in self.found.read_text(encoding="utf-8").splitlines()
+        ]
 
     def failures(self) -> list[str]:
-        return [report["text"] for report in self.reports() if report["outcome"] == "failed"]
+        return [
+            report["text"] for report in self.reports() if report["outcome"] == "failed"
+        ]
 
     def failed(self) -> bool:
         return bool(self.process.poll() or self.failures())
@@ -56,7 +61,9 @@ class Rank:
         left = f"ended with exit code {code}" if code else "passed"
         end = self.ended or ("failed" if texts else left)
         if end != "passed" and not texts:  # it had no time to tell: its last words
-            words = self.printed.read_text(encoding="utf-8", errors="replace").splitlines()
+            words = self.printed.read_text(
+                encoding="utf-8", errors="replace"
+            ).splitlines()
             texts = ["\n".join(words[-LINES:])]
         return "\n".join([f"===== rank {self.number}: {end} =====", *texts])
 
@@ -93,10 +100,16 @@ def run(item: pytest.Item, size: int, timeout: float) -> None:
             pytest.fail(f"{item.nodeid}: a rank did not find its test", pytrace=False)
 
 
-def _start(item: pytest.Item, number: int, home: Path, values: Path, world: dict) -> Rank:
+def _start(
+    item: pytest.Item, number: int, home: Path, values: Path, world: dict
+) -> Rank:
     config, option = item.config, item.config.option
     found, printed = home / f"found-{number}", home / f"printed-{number}"
-    options = [f"{item.path}::{item.nodeid.partition('::')[2]}", "-p", "no:cacheprovider"]
+    options = [
+        f"{item.path}::{item.nodeid.partition('::')[2]}",
+        "-p",
+        "no:cacheprovider",
+    ]
     options += ["--runxfail", "--rootdir", str(config.rootpath), "--tb", option.tbstyle]
     options += ["--import-mode", option.importmode]
     options += ["-c", str(config.inipath)] if config.inipath is not None else []
@@ -116,7 +129,9 @@ def _start(item: pytest.Item, number: int, home: Path, values: Path, world: dict
     with printed.open("wb") as output:
         command = [sys.executable, "-X", "faulthandler", "-c", program]
         folder = config.invocation_params.dir
-        process = Popen(command, cwd=folder, env=env, stdin=DEVNULL, stdout=output, stderr=STDOUT)
+        process = Popen(
+            command, cwd=folder, env=env, stdin=DEVNULL, stdout=output, stderr=STDOUT
+        )
     return Rank(number, process, found, printed)
 
 
@@ -124,8 +139,12 @@ def _values(config: pytest.Config) -> dict[str, bytes]:
     """The values of pytest's options, each pickled; what cannot be is left out."""
     values = {}
     for name, value in vars(config.option).items():
-        with contextlib.suppress(Exception):  # pickling raises what it likes; a rank that
-            values[name] = pickle.dumps(value)  # needs the value says that it is not there
+        with contextlib.suppress(
+            Exception
+        ):  # pickling raises what it likes; a rank that
+            values[name] = pickle.dumps(
+                value
+            )  # needs the value says that it is not there
     return values
 
 
@@ -136,7 +155,10 @@ def _wait(ranks: list[Rank], timeout: float) -> None:
         if not hurried and any(rank.failed() for rank in ranks):
             hurried, soon = True, time.monotonic() + GRACE
             if soon < deadline:
-                deadline, why = soon, f"waited {GRACE} seconds longer than a rank that failed"
+                deadline, why = (
+                    soon,
+                    f"waited {GRACE} seconds longer than a rank that failed",
+                )
         if time.monotonic() > deadline:
             for rank in running:
                 rank.end(why)
@@ -151,12 +173,18 @@ class Recorder:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        for name in vars(config.option).keys() - vars(config.known_args_namespace).keys():
+        for name in (
+            vars(config.option).keys() - vars(config.known_args_namespace).keys()
+        ):
             if name not in self.values:
-                raise pytest.UsageError(f"the option {name!r} has a value that no rank can have")
+                raise pytest.UsageError(
+                    f"the option {name!r} has a value that no rank can have"
+                )
             setattr(config.option, name, pickle.loads(self.values[name]))
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+    def pytest_runtest_logreport(
+        self, report: pytest.TestReport | pytest.CollectReport
+    ) -> None:
         text = report.longreprtext
         if report.skipped and isinstance(report.longrepr, tuple):
             text = str(report.longrepr[2]).removeprefix("Skipped: ")

@@ -12,7 +12,13 @@ from cudasim.timing.sheets import Host, Sheet
 
 # Rows and columns of a product that one processor computes at a time, and the share of its
 # peak that it then reaches: smaller tiles read each number more often.
-TILES = ((256, 128, 1.0), (128, 128, 0.95), (128, 64, 0.8), (64, 64, 0.6), (8, 64, 0.15))
+TILES = (
+    (256, 128, 1.0),
+    (128, 128, 0.95),
+    (128, 64, 0.8),
+    (64, 64, 0.6),
+    (8, 64, 0.15),
+)
 STEP = 256  # the least part of k for which a tile is divided between processors
 UNALIGNED = 0.6  # share left where rows of 16-bit numbers are no multiple of 16 bytes
 COPIES = ("pinned", "pageable", "peer", "staged", "device")
@@ -52,7 +58,9 @@ def rate(work: Work, sheet: Sheet) -> float:
         return sheet.vector.get(work.precision, sheet.vector["float32"])
     precision = work.precision if work.precision in sheet.peak else "float32"
     reached = sheet.peak[precision] * shares.get(precision, shares["float32"])
-    if work.shape and min(work.shape[1:3]) > 1:  # with a vector it is done without tiles
+    if (
+        work.shape and min(work.shape[1:3]) > 1
+    ):  # with a vector it is done without tiles
         reached *= utilisation(work.shape, sheet.processors)
         if "float16" in precision and (work.shape[2] % 8 or work.shape[3] % 8):
             reached *= UNALIGNED
@@ -96,9 +104,14 @@ def copy_seconds(size: float, sheet: Sheet, kind: str, way: str = "in") -> float
     (`way` out) the host's memory; peer, to a like card that grants access; staged, to one that does
     not; or device, on the card itself. Raises ValueError for another."""
     if kind not in COPIES or way not in ("in", "out"):
-        raise ValueError(f"a copy {kind!r} {way!r}; there are {', '.join(COPIES)}, in or out")
+        raise ValueError(
+            f"a copy {kind!r} {way!r}; there are {', '.join(COPIES)}, in or out"
+        )
     if kind == "device":  # reads and writes the card's own memory
         return sheet.floor + 2 * size / (sheet.bandwidth * sheet.efficiency["memory"])
     if kind in ("pinned", "pageable"):
         return sheet.link["latency"] + size / sheet.link[f"{kind}_{way}"]
-    return sheet.peer["latency"] + size / sheet.peer["bandwidth" if kind == "peer" else kind]
+    return (
+        sheet.peer["latency"]
+        + size / sheet.peer["bandwidth" if kind == "peer" else kind]
+    )

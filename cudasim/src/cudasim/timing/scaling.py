@@ -39,7 +39,9 @@ class Cluster(NamedTuple):
 def _listed(where: str) -> list[tuple[dict, Link]]:
     """(what the file says, the link) of each one `inside` a server or `between` servers."""
     read = json.loads(PATH.read_text(encoding="utf-8"))[where]
-    return [(it, Link(it["name"], it["line"] * it["share"], it["latency"])) for it in read]
+    return [
+        (it, Link(it["name"], it["line"] * it["share"], it["latency"])) for it in read
+    ]
 
 
 def links(where: str) -> dict[str, Link]:
@@ -49,8 +51,12 @@ def links(where: str) -> dict[str, Link]:
 @cache
 def card_link(sheet: Sheet) -> Link:
     """What joins GPUs of a kind in one server; of a card that no link names, its copies' link."""
-    own = Link(f"{sheet.name} to {sheet.name}", sheet.peer["bandwidth"], sheet.peer["latency"])
-    return next((link for about, link in _listed("inside") if sheet.name in about["cards"]), own)
+    own = Link(
+        f"{sheet.name} to {sheet.name}", sheet.peer["bandwidth"], sheet.peer["latency"]
+    )
+    return next(
+        (link for about, link in _listed("inside") if sheet.name in about["cards"]), own
+    )
 
 
 def all_reduce_seconds(size: float, cluster: Cluster) -> float:
@@ -58,14 +64,18 @@ def all_reduce_seconds(size: float, cluster: Cluster) -> float:
     cluster of no GPUs, or of several servers that nothing joins."""
     gpus, server, inside, between, cards = cluster
     if min(gpus, server, cards) < 1:
-        raise ValueError(f"{gpus} GPUs, {server} a server, {cards} network cards: one at least")
+        raise ValueError(
+            f"{gpus} GPUs, {server} a server, {cards} network cards: one at least"
+        )
     if gpus == 1:
         return 0.0
     servers = ceil(gpus / server)
     if servers == 1:
         return 2 * (gpus - 1) * (size / gpus / inside.bandwidth + inside.latency)
     if between is None:
-        raise ValueError(f"{gpus} GPUs with {server} a server need a link between servers")
+        raise ValueError(
+            f"{gpus} GPUs with {server} a server need a link between servers"
+        )
     bandwidth = between.bandwidth * cards
     if server > 1:
         bandwidth = min(bandwidth, inside.bandwidth)

@@ -8,7 +8,12 @@ from typing import Any
 
 FOLDER = Path(__file__).resolve().parent / "cards"
 HOSTS = FOLDER.with_name("hosts")
-WORDS = ("name", "host", "provenance", "sources")  # keys without a figure; a name must be
+WORDS = (
+    "name",
+    "host",
+    "provenance",
+    "sources",
+)  # keys without a figure; a name must be
 PARTS = {  # the tables of a sheet, with what each must hold
     "peak": ["float32"],
     "vector": ["float32"],
@@ -30,17 +35,27 @@ class Sheet:
     are printed."""
 
     name: str
-    peak: dict[str, float]  # flop/s of products, with tensor cores where the card uses them
-    vector: dict[str, float]  # flop/s without tensor cores: what pointwise work can reach
+    peak: dict[
+        str, float
+    ]  # flop/s of products, with tensor cores where the card uses them
+    vector: dict[
+        str, float
+    ]  # flop/s without tensor cores: what pointwise work can reach
     bandwidth: float  # bytes/s of the card's memory
     processors: int  # streaming multiprocessors
-    launch: float  # seconds of the host for one kernel, beyond the call of the operation
+    launch: (
+        float  # seconds of the host for one kernel, beyond the call of the operation
+    )
     floor: float  # seconds that every kernel takes beside its work
     wait: float  # seconds from the end of a kernel to the next line of the host that waited
     efficiency: dict[str, Any]
-    link: dict[str, float]  # to the host: bytes/s by memory and direction; `latency` in seconds
+    link: dict[
+        str, float
+    ]  # to the host: bytes/s by memory and direction; `latency` in seconds
     peer: dict[str, float]  # to a like card: bytes/s with access and staged; `latency`
-    host: Any = "colab"  # what the card is found beside: a file of `hosts`, or a host's figures
+    host: Any = (
+        "colab"  # what the card is found beside: a file of `hosts`, or a host's figures
+    )
     provenance: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
 
@@ -53,10 +68,14 @@ class Host:
 
     name: str
     operation: float  # seconds for PyTorch to be called and to return, without the work
-    python: float  # of these: the line of Python, the reading of its arguments, the result
+    python: (
+        float  # of these: the line of Python, the reading of its arguments, the result
+    )
     view: float  # the same for what launches nothing: a view, a question
     operand: float  # for each tensor in a list
-    setup: dict[str, float]  # for a kernel of a kind: matmul, convolution, attention, reduction
+    setup: dict[
+        str, float
+    ]  # for a kernel of a kind: matmul, convolution, attention, reduction
     module: float  # for `nn.Module.__call__`, with the Python of a layer's `forward`
     backward: float  # for a run of autograd's engine
     node: float  # for each step of the graph that a run goes through, made before
@@ -66,7 +85,9 @@ class Host:
     bandwidth: float  # bytes/s
     clock: float  # seconds for a reading of the clock
     loop: float  # seconds for one turn of a loop of timeit
-    first: dict[str, float]  # seconds, once: `context` a GPU, `library`, `kernel` an operator
+    first: dict[
+        str, float
+    ]  # seconds, once: `context` a GPU, `library`, `kernel` an operator
     provenance: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
 
@@ -96,7 +117,9 @@ def _sheet(path: Path, form: type, read: dict) -> Any:
             raise ValueError(f"{path}: {key} is missing")
     for key, value in read.items():
         if key not in known:
-            raise ValueError(f"{path}: {key} is unknown; a sheet has {', '.join(known)}")
+            raise ValueError(
+                f"{path}: {key} is unknown; a sheet has {', '.join(known)}"
+            )
         if key not in WORDS:
             _check(path, key, value, PARTS.get(key))
     if isinstance(read.get("host"), dict):
@@ -126,7 +149,9 @@ def find_sheet(name: str) -> Sheet:
     if name.endswith(".json"):
         return read_sheet(Path(name))
     if name not in _sheets():
-        raise ValueError(f"card={name!r}: no data sheet; there are {', '.join(_sheets())}")
+        raise ValueError(
+            f"card={name!r}: no data sheet; there are {', '.join(_sheets())}"
+        )
     return _sheets()[name]
 
 

@@ -29,10 +29,16 @@ from cudasim.timing.sheets import find_sheet
 CUDA_VERSION = "13.0"  # of the CUDA builds that PyTorch publishes of 2.11 and later
 CUDNN_VERSION = 91002  # 9.10.2, which the CUDA builds of torch 2.9 bring
 PLANS = 4096  # that cuFFT keeps (aten/src/ATen/native/cuda/CuFFTPlanCache.h)
-WORKSPACE = (4096 * 2 + 16 * 8) * 2**10  # bytes of cuBLAS (aten/src/ATen/cuda/CublasHandlePool.cpp)
+WORKSPACE = (
+    4096 * 2 + 16 * 8
+) * 2**10  # bytes of cuBLAS (aten/src/ATen/cuda/CublasHandlePool.cpp)
 
-_streams = itertools.count(0x5C0DB0001000, 0x40)  # what stands for addresses of new streams
-_pieces = itertools.count(0x7E0000000000, 2**32)  # and of raw memory, each below the next
+_streams = itertools.count(
+    0x5C0DB0001000, 0x40
+)  # what stands for addresses of new streams
+_pieces = itertools.count(
+    0x7E0000000000, 2**32
+)  # and of raw memory, each below the next
 
 
 class Status(int):
@@ -84,7 +90,9 @@ class CudaProperties:
         self.total_memory, self.L2_cache_size = card.memory, card.cache
         self.multi_processor_count = card.processors
         threads = {(7, 5): 1024, (8, 9): 1536}.get(card.capability, 2048)
-        shared = {(7, 0): 96, (7, 5): 64, (8, 0): 163, (9, 0): 227}.get(card.capability, 99)
+        shared = {(7, 0): 96, (7, 5): 64, (8, 0): 163, (9, 0): 227}.get(
+            card.capability, 99
+        )
         self.max_threads_per_multi_processor = threads
         self.shared_memory_per_block_optin = shared * 2**10
         self.shared_memory_per_multiprocessor = (shared + (self.major >= 8)) * 2**10
@@ -101,9 +109,17 @@ class CudaProperties:
 
 def host_stats() -> dict[str, Any]:
     """Figures of pinned memory on the host, none of which is counted."""
-    amounts = ("allocations", "allocated_bytes", "active_requests", "active_bytes", "segments")
+    amounts = (
+        "allocations",
+        "allocated_bytes",
+        "active_requests",
+        "active_bytes",
+        "segments",
+    )
     figures = dict.fromkeys(("num_host_alloc", "num_host_free"), 0)
-    figures |= dict.fromkeys(amounts, dict.fromkeys(("current", "peak", "allocated", "freed"), 0))
+    figures |= dict.fromkeys(
+        amounts, dict.fromkeys(("current", "peak", "allocated", "freed"), 0)
+    )
     times = dict.fromkeys(("total", "max", "min", "count", "avg"), 0)
     return figures | dict.fromkeys(("host_alloc_time", "host_free_time"), times)
 
@@ -132,7 +148,9 @@ def raw_delete(address: int) -> None:
 
 @cache  # once a process, as torch/csrc/cuda/Module.cpp
 def warn_of_prototype() -> None:
-    words = "Synchronization debug mode is a prototype feature and does not yet detect all"
+    words = (
+        "Synchronization debug mode is a prototype feature and does not yet detect all"
+    )
     warnings.warn(f"{words} synchronizing operations", stacklevel=4)
 
 
@@ -164,7 +182,9 @@ def settings() -> dict[str, Callable]:
 
     for get, first in SETTINGS.items():
         made[get] = partial(values.get, get)
-        made[get.replace("get", "set", 1).replace("is_enabled", "enable")] = partial(keep, get)
+        made[get.replace("get", "set", 1).replace("is_enabled", "enable")] = partial(
+            keep, get
+        )
         if first == WORKSPACE:
             made[get.replace("get", "reset")] = partial(keep, get, first)
     return made
@@ -179,13 +199,18 @@ def set_device(index: int) -> None:
 def can_access_peer(index: int, peer: int) -> bool:
     """Whether copies between two GPUs go directly; else the sheet has no faster way than staged."""
     link = find_sheet(session.card).peer
-    return session.gpu(index) is not session.gpu(peer) and link["bandwidth"] > link["staged"]
+    return (
+        session.gpu(index) is not session.gpu(peer)
+        and link["bandwidth"] > link["staged"]
+    )
 
 
 NO_SOURCE = partial(refuse, "cudasim: a simulated GPU runs no CUDA source")
 NO_ALLOCATOR = partial(refuse, "cudasim: a simulated GPU has no allocators but its own")
 BINDINGS: dict[str, Callable] = {  # what stands for the functions of torch._C
-    **dict.fromkeys(("_cuda_changeCurrentAllocator", "_cuda_customAllocator"), NO_ALLOCATOR),
+    **dict.fromkeys(
+        ("_cuda_changeCurrentAllocator", "_cuda_customAllocator"), NO_ALLOCATOR
+    ),
     **dict.fromkeys(TABLES["without_effect"], nothing),
     "_activate_gpu_trace": traces.activate,
     "_cuda_attach_out_of_memory_observer": memory.observe_refusals,
@@ -196,9 +221,15 @@ BINDINGS: dict[str, Callable] = {  # what stands for the functions of torch._C
     "_cuda_getAllocatorBackend": lambda: "native",
     "_cuda_getArchFlags": lambda: "sm_{}{}".format(*session.machine.card.capability),
     "_cuda_getCompiledVersion": lambda: 13000,
-    "_cuda_getCurrentRawStream": lambda index: address(session.current_stream(index), index),
-    **dict.fromkeys(("_cuda_getCurrentBlasHandle", "_cuda_getCurrentSolverHandle"), lambda: 0),
-    "_cuda_getCurrentStream": lambda index: stream_data(index, session.current_stream(index)),
+    "_cuda_getCurrentRawStream": lambda index: address(
+        session.current_stream(index), index
+    ),
+    **dict.fromkeys(
+        ("_cuda_getCurrentBlasHandle", "_cuda_getCurrentSolverHandle"), lambda: 0
+    ),
+    "_cuda_getCurrentStream": lambda index: stream_data(
+        index, session.current_stream(index)
+    ),
     "_cuda_getDevice": lambda: session.current().index,
     "_cuda_getDeviceCount": session.count,
     "_cuda_getMemoryFraction": lambda index: memory.of(index).fraction,
@@ -209,7 +240,9 @@ BINDINGS: dict[str, Callable] = {  # what stands for the functions of torch._C
     "_cuda_hostMemoryStats": host_stats,
     "_cuda_init": session.use,
     "_cuda_jiterator_compile_and_launch_kernel": NO_SOURCE,
-    **dict.fromkeys(("_cuda_exchangeDevice", "_cuda_maybeExchangeDevice"), exchange_device),
+    **dict.fromkeys(
+        ("_cuda_exchangeDevice", "_cuda_maybeExchangeDevice"), exchange_device
+    ),
     "_cuda_memorySnapshot": memory.snapshot,
     "_cuda_memoryStats": lambda index: memory.stats(memory.of(index)),
     "_cuda_record_memory_history": memory.record_history,
@@ -222,7 +255,9 @@ BINDINGS: dict[str, Callable] = {  # what stands for the functions of torch._C
     "_cuda_set_sync_debug_mode": set_sync_debug_mode,
     "_cuda_sleep": sleep,
     "_cuda_synchronize": accelerator.wait,
-    **dict.fromkeys(("_cuda_tunableop_get_results", "_cuda_tunableop_get_validators"), tuple),
+    **dict.fromkeys(
+        ("_cuda_tunableop_get_results", "_cuda_tunableop_get_validators"), tuple
+    ),
     "_cuda_tunableop_read_file": lambda filename: False,
 }
 
@@ -233,7 +268,9 @@ def patch_first_use(patches: Patches) -> None:
         "is_initialized": lambda: session.used,
         "_is_in_bad_fork": lambda: session.forked,
         "_lazy_init": session.use,
-        "_lazy_call": lambda action, **when: action(),  # generators can be seeded before
+        "_lazy_call": lambda action, **when: (
+            action()
+        ),  # generators can be seeded before
     }
     for owner in (cuda, cuda.memory, cuda.random):
         for name in instead.keys() & vars(owner).keys():
@@ -257,23 +294,31 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 def patch_api(patches: Patches) -> None:
     once = cache(CudaProperties)  # the same object for each call
-    parts = partial(refuse, "cudasim: a simulated GPU's processors cannot be shared out")
+    parts = partial(
+        refuse, "cudasim: a simulated GPU's processors cannot be shared out"
+    )
     cudnn = torch.backends.cudnn.m  # the module; `torch.backends.cudnn` forwards to it
     for name, function in (BINDINGS | settings()).items():
         patches.replace(torch._C, name, function)
     streams.patch_cuda_streams(patches)
     graphs.patch_graphs(patches)
     patches.replace(cuda, "_cached_device_count", None)
-    patches.replace(cuda, "_device_count_nvml", lambda: -1)  # then `getDeviceCount` is asked
+    patches.replace(
+        cuda, "_device_count_nvml", lambda: -1
+    )  # then `getDeviceCount` is asked
     patches.replace(cuda, "_exchange_device", exchange_device)
     patches.replace(cuda, "_maybe_exchange_device", exchange_device)
-    patches.replace(cuda, "_get_device_properties", lambda index: once(session.gpu(index)))
+    patches.replace(
+        cuda, "_get_device_properties", lambda index: once(session.gpu(index))
+    )
     patches.replace(cuda, "_cudart", Runtime)
     patches.replace(cuda.nvtx, "_nvtx", legacy.Markers())
     patches.replace(cuda.GreenContext, "create", staticmethod(parts))
     patches.replace(cudnn, "is_available", lambda: True)
     patches.replace(cudnn, "version", lambda: CUDNN_VERSION)
-    patches.replace(cudnn, "is_acceptable", lambda tensor: False)  # the CPU's kernels compute
+    patches.replace(
+        cudnn, "is_acceptable", lambda tensor: False
+    )  # the CPU's kernels compute
     patches.replace(torch._C, "_CudaDeviceProperties", CudaProperties)
     patches.replace(torch._C, "_has_cuda", True)
     patches.replace(torch.version, "cuda", CUDA_VERSION)

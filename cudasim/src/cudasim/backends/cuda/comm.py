@@ -26,7 +26,14 @@ def patch_comm(patches: Patches) -> None:
     copying = _broadcast, _broadcast_out, _broadcast_coalesced
     reducing = _nccl_all_reduce, _nccl_reduce, _nccl_reduce_scatter
     collectives = *reducing, _nccl_broadcast, _nccl_all_gather
-    for function in (*copying, _scatter, _scatter_out, _gather, _gather_out, *collectives):
+    for function in (
+        *copying,
+        _scatter,
+        _scatter_out,
+        _gather,
+        _gather_out,
+        *collectives,
+    ):
         patches.replace(torch._C, function.__name__, function)
     patches.replace(Broadcast, "backward", staticmethod(_broadcast_backward))
 
@@ -62,7 +69,9 @@ def _broadcast_out(tensor: Tensor, out: Tensors) -> list[Tensor]:
     return [target.copy_(tensor) for target in out]
 
 
-def _broadcast_coalesced(tensors: Tensors, devices: Indices, size: int) -> list[list[Tensor]]:
+def _broadcast_coalesced(
+    tensors: Tensors, devices: Indices, size: int
+) -> list[list[Tensor]]:
     """Copies of all `tensors` on each of `devices`; on the first, the tensors themselves."""
     first, *others = map(_gpu, devices)
     if any(gpu_of(tensor) is not first for tensor in tensors):
@@ -78,8 +87,15 @@ def _scatter(
         raise RuntimeError("Expected at least one device to scatter to")
     if sizes is not None and len(sizes) != len(devices):
         raise RuntimeError(SAID["lengths"].format(len(devices), len(sizes)))
-    chunks = tensor.chunk(len(devices), dim) if sizes is None else tensor.split(list(sizes), dim)
-    return [_moved(chunk, _gpu(index)) for chunk, index in zip(chunks, devices, strict=False)]
+    chunks = (
+        tensor.chunk(len(devices), dim)
+        if sizes is None
+        else tensor.split(list(sizes), dim)
+    )
+    return [
+        _moved(chunk, _gpu(index))
+        for chunk, index in zip(chunks, devices, strict=False)
+    ]
 
 
 def _scatter_out(tensor: Tensor, out: Tensors, dim: int, streams: Any) -> list[Tensor]:
@@ -88,7 +104,11 @@ def _scatter_out(tensor: Tensor, out: Tensors, dim: int, streams: Any) -> list[T
     _check_on_gpus(out, "output", "output tensor")
     dim, shape = dim % tensor.dim(), list(tensor.shape)
     for position, target in enumerate(out):
-        if list(target.shape) != [*shape[:dim], *target.shape[dim : dim + 1], *shape[dim + 1 :]]:
+        if list(target.shape) != [
+            *shape[:dim],
+            *target.shape[dim : dim + 1],
+            *shape[dim + 1 :],
+        ]:
             found = position, list(target.shape), dim, shape
             raise RuntimeError(SAID["scatter"].format(*found))
     sizes = [target.size(dim) for target in out]
@@ -99,7 +119,9 @@ def _scatter_out(tensor: Tensor, out: Tensors, dim: int, streams: Any) -> list[T
 
 
 def _gather(tensors: Tensors, dim: int, destination: int | None) -> Tensor:
-    return _joined(tensors, None if destination == HOST else session.gpu(destination), dim)
+    return _joined(
+        tensors, None if destination == HOST else session.gpu(destination), dim
+    )
 
 
 def _gather_out(tensors: Tensors, out: Tensor, dim: int) -> Tensor:
@@ -113,7 +135,9 @@ def _joined(tensors: Tensors, gpu: GPU | None, dim: int) -> Tensor:
     like = list(tensors[0].shape)
     for position, tensor in enumerate(tensors):
         if tensor.dim() != len(like):
-            raise RuntimeError(SAID["dimensions"].format(position, tensor.dim(), len(like)))
+            raise RuntimeError(
+                SAID["dimensions"].format(position, tensor.dim(), len(like))
+            )
         like[dim] = tensor.size(dim)
         if list(tensor.shape) != like:
             raise RuntimeError(SAID["shape"].format(position, list(tensor.shape), like))
@@ -144,15 +168,21 @@ def _reduced(inputs: Tensors, op: int, gpu: GPU | None) -> Tensor:
 
 
 def _nccl_all_reduce(inputs: Tensors, outputs: Tensors, op: int, *beside: Any) -> None:
-    for output, total in [(each, _reduced(inputs, op, gpu_of(each))) for each in outputs]:
+    for output, total in [
+        (each, _reduced(inputs, op, gpu_of(each))) for each in outputs
+    ]:
         output.copy_(total)
 
 
-def _nccl_reduce(inputs: Tensors, output: Tensor, root: int, op: int, *beside: Any) -> None:
+def _nccl_reduce(
+    inputs: Tensors, output: Tensor, root: int, op: int, *beside: Any
+) -> None:
     output.copy_(_reduced(inputs, op, gpu_of(inputs[root])))
 
 
-def _nccl_reduce_scatter(inputs: Tensors, outputs: Tensors, op: int, *beside: Any) -> None:
+def _nccl_reduce_scatter(
+    inputs: Tensors, outputs: Tensors, op: int, *beside: Any
+) -> None:
     for place, output in enumerate(outputs):
         total = _reduced(inputs, op, gpu_of(output)).flatten()
         output.copy_(total.chunk(len(outputs))[place].view_as(output))

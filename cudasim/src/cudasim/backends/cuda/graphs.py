@@ -80,10 +80,14 @@ class CUDAGraph:
         self._capture = capture = Capture(place)
         capture.graph = ref(self)
         for holder in self._holders.values():
-            capture.states.setdefault(id(holder.state), (holder.state, list(holder.state)))
+            capture.states.setdefault(
+                id(holder.state), (holder.state, list(holder.state))
+            )
         gpu.memory.begin_pool(
             self._pool,
-            lambda: session.capturing.get((index, session.current_stream(index))) is capture,
+            lambda: (
+                session.capturing.get((index, session.current_stream(index))) is capture
+            ),
         )
         session.capturing[place] = capture
         session.sync_debug |= CAPTURING
@@ -92,10 +96,16 @@ class CUDAGraph:
 
     def capture_end(self) -> None:
         capture, place = self._capture, place_of()
-        if capture is None or capture.origin != place or session.capturing.get(place) != capture:
+        if (
+            capture is None
+            or capture.origin != place
+            or session.capturing.get(place) != capture
+        ):
             raise RuntimeError("Capture must end on the same stream it began on.")
         capture.end()
-        for place in [each for each, mine in session.capturing.items() if mine is capture]:
+        for place in [
+            each for each, mine in session.capturing.items() if mine is capture
+        ]:
             del session.capturing[place]
         if not session.capturing:
             session.sync_debug &= ~CAPTURING
@@ -111,13 +121,17 @@ class CUDAGraph:
 
     def instantiate(self) -> None:
         if not self._captured:
-            raise RuntimeError("capture_end() must have been called before calling instantiate")
+            raise RuntimeError(
+                "capture_end() must have been called before calling instantiate"
+            )
         if not self._keep:
             raise RuntimeError(SAID["not kept"])
 
     def replay(self) -> None:
         if not self._captured:
-            raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
+            raise RuntimeError(
+                "Called CUDAGraph::replay without a preceding successful capture."
+            )
         clock = session.clock
         with clock.graph(*place_of()) if clock else nullcontext():
             self._capture.replay()
@@ -135,7 +149,9 @@ class CUDAGraph:
 
     def pool(self) -> PoolId:
         if not self._captured:
-            raise RuntimeError("Called CUDAGraph::pool() without a preceding successful capture.")
+            raise RuntimeError(
+                "Called CUDAGraph::pool() without a preceding successful capture."
+            )
         return self._pool
 
     def enable_debug_mode(self) -> None:
@@ -151,10 +167,16 @@ class CUDAGraph:
         text = "\n".join(["digraph {", *nodes, *edges, "}", ""])
         Path(debug_path).write_text(text, encoding="utf-8")
 
-    raw_cuda_graph = partial(refuse, "cudasim: a simulated GPU's graphs are no objects of CUDA")
+    raw_cuda_graph = partial(
+        refuse, "cudasim: a simulated GPU's graphs are no objects of CUDA"
+    )
     raw_cuda_graph_exec = raw_cuda_graph
-    get_currently_capturing_graph = staticmethod(lambda: session.capturing[place_of()].graph())
-    _retain_pool = nothing  # its steps hold their tensors; `use_mem_pool` calls both since 2.14
+    get_currently_capturing_graph = staticmethod(
+        lambda: session.capturing[place_of()].graph()
+    )
+    _retain_pool = (
+        nothing  # its steps hold their tensors; `use_mem_pool` calls both since 2.14
+    )
 
 
 class MemPool:
@@ -195,9 +217,13 @@ def checkpoint(index: int, pool: PoolId) -> tuple[PoolId, frozenset]:
     return pool, frozenset((block.address, block.size, block.used) for block in here)
 
 
-def set_checkpoint(index: int, state: tuple, stale: list[int], owners: list[int]) -> None:
+def set_checkpoint(
+    index: int, state: tuple, stale: list[int], owners: list[int]
+) -> None:
     if checkpoint(index, state[0]) != state:
-        raise NotImplementedError("cudasim: a pool of memory is not set back to what it was")
+        raise NotImplementedError(
+            "cudasim: a pool of memory is not set back to what it was"
+        )
 
 
 def begin_pool_of_thread(index: int, pool: PoolId) -> None:
@@ -206,7 +232,9 @@ def begin_pool_of_thread(index: int, pool: PoolId) -> None:
 
 
 FUNCTIONS = {
-    "_cuda_beginAllocateToPool": lambda index, pool: _memory(index).begin_pool(pool, lambda: True),
+    "_cuda_beginAllocateToPool": lambda index, pool: _memory(index).begin_pool(
+        pool, lambda: True
+    ),
     "_cuda_beginAllocateCurrentThreadToPool": begin_pool_of_thread,
     "_cuda_endAllocateToPool": lambda index, pool: _memory(index).end_pool(pool),
     "_cuda_releasePool": lambda index, pool: _memory(index).release_pool(pool),
@@ -226,9 +254,13 @@ def patch_graphs(patches: Patches) -> None:
         for owner in (torch._C, cuda.memory, cuda.graphs):
             if owner is torch._C or hasattr(owner, name):
                 patches.replace(owner, name, function)
-    patches.replace(cuda.graphs.graph, "default_capture_stream", None)  # of another simulation
+    patches.replace(
+        cuda.graphs.graph, "default_capture_stream", None
+    )  # of another simulation
     stand_in(patches, CUDAGraph, "CUDAGraph", cuda.graphs)
     stand_in(patches, MemPool, "MemPool", cuda.memory)
     if hasattr(torch.accelerator, "Graph"):  # from 2.12
         words = "cudasim: torch.accelerator.Graph is not known here; use torch.cuda.CUDAGraph"
-        patches.replace(torch.accelerator.Graph, "__new__", staticmethod(partial(refuse, words)))
+        patches.replace(
+            torch.accelerator.Graph, "__new__", staticmethod(partial(refuse, words))
+        )

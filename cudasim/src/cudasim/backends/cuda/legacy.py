@@ -20,8 +20,12 @@ class LegacyType(type):
             words = f"cuda but device type: {torch.device(device).type} was passed"
             raise RuntimeError(f"legacy constructor expects device type: {words}")
         sizes = named.get("size", args)
-        if sizes and all(isinstance(size, int) for size in sizes):  # made there, not copied
-            return torch.empty(sizes, dtype=cls.dtype, device="cuda" if device is None else device)
+        if sizes and all(
+            isinstance(size, int) for size in sizes
+        ):  # made there, not copied
+            return torch.empty(
+                sizes, dtype=cls.dtype, device="cuda" if device is None else device
+            )
         if args and isinstance(args[0], torch.Tensor):
             if not isinstance(args[0], cls):
                 raise TypeError(f"expected {cls} (got {args[0].type()})")
@@ -53,7 +57,9 @@ def patch_types(patches: Patches) -> None:
             leave()
             original(kind)
         elif not kind.dtype.is_floating_point:
-            raise TypeError("only floating-point types are supported as the default type")
+            raise TypeError(
+                "only floating-point types are supported as the default type"
+            )
         else:
             torch.set_default_dtype(kind.dtype)
             torch.set_default_device("cuda")
@@ -61,7 +67,9 @@ def patch_types(patches: Patches) -> None:
 
     patches.replace(torch._C, "_set_default_tensor_type", choose)
     # Printing asks for this one.
-    patches.replace(torch._C, "_get_default_device", lambda: "cuda" if chosen else default())
+    patches.replace(
+        torch._C, "_get_default_device", lambda: "cuda" if chosen else default()
+    )
     patches.finally_do(leave)
 
 

@@ -34,19 +34,27 @@ CARDS: Fields = {
     **_fields("name gpu_name", lambda card: card["name"]),
     **_fields("uuid gpu_uuid", lambda card: card["uuid"]),
     **_fields("count gpu_count", lambda card: card["count"]),
-    **_fields("pci.bus_id gpu_bus_id", lambda card: f"00000000:{card['index'] + 1:02X}:00.0"),
+    **_fields(
+        "pci.bus_id gpu_bus_id", lambda card: f"00000000:{card['index'] + 1:02X}:00.0"
+    ),
     **_fields("driver_version", lambda card: DRIVER),
     **_fields("compute_cap", lambda card: card["capability"]),
     **_fields("compute_mode", lambda card: "Default"),
     **_fields("timestamp", lambda card: time.strftime("%Y/%m/%d %H:%M:%S.000")),
     **_fields("memory.total", lambda card: card["total"] // MIB, "MiB"),
     **_fields("memory.used", lambda card: card["used"] // MIB, "MiB"),
-    **_fields("memory.free", lambda card: (card["memory"] - card["used"]) // MIB, "MiB"),
-    **_fields("memory.reserved", lambda card: (card["total"] - card["memory"]) // MIB, "MiB"),
+    **_fields(
+        "memory.free", lambda card: (card["memory"] - card["used"]) // MIB, "MiB"
+    ),
+    **_fields(
+        "memory.reserved", lambda card: (card["total"] - card["memory"]) // MIB, "MiB"
+    ),
     **_fields("utilization.gpu utilization.memory fan.speed", unit="%"),
     **_fields("power.draw power.limit", unit="W"),
     **_fields("clocks.sm clocks.mem clocks.gr", unit="MHz"),
-    **_fields("temperature.gpu temperature.memory pstate persistence_mode display_active"),
+    **_fields(
+        "temperature.gpu temperature.memory pstate persistence_mode display_active"
+    ),
     **_fields("ecc.mode.current mig.mode.current"),
 }
 PROCESSES: Fields = {
@@ -54,7 +62,9 @@ PROCESSES: Fields = {
     **_fields("process_name name", lambda process: process["program"]),
     **_fields("gpu_uuid", lambda process: process["uuid"]),
     **_fields("gpu_name", lambda process: process["name"]),
-    **_fields("used_gpu_memory used_memory", lambda process: process["used"] // MIB, "MiB"),
+    **_fields(
+        "used_gpu_memory used_memory", lambda process: process["used"] // MIB, "MiB"
+    ),
 }
 
 
@@ -113,8 +123,13 @@ def table(cards: list[dict], processes: list[dict]) -> list[str]:
     about = ["SIMULATED GPUs, by cudasim: no NVIDIA driver is involved"]
     if processes:
         context = max(card["context"] for card in cards) // MIB
-        about.append(f"The CUDA context of a process on a card is modelled: {context}MiB")
-    of_card, of_process = "{:>3}  {:<41} {:>22}".format, "{:>3}  {:>9}  {:>10}  {}".format
+        about.append(
+            f"The CUDA context of a process on a card is modelled: {context}MiB"
+        )
+    of_card, of_process = (
+        "{:>3}  {:<41} {:>22}".format,
+        "{:>3}  {:>9}  {:>10}  {}".format,
+    )
     heads, shown = [of_card("GPU", "Name", "Memory-Usage")], []
     for card in cards:
         usage = f"{card['used'] // MIB}MiB / {card['total'] // MIB}MiB"
@@ -122,11 +137,19 @@ def table(cards: list[dict], processes: list[dict]) -> list[str]:
     running = []
     for each in processes:
         name = Path(each["program"]).name
-        running.append(of_process(each["index"], each["pid"], f"{each['used'] // MIB}MiB", name))
+        running.append(
+            of_process(each["index"], each["pid"], f"{each['used'] // MIB}MiB", name)
+        )
     titles = ["Processes (SIMULATED):", of_process("GPU", "PID", "GPU memory", "Name")]
     rule = f"+{'-' * (WIDTH + 2)}+"
     lines = [rule]
-    for part in (about, heads, shown, titles, running or ["No running processes found"]):
+    for part in (
+        about,
+        heads,
+        shown,
+        titles,
+        running or ["No running processes found"],
+    ):
         lines += [*(f"| {text:<{WIDTH}} |" for text in part), rule]
     return lines
 
@@ -134,7 +157,9 @@ def table(cards: list[dict], processes: list[dict]) -> list[str]:
 def values(names: list[str], known: Fields, rows: list[dict], how: set) -> list[str]:
     for name in names:
         if name not in known:
-            raise Refusal(f'Field "{name}" is not a valid field to query.\n', BAD_ARGUMENT)
+            raise Refusal(
+                f'Field "{name}" is not a valid field to query.\n', BAD_ARGUMENT
+            )
 
     def text(row: dict, value: Value, unit: str) -> str:
         found = value(row)
@@ -144,7 +169,9 @@ def values(names: list[str], known: Fields, rows: list[dict], how: set) -> list[
 
     lines = [[text(row, *known[name]) for name in names] for row in rows]
     if "noheader" not in how:
-        lines.insert(0, [f"{name} [{known[name][1]}]".removesuffix(" []") for name in names])
+        lines.insert(
+            0, [f"{name} [{known[name][1]}]".removesuffix(" []") for name in names]
+        )
     return [", ".join(line) for line in lines]
 
 
@@ -155,7 +182,10 @@ def answer(options: argparse.Namespace, folder: str | None) -> list[str]:
         indices = {card["index"] for card in cards}
         processes = [process for process in processes if process["index"] in indices]
     if options.list_gpus:
-        return [f"GPU {card['index']}: {card['name']} (UUID: {card['uuid']})" for card in cards]
+        return [
+            f"GPU {card['index']}: {card['name']} (UUID: {card['uuid']})"
+            for card in cards
+        ]
     query = options.query_gpu or options.query_compute_apps
     if not query:
         return table(cards, processes)
@@ -167,12 +197,22 @@ def answer(options: argparse.Namespace, folder: str | None) -> list[str]:
 
 
 def main() -> int:
-    made = argparse.ArgumentParser("nvidia-smi", description=__doc__, allow_abbrev=False)
+    made = argparse.ArgumentParser(
+        "nvidia-smi", description=__doc__, allow_abbrev=False
+    )
     made.add_argument("-L", "--list-gpus", action="store_true", help="name each card")
-    made.add_argument("-i", "--id", help="only these cards: index or identity, by commas")
-    made.add_argument("--query-gpu", metavar="FIELDS", help="fields of each card, by commas")
-    made.add_argument("--query-compute-apps", metavar="FIELDS", help="fields of each process")
-    made.add_argument("--format", default="", help="csv, csv,noheader or csv,noheader,nounits")
+    made.add_argument(
+        "-i", "--id", help="only these cards: index or identity, by commas"
+    )
+    made.add_argument(
+        "--query-gpu", metavar="FIELDS", help="fields of each card, by commas"
+    )
+    made.add_argument(
+        "--query-compute-apps", metavar="FIELDS", help="fields of each process"
+    )
+    made.add_argument(
+        "--format", default="", help="csv, csv,noheader or csv,noheader,nounits"
+    )
     try:
         print("\n".join(answer(made.parse_args(), os.environ.get(FOLDER))))
     except Refusal as refusal:

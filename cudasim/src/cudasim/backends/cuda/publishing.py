@@ -19,7 +19,9 @@ from typing import Any
 
 try:
     import fcntl
-except ModuleNotFoundError:  # Windows: there two processes may ask the driver at one time
+except (
+    ModuleNotFoundError
+):  # Windows: there two processes may ask the driver at one time
     fcntl = None
 
 from cudasim.backends.cuda.nvidia_smi import FOLDER, USED, Refusal, is_alive, published
@@ -27,7 +29,9 @@ from cudasim.device.gpu import GPU, Machine
 from cudasim.patching import Patches
 from cudasim.session import session
 
-PYTHON = "CUDASIM_PYTHON"  # environment variable: the interpreter that runs our nvidia-smi
+PYTHON = (
+    "CUDASIM_PYTHON"  # environment variable: the interpreter that runs our nvidia-smi
+)
 _PACKAGE = Path(__file__).resolve().parent
 PROGRAMS = _PACKAGE / "bin"  # holds the command `nvidia-smi`
 
@@ -75,8 +79,12 @@ class Board:
             processes = published(str(self._folder))[1]
         except Refusal:  # nobody publishes any more
             return []
-        here = [process for process in processes if process["uuid"] == f"GPU-{gpu.uuid}"]
-        return [(each["pid"], each["used"]) for each in here if each["pid"] != os.getpid()]
+        here = [
+            process for process in processes if process["uuid"] == f"GPU-{gpu.uuid}"
+        ]
+        return [
+            (each["pid"], each["used"]) for each in here if each["pid"] != os.getpid()
+        ]
 
     def __enter__(self) -> None:
         """Keep the other processes from the driver: two cannot take the same memory."""
@@ -124,7 +132,9 @@ def sweep() -> None:
                 shutil.rmtree(folder)
 
 
-def start(original: Callable, process: Any, args: Any, *rest: Any, **named: Any) -> None:
+def start(
+    original: Callable, process: Any, args: Any, *rest: Any, **named: Any
+) -> None:
     """`Popen.__init__`, with our program for its bare name: Windows looks only for an .exe."""
     if isinstance(args, list | tuple) and args and args[0] == "nvidia-smi":
         args = [sys.executable, "-I", "-S", str(_PACKAGE / "nvidia_smi.py"), *args[1:]]

@@ -36,7 +36,10 @@ class CudaStream(Stream):
 
     def __new__(cls, device: Any = None, priority: int = 0, **ids: int) -> "CudaStream":
         if "stream_ptr" in ids:
-            ids = {"stream_id": ids["stream_ptr"], "device_index": session.current().index}
+            ids = {
+                "stream_id": ids["stream_ptr"],
+                "device_index": session.current().index,
+            }
         if not ids and device is not None:  # refuses the CPU, in torch's words
             device = torch.cuda._utils._get_device_index(device, optional=True)
         return super().__new__(cls, device, priority=priority, **ids)
@@ -66,13 +69,19 @@ class CudaStream(Stream):
 class ExternalStream(CudaStream):
     """`torch.cuda.ExternalStream`: a stream that another library made, by its address."""
 
-    def __new__(cls, stream_ptr: int, device: Any = None, **ids: int) -> "ExternalStream":
+    def __new__(
+        cls, stream_ptr: int, device: Any = None, **ids: int
+    ) -> "ExternalStream":
         index = torch.cuda._utils._get_device_index(device, optional=True)
-        return super().__new__(cls, stream_id=stream_ptr, device_index=session.gpu(index).index)
+        return super().__new__(
+            cls, stream_id=stream_ptr, device_index=session.gpu(index).index
+        )
 
 
 def patch_cuda_streams(patches: Patches) -> None:
-    patches.replace(torch._C, "_cuda_getDefaultStream", lambda index: stream_data(index, 0))
+    patches.replace(
+        torch._C, "_cuda_getDefaultStream", lambda index: stream_data(index, 0)
+    )
     for kind in (CudaStream, ExternalStream, CudaEvent):
         stand_in(patches, kind, kind.__name__.removeprefix("Cuda"), torch.cuda.streams)
     patches.replace(torch.nn.parallel._functions, "_streams", None)

@@ -15,5 +15,7 @@ def find_type(name: object, source: str = "device_type") -> DeviceType:
     """The type called `name`. Raises ValueError, with what there is; `source` is who named it."""
     found = TYPES.get(name) if isinstance(name, str) else None
     if found is None:
-        raise ValueError(f"{source}={name!r}: unknown; choose one of {', '.join(TYPES)}")
+        raise ValueError(
+            f"{source}={name!r}: unknown; choose one of {', '.join(TYPES)}"
+        )
     return found

@@ -17,16 +17,23 @@ class DeviceType:
     number: int  # C++'s number for it (c10/core/DeviceType.h)
     noun: str  # what people call one
     card: str  # which card is simulated if a program does not say
-    usual, most = 2, 64  # how many if it does not say, and at most: more are surely a slip
+    usual, most = (
+        2,
+        64,
+    )  # how many if it does not say, and at most: more are surely a slip
 
     missing: ClassVar[dict[str, str]] = {}  # dtypes that it lacks -> the error
     context = 0  # bytes that a process takes of a card by using it, beside its tensors
-    kernel_suffix: str | None = None  # what replaces `cpu` in names of kernels, where it is known
+    kernel_suffix: str | None = (
+        None  # what replaces `cpu` in names of kernels, where it is known
+    )
     survives_fork = False  # a forked process may go on using it
     has_cudnn = True
     pins_copies = True  # what goes to the CPU with `non_blocking` goes to pinned memory
     has_slow_convolution = True  # a kernel of that name, which errors name
-    decomposes_recurrent_layers = True  # into operators, after it has compared devices itself
+    decomposes_recurrent_layers = (
+        True  # into operators, after it has compared devices itself
+    )
     lists_kernels = True  # `dispatch/kernels.json` tells which types its kernels take
     casts_sums = False  # autocast casts what others compute with `dtype=torch.float32`
 
@@ -35,10 +42,16 @@ class DeviceType:
 
     def check_number(self, gpus: object, source: str = "gpus") -> int:
         """`gpus`, if a machine can have so many. Raises ValueError; `source` is who named it."""
-        if isinstance(gpus, int) and not isinstance(gpus, bool) and 1 <= gpus <= self.most:
+        if (
+            isinstance(gpus, int)
+            and not isinstance(gpus, bool)
+            and 1 <= gpus <= self.most
+        ):
             return gpus
         words = f"the number of simulated GPUs is from 1 to {self.most}"
-        words = f"a machine has exactly one {self.name} device" if self.most == 1 else words
+        words = (
+            f"a machine has exactly one {self.name} device" if self.most == 1 else words
+        )
         raise ValueError(f"{source}={gpus!r}: {words}")
 
     def check_dtype(self, tensor: "torch.Tensor") -> None:

@@ -18,7 +18,9 @@ RESULTS = {int(number): each for number, each in WORDS["results of CUDA"].items(
 
 
 def words(result: int) -> str:
-    return RESULTS.get(result, ("", "a result of CUDA that cudasim has no words for"))[1]
+    return RESULTS.get(result, ("", "a result of CUDA that cudasim has no words for"))[
+        1
+    ]
 
 
 def runtime_error(result: int) -> RuntimeError:
@@ -26,9 +28,13 @@ def runtime_error(result: int) -> RuntimeError:
     import torch
 
     name, said = RESULTS[result]
-    help = SAID["no such device" if result == INVALID_DEVICE else "search"].format(name=name)
+    help = SAID["no such device" if result == INVALID_DEVICE else "search"].format(
+        name=name
+    )
     advice = SAID["block" if result == ASSERT else "log"]
-    raised = torch.AcceleratorError(SAID["error"].format(said=said, help=help, advice=advice))
+    raised = torch.AcceleratorError(
+        SAID["error"].format(said=said, help=help, advice=advice)
+    )
     raised.error_code = result
     return raised
 
@@ -54,13 +60,19 @@ class CUDA(DeviceType):
 
         if size >= 2**60:
             return torch.OutOfMemoryError(SAID["too large"])
-        used, reserved, in_use = memory.counts.stat("used")["current"], memory.reserved, ""
+        used, reserved, in_use = (
+            memory.counts.stat("used")["current"],
+            memory.reserved,
+            "",
+        )
         mine = os.getpid(), memory.context + reserved
         for process, taken in sorted([mine, *memory.others()]):
             who = "Including non-PyTorch memory, this process"
             who = who if process == mine[0] else f"Process {process}"
             in_use += f"{who} has {in_units(taken)} memory in use. "
-        limit = f"{in_units(memory.limit)} allowed; " if memory.limit != memory.size else ""
+        limit = (
+            f"{in_units(memory.limit)} allowed; " if memory.limit != memory.size else ""
+        )
         amounts = map(in_units, (size, memory.size, memory.free, used, reserved - used))
         told = SAID["full"].format(*amounts, gpu=memory.index, others=in_use + limit)
         return torch.OutOfMemoryError(told)

@@ -41,7 +41,9 @@ class MPS(DeviceType):
             return RuntimeError(WORDS["MPS"]["cat"].format(other, first))
         if name in NAMED:
             kernel, arguments = NAMED[name]
-            absent = next(argument for argument, device in devices if device.type == "cpu")
+            absent = next(
+                argument for argument, device in devices if device.type == "cpu"
+            )
             which = f"#{[*arguments].index(absent) + 1} '{arguments[absent]}'"
             return RuntimeError(WORDS["MPS"]["argument"].format(which, kernel))
         return RuntimeError("Placeholder storage has not been allocated on MPS device!")

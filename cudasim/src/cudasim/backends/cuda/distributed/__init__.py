@@ -7,8 +7,16 @@ import functools
 import torch
 import torch.distributed as dist
 
-from cudasim.backends.cuda.distributed import batch_norm as batch_norm  # registers rules
-from cudasim.backends.cuda.distributed import clocks, collectives, errors, groups, replicas
+from cudasim.backends.cuda.distributed import (
+    batch_norm as batch_norm,  # registers rules
+)
+from cudasim.backends.cuda.distributed import (
+    clocks,
+    collectives,
+    errors,
+    groups,
+    replicas,
+)
 from cudasim.backends.cuda.distributed import operators as operators  # registers rules
 from cudasim.backends.cuda.distributed.table import FUNCTIONS
 from cudasim.patching import Patches
@@ -23,7 +31,10 @@ GROUPS = ("init_process_group", "new_group", "get_backend", "destroy_process_gro
 
 def patch_distributed(patches: Patches) -> None:
     c10d = dist.distributed_c10d
-    replaced = {name: functools.partial(clocks.awaited, around) for name, around in AROUND.items()}
+    replaced = {
+        name: functools.partial(clocks.awaited, around)
+        for name, around in AROUND.items()
+    }
     replaced |= {name: getattr(groups, name) for name in GROUPS}
     replaced["_coalescing_manager"] = collectives.coalescing
     for name in replaced.keys() - {each for each in NEW if not hasattr(c10d, each)}:

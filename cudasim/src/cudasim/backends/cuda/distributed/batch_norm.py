@@ -20,7 +20,9 @@ def stats(input: Tensor, eps: float) -> tuple[Tensor, ...]:
     return mean, torch.rsqrt(var + eps)
 
 
-def gather_stats_with_counts(input: Tensor, mean: Tensor, invstd: Tensor, *rest: Any) -> tuple:
+def gather_stats_with_counts(
+    input: Tensor, mean: Tensor, invstd: Tensor, *rest: Any
+) -> tuple:
     """The same of the whole batch, from that of each rank and its part of the batch."""
     running_mean, running_var, momentum, eps, counts = rest
     share = counts.to(mean.dtype).view(-1, 1)
@@ -49,17 +51,26 @@ def elemt(input: Tensor, weight: Any, bias: Any, mean: Tensor, *rest: Any) -> Te
     return out.to(input.dtype)
 
 
-def backward_reduce(grad: Tensor, input: Tensor, mean: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+def backward_reduce(
+    grad: Tensor, input: Tensor, mean: Tensor, *rest: Any
+) -> tuple[Tensor, ...]:
     invstd, weight, _, of_weight, of_bias = rest
     sum_dy = wide(grad).sum(others(input))
     sum_dy_xmu = (wide(grad) * centred(input, mean)).sum(others(input))
     dtype = mean.dtype if weight is None else weight.dtype
     none = mean.new_empty(0)
     weight_grad = (sum_dy_xmu * invstd).to(dtype) if of_weight else none
-    return sum_dy, sum_dy_xmu, weight_grad, sum_dy.to(dtype, copy=True) if of_bias else none
+    return (
+        sum_dy,
+        sum_dy_xmu,
+        weight_grad,
+        sum_dy.to(dtype, copy=True) if of_bias else none,
+    )
 
 
-def backward_elemt(grad: Tensor, input: Tensor, mean: Tensor, invstd: Tensor, *rest: Any) -> Tensor:
+def backward_elemt(
+    grad: Tensor, input: Tensor, mean: Tensor, invstd: Tensor, *rest: Any
+) -> Tensor:
     weight, sum_dy, sum_dy_xmu, count = rest
     total = count.sum()
     slope = centred(input, mean) * along(invstd**2 * sum_dy_xmu / total, input)

@@ -24,17 +24,25 @@ from cudasim.timing.scaling import Cluster, Link, card_link, collective_seconds,
 
 NETWORK = "CUDASIM_NETWORK"  # environment variable: the link between servers
 USUAL = "eth25"
-Times = tuple[int, int, int]  # when it begins, how long it takes, the rank that came last
-End = tuple[int, int | Callable[[], int]]  # a GPU, and when it ends there, once the data have come
+Times = tuple[
+    int, int, int
+]  # when it begins, how long it takes, the rank that came last
+End = tuple[
+    int, int | Callable[[], int]
+]  # a GPU, and when it ends there, once the data have come
 
 
 class Asked(threading.local):
-    open: list[End] | None = None  # while one of PyTorch's functions runs that may return a work
+    open: list[End] | None = (
+        None  # while one of PyTorch's functions runs that may return a work
+    )
     backward = 0  # backward passes that are running
 
 
 asked = Asked()
-of_works: WeakKeyDictionary[dist.Work, list[End]] = WeakKeyDictionary()  # that nobody waited for
+of_works: WeakKeyDictionary[dist.Work, list[End]] = (
+    WeakKeyDictionary()
+)  # that nobody waited for
 of_backward: list[End] = []
 
 
@@ -49,7 +57,9 @@ def network() -> Link:
     return known[name]
 
 
-def book(roll: Roll, word: str, gpu: int, size: int, own: bool, peer: int | None = None) -> None:
+def book(
+    roll: Roll, word: str, gpu: int, size: int, own: bool, peer: int | None = None
+) -> None:
     """Book a collective of `size` bytes in the group of `roll`, on GPU number `gpu`, on a stream of
     NCCL's `own` or the current one; `peer` is the other rank of a send or recv."""
     clock = session.clock
@@ -68,7 +78,9 @@ def book(roll: Roll, word: str, gpu: int, size: int, own: bool, peer: int | None
     def run() -> int:
         begin, taken, last = find()
         end = begin + taken
-        clock.together(line, word, ready, begin, end, f"wait for rank {roll.ranks[last]}")
+        clock.together(
+            line, word, ready, begin, end, f"wait for rank {roll.ranks[last]}"
+        )
         return end
 
     end = run if word == "recv" else run()
@@ -104,7 +116,9 @@ def _meeting(clock: Clock, roll: Roll, word: str, ready: int, size: int) -> Time
     return max(times), taken, times.index(max(times))
 
 
-def _message(roll: Roll, word: str, ready: int, size: int, peer: int) -> Callable[[], Times]:
+def _message(
+    roll: Roll, word: str, ready: int, size: int, peer: int
+) -> Callable[[], Times]:
     """A `send`, or a `recv`, which learns when its message was sent once that has come."""
     way = (roll.rank, peer) if word == "send" else (peer, roll.rank)
     number = roll.sent[way] = roll.sent.get(way, -1) + 1
@@ -149,7 +163,9 @@ def awaited(function: Callable, *args: Any, **kwargs: Any) -> Any:
 
 def _wait(original: Callable, work: dist.Work, *args: Any, **kwargs: Any) -> Any:
     done = original(work, *args, **kwargs)
-    _settle(asked.open or of_works.pop(work, []))  # what is open is of this very function
+    _settle(
+        asked.open or of_works.pop(work, [])
+    )  # what is open is of this very function
     return done
 
 

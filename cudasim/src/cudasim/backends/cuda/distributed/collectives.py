@@ -75,7 +75,9 @@ def message(original: Callable, *args: Any, **kwargs: Any) -> Any:
         if roll is None or "Timed out" not in str(error):
             raise
         within = given.get("group_src", given.get("group_dst"))
-        peer = given.get("src", given.get("dst")) if within is None else roll.ranks[within]
+        peer = (
+            given.get("src", given.get("dst")) if within is None else roll.ranks[within]
+        )
         work = f"WorkNCCL(OpType={original.__name__.upper()})"
         raise errors.timed_out(work, roll.timeout, [peer], []) from error
 

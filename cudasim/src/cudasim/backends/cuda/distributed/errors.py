@@ -25,10 +25,14 @@ def duplicate(rank: int, other: int, card: int, cards: int) -> DistBackendError:
 
 
 def gone(work: str, rank: int, pid: int) -> DistBackendError:
-    return nccl_error(SAID["exited"], SAID["remote"], SAID["gone"].format(rank, pid, work))
+    return nccl_error(
+        SAID["exited"], SAID["remote"], SAID["gone"].format(rank, pid, work)
+    )
 
 
-def timed_out(work: str, timeout: timedelta, missing: list, there: list) -> DistBackendError:
+def timed_out(
+    work: str, timeout: timedelta, missing: list, there: list
+) -> DistBackendError:
     milliseconds = round(timeout.total_seconds() * 1000)
     told = work.replace(")", f", Timeout(ms)={milliseconds})")
     absent = f"{ranks(missing, 'has', 'have')} not arrived."
@@ -38,9 +42,12 @@ def timed_out(work: str, timeout: timedelta, missing: list, there: list) -> Dist
 
 
 def mismatch(texts: dict[int, str], timeout: timedelta) -> DistBackendError:
-    asked = {text: [rank for rank in texts if texts[rank] == text] for text in texts.values()}
+    asked = {
+        text: [rank for rank in texts if texts[rank] == text] for text in texts.values()
+    }
     each = ", but ".join(
-        f"{ranks(those, 'is', 'are')} running collective: {text}" for text, those in asked.items()
+        f"{ranks(those, 'is', 'are')} running collective: {text}"
+        for text, those in asked.items()
     )
     seconds = timeout.total_seconds()
     return DistBackendError(SAID["mismatch"].format(each=each, seconds=seconds))

@@ -37,13 +37,19 @@ class ProcessGroupNCCL:
 def nccl_in(backend: Any) -> str | None:
     """`nccl`, `cuda:nccl`, `cpu:gloo,cuda:nccl`: one gloo serves CPU and GPUs; else None."""
     asked = str(backend).lower()
-    return asked if "nccl" in [pair.split(":")[-1] for pair in asked.split(",")] else None
+    return (
+        asked if "nccl" in [pair.split(":")[-1] for pair in asked.split(",")] else None
+    )
 
 
 def roll_of(group: Any = None) -> Roll | None:
     """The roll of a group (None: the default one) if it stands for one of NCCL's, else None."""
     group = group or dist.group.WORLD
-    return session.rolls.get(group.group_name) if isinstance(group, dist.ProcessGroup) else None
+    return (
+        session.rolls.get(group.group_name)
+        if isinstance(group, dist.ProcessGroup)
+        else None
+    )
 
 
 def bound_device(device: Any) -> GPU | None:
@@ -55,7 +61,9 @@ def bound_device(device: Any) -> GPU | None:
     if device.index is None:
         raise ValueError("Please use a device_id with index.")
     if device.index >= (count := torch.cuda.device_count()):
-        words = f"device_id {device} is out of range. Please use a device index less than"
+        words = (
+            f"device_id {device} is out of range. Please use a device index less than"
+        )
         raise ValueError(f"{words} the number of accelerators available: {count}.")
     return resolve(device)
 

@@ -26,7 +26,11 @@ from cudasim.session import session
 def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
     """A collective: results go into tensors that have their tags, or are C++'s buckets."""
     name = func._schema.name.removeprefix("c10d::")
-    collective, named, tensors = COLLECTIVES[name], given(func, args, kwargs), tensors_in(args)
+    collective, named, tensors = (
+        COLLECTIVES[name],
+        given(func, args, kwargs),
+        tensors_in(args),
+    )
     gpus = {gpu_of(tensor) for tensor in tensors} - {None}
     gpu = next(iter(gpus), None)
     if len(gpus) == 1:  # C++'s buckets are where their company is
@@ -36,13 +40,18 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
     roll = session.rolls.get(group.group_name)
     if roll is not None:
         if name == "barrier":
-            gpu, tensors = roll.barrier_gpu or roll.bound or session.current(), []  # C++'s own
+            gpu, tensors = (
+                roll.barrier_gpu or roll.bound or session.current(),
+                [],
+            )  # C++'s own
         elif gpu is not None:
             refusals.refuse_devices(name, tensors, roll.bound)
             refusals.refuse_layouts(name, args, tensors, roll.size)
             refusals.refuse_types(collective.word, tensors)
         compared = argument(args, collective.compared)
-        kind = name.removesuffix("_").upper()  # as PyTorch's messages have it: `_ALLGATHER_BASE`
+        kind = name.removesuffix(
+            "_"
+        ).upper()  # as PyTorch's messages have it: `_ALLGATHER_BASE`
         request = Request(kind, tensors, compared, named.get("root_rank"))
         peer = named.get("dst", named.get("src"))
         if peer is not None:
@@ -51,10 +60,21 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
             roll.meet(request, gpu)
         if gpu is not None:
             size = sum(tensor.nbytes for tensor in argument(args, collective.moved))
-            book(roll, collective.word, gpu.index, size, named.get("async_op", True), peer)
+            book(
+                roll,
+                collective.word,
+                gpu.index,
+                size,
+                named.get("async_op", True),
+                peer,
+            )
     if gpu is not None:
         args = tree_map_only(Tensor, as_bytes, args)
-    if name in refusals.FLAT and gpu and all(tensor.is_contiguous() for tensor in args[:2]):
+    if (
+        name in refusals.FLAT
+        and gpu
+        and all(tensor.is_contiguous() for tensor in args[:2])
+    ):
         # NCCL compares numbers of elements only; gloo requires matching shapes as well.
         args = (*(tensor.view(-1) for tensor in args[:2]), *args[2:])
     if roll and collective.parts is not None and collective.word not in PAIRWISE:
@@ -64,7 +84,9 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
     return func(*args, **kwargs)
 
 
-def one_by_one(collective: Collective, parts: list[Tensor], args: tuple, rank: int) -> Any:
+def one_by_one(
+    collective: Collective, parts: list[Tensor], args: tuple, rank: int
+) -> Any:
     """Parts that differ in size: as PyTorch does it for NCCL, a broadcast or a reduction a rank."""
     (mine,), group = argument(args, 1 - collective.parts), args[2]
     adds = collective.word == "reduce_scatter"
@@ -93,7 +115,11 @@ def as_bytes(tensor: Tensor) -> Tensor:
 
 def functional(name: str, func: Callable, args: tuple, kwargs: dict) -> Any:
     """A functional collective: checked as its operator `name` of `torch.ops.c10d` is, then run."""
-    collective, named, tensors = COLLECTIVES[name], given(func, args, kwargs), tensors_in(args[:1])
+    collective, named, tensors = (
+        COLLECTIVES[name],
+        given(func, args, kwargs),
+        tensors_in(args[:1]),
+    )
     group, op, gpu = named["group_name"], named.get("reduce_op"), gpu_of(tensors[0])
     roll = session.rolls.get(getattr(group, "group_name", group))
     if roll is not None and gpu is None and roll.only_nccl:
@@ -105,7 +131,12 @@ def functional(name: str, func: Callable, args: tuple, kwargs: dict) -> Any:
         if op is not None:
             refusals.refuse_reduction(op, tensors[0].dtype)
         compared = [] if collective.compared is None else tensors
-        roll.meet(Request(name.removesuffix("_").upper(), tensors, compared, named.get("src")), gpu)
+        roll.meet(
+            Request(
+                name.removesuffix("_").upper(), tensors, compared, named.get("src")
+            ),
+            gpu,
+        )
         gathered = roll.size if collective.word == "all_gather" else 1
         size = sum(tensor.nbytes for tensor in tensors) * gathered
         book(roll, collective.word, gpu.index, size, False)
@@ -121,7 +152,9 @@ def functional(name: str, func: Callable, args: tuple, kwargs: dict) -> Any:
 for _name, _collective in COLLECTIVES.items():
     rule(getattr(torch.ops.c10d, _name).default)(operator)
     # Functional ones have the name of the first function, or that of the operator, `all` apart.
-    _named = _collective.functions.split(" ")[0] or re.sub("^all(?!_)", "all_", _name.rstrip("_"))
+    _named = _collective.functions.split(" ")[0] or re.sub(
+        "^all(?!_)", "all_", _name.rstrip("_")
+    )
     for _form in ("", "_", "_out"):
         if _func := getattr(torch.ops._c10d_functional, _named + _form, None):
             rule(_func.default)(functools.partial(functional, _name))

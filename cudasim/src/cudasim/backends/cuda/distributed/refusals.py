@@ -16,12 +16,27 @@ from cudasim.dispatch.dtypes import NAMES, short
 from cudasim.dispatch.tags import gpu_of
 from cudasim.words import WORDS
 
-FLOAT8 = {torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz}
+FLOAT8 = {
+    torch.float8_e4m3fn,
+    torch.float8_e4m3fnuz,
+    torch.float8_e5m2,
+    torch.float8_e5m2fnuz,
+}
 SCALED = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
-TYPES = {torch.bool, torch.uint8, torch.int8, torch.int32, torch.int64, *SCALED, *FLOAT8}
+TYPES = {
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int32,
+    torch.int64,
+    *SCALED,
+    *FLOAT8,
+}
 CPU = "No backend type associated with device type cpu"
 SAID = WORDS["NCCL"]
-FLAT = WORDS["flat collectives"]  # where the parts are of other types than the whole, or sizes
+FLAT = WORDS[
+    "flat collectives"
+]  # where the parts are of other types than the whole, or sizes
 MEMORY_FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 dense = torch.ops.aten.is_non_overlapping_and_dense
 
@@ -48,7 +63,9 @@ def refuse_layouts(name: str, args: tuple, tensors: list[Tensor], size: int) -> 
     elif word not in ("send", "recv"):  # which PyTorch warns of itself
         # A list for each rank is copied first; all else NCCL takes as it lies in memory.
         copied = None if word == "all_to_all" else collective.parts
-        direct = tensors_in(value for place, value in enumerate(args) if place != copied)
+        direct = tensors_in(
+            value for place, value in enumerate(args) if place != copied
+        )
         if not all(map(in_order, direct)):
             raise ValueError("Tensors must be contiguous")
     if collective.parts is not None:
@@ -57,7 +74,9 @@ def refuse_layouts(name: str, args: tuple, tensors: list[Tensor], size: int) -> 
             raise ValueError(SAID["list"])
         if number not in (0, size):  # the root alone has the list
             which = ("output", "input")[collective.parts]
-            raise ValueError(SAID[f"{which} list"].format(word=word, number=number, size=size))
+            raise ValueError(
+                SAID[f"{which} list"].format(word=word, number=number, size=size)
+            )
     if name in FLAT:
         whole, part = args[collective.moved], args[1 - collective.moved]
         types, sizes = FLAT[name]
@@ -73,20 +92,26 @@ def in_order(tensor: Tensor) -> bool:
 
 
 def refuse_types(word: str, tensors: list[Tensor]) -> None:
-    for dtype in (tensor.dtype for tensor in tensors):  # complex ones go as pairs of real ones
+    for dtype in (
+        tensor.dtype for tensor in tensors
+    ):  # complex ones go as pairs of real ones
         if dtype not in TYPES and word in PAIRWISE:
             raise RuntimeError(f"Unconvertible NCCL type {scalar_type(dtype)}")
         if dtype not in TYPES and not dtype.is_complex:
             raise TypeError(SAID["type"].format(scalar_type(dtype)))
         if "reduce" in word and dtype in FLOAT8:
-            raise RuntimeError("Float8 dtypes are not currenlty supported for NCCL reductions")
+            raise RuntimeError(
+                "Float8 dtypes are not currenlty supported for NCCL reductions"
+            )
 
 
 def refuse_reduction(op: Any, dtype: torch.dtype) -> None:
     """Refuse a reduction, by name or as a ReduceOp, that NCCL does not know for that type."""
 
     def is_named(name: str) -> bool:
-        return op == (name.lower() if isinstance(op, str) else getattr(dist.ReduceOp, name))
+        return op == (
+            name.lower() if isinstance(op, str) else getattr(dist.ReduceOp, name)
+        )
 
     for name in ("BAND", "BOR", "BXOR"):
         if is_named(name):

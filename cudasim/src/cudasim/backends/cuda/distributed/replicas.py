@@ -18,7 +18,9 @@ def by_gpu(tensors: Sequence[Tensor]) -> list[list[int]]:
     return list(found.values())
 
 
-def broadcast_coalesced(original: Callable, group: Any, tensors: list, *rest: Any) -> None:
+def broadcast_coalesced(
+    original: Callable, group: Any, tensors: list, *rest: Any
+) -> None:
     for part in by_gpu(tensors):
         original(group, [tensors[position] for position in part], *rest)
 
@@ -42,7 +44,9 @@ def make_reducer(original: type) -> type:
     anew after the first step, in the order in which gradients came."""
 
     class Reducer(original):
-        def __init__(self, parameters: Sequence[Tensor], *args: Any, **kwargs: Any) -> None:
+        def __init__(
+            self, parameters: Sequence[Tensor], *args: Any, **kwargs: Any
+        ) -> None:
             self._keeps = len(by_gpu(parameters)) > 1
             with changed(session.thread, lasting=True):  # the buckets
                 super().__init__(parameters, *args, **kwargs)

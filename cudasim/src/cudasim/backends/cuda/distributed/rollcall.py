@@ -44,7 +44,11 @@ class Request(NamedTuple):
         """What must be equal on every rank. NCCL counts elements: shapes may differ. Where sizes
         may, types may not."""
         asked = [[tensor.numel(), str(tensor.dtype)] for tensor in self.compared]
-        return [self.kind, self.root, asked or [str(each.dtype) for each in self.tensors[:1]]]
+        return [
+            self.kind,
+            self.root,
+            asked or [str(each.dtype) for each in self.tensors[:1]],
+        ]
 
     def fingerprint(self, number: int) -> str:
         """The same in the words of PyTorch's own check (c10d/ProcessGroupWrapper.cpp)."""
@@ -66,22 +70,32 @@ class Roll:
     """The roll calls of one process group, as one of its ranks sees them. It stands for one of the
     backend `requested`; its ranks are bound to the GPU `bound`, if not None."""
 
-    def __init__(self, group: dist.ProcessGroup, requested: str, bound: GPU | None) -> None:
+    def __init__(
+        self, group: dist.ProcessGroup, requested: str, bound: GPU | None
+    ) -> None:
         self.requested, self.bound = requested, bound
         self.only_nccl = "cpu" not in requested  # there would be no backend for the CPU
         self.name, self.rank, self.size = group.group_name, group.rank(), group.size()
         self.ranks = dist.get_process_group_ranks(group)
-        self.timeout: timedelta = group._get_backend(torch.device("cpu")).options._timeout
+        self.timeout: timedelta = group._get_backend(
+            torch.device("cpu")
+        ).options._timeout
         store = group.get_group_store()
-        with suppress(NotImplementedError, RuntimeError):  # one in Python may not know how
+        with suppress(
+            NotImplementedError, RuntimeError
+        ):  # one in Python may not know how
             store = store.clone()
         # A second life of the processes' groups meets no line of the first.
         self.store = dist.PrefixStore(f"cudasim/{session.lives}/{self.name}", store)
         self.barrier_gpu: GPU | None = None  # that `barrier(device_ids=)` names
         self.count = 0  # collectives so far
         self.timed = 0  # of these on the virtual clock
-        self.sent: dict[tuple[int, int], int] = {}  # (from, to) -> messages on the virtual clock
-        self.introduced: set[tuple[int, int]] = set()  # (card, peer) of sends and recvs so far
+        self.sent: dict[
+            tuple[int, int], int
+        ] = {}  # (from, to) -> messages on the virtual clock
+        self.introduced: set[tuple[int, int]] = (
+            set()
+        )  # (card, peer) of sends and recvs so far
         self.store.set(f"here/{self.rank}", json.dumps([host(), os.getpid()]))
 
     def meet(self, request: Request, gpu: GPU | None) -> None:
@@ -89,7 +103,11 @@ class Roll:
         if self.size == 1 or os.environ.get(CHECKS) == "0":
             return
         number, self.count = self.count, self.count + 1
-        mine = [gpu and [host(), gpu.number], request.key(), request.fingerprint(number)]
+        mine = [
+            gpu and [host(), gpu.number],
+            request.key(),
+            request.fingerprint(number),
+        ]
         found = self.exchange(f"{number}", mine, request.work(number + 1))
         cards, keys, texts = zip(*found, strict=True)
         if self.count % KEPT == 0:  # all have read what came before this one
@@ -97,7 +115,9 @@ class Roll:
                 self.store.delete_key(f"{old}/{self.rank}")
         self._compare(dict(enumerate(cards)))
         if any(key != keys[0] for key in keys):
-            raise errors.mismatch(dict(zip(self.ranks, texts, strict=True)), self.timeout)
+            raise errors.mismatch(
+                dict(zip(self.ranks, texts, strict=True)), self.timeout
+            )
 
     def meet_peer(self, request: Request, gpu: GPU | None, peer: int) -> None:
         """Wait for the rank `peer` at the first send or recv with it, and compare the GPUs."""
@@ -116,7 +136,9 @@ class Roll:
                 names = self.ranks[self.rank], self.ranks[rank]
                 raise errors.duplicate(*names, mine[1], len(session.gpus))
 
-    def exchange(self, what: str, mine: object, work: str, peer: int | None = None) -> list:
+    def exchange(
+        self, what: str, mine: object, work: str, peer: int | None = None
+    ) -> list:
         """Tell all ranks `mine` under the name of `what`, and wait for what they tell, or a `peer`.
         Errors call it `work`: for ranks that come too late, or whose processes have ended."""
         self.store.set(f"{what}/{self.rank}", json.dumps(mine))
@@ -129,10 +151,14 @@ class Roll:
             late = now - begun > self.timeout.total_seconds()
             if late or now - looked > LONG:
                 looked = now
-                there = [rank for rank in awaited if self.store.check([f"{what}/{rank}"])]
+                there = [
+                    rank for rank in awaited if self.store.check([f"{what}/{rank}"])
+                ]
                 missing = [rank for rank in awaited if rank not in there]
                 if late:
-                    names = ([self.ranks[rank] for rank in each] for each in (missing, there))
+                    names = (
+                        [self.ranks[rank] for rank in each] for each in (missing, there)
+                    )
                     raise errors.timed_out(work, self.timeout, *names)
                 self._look_for(missing, work)
             time.sleep(pause)
@@ -151,5 +177,7 @@ class Roll:
 def host() -> str:
     """A name for this machine, as NCCL makes one. By NCCL_HOSTID, one machine plays several."""
     boot = Path("/proc/sys/kernel/random/boot_id")
-    made = f"{socket.gethostname()} {boot.read_text().strip() if boot.is_file() else ''}"
+    made = (
+        f"{socket.gethostname()} {boot.read_text().strip() if boot.is_file() else ''}"
+    )
     return os.environ.get("NCCL_HOSTID") or made

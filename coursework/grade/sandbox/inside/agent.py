@@ -1,0 +1,196 @@
+"""The agent: runs a student's cells, and answers questions about what they made.
+
+It reads requests from a socket, one line of JSON each, and answers each with one line:
+
+    {"nonce", "do": "run", "code", "given", "begins"}   -> {"nonce", "error"}
+    {"nonce", "do": "ask", "code", "inputs", "answer"}  -> {"nonce", "value", "error", "gaps"}
+
+`given` is true of what the assignment gives, before any cell of the student's; `begins` of the
+first cell of an exercise; `answer` is the name of the exercise's answer. Where a question has no
+value, `error` is the name of the error that the student's code raised, or `NO_DATA`. `gaps` says
+why a measurement cannot be relied on.
+
+From the first cell on, all that runs here is the student's. So nothing that it says is trusted, and
+it holds nothing that a student may not see.
+"""
+
+import json
+import os
+import secrets
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from . import HIDDEN, NO_DATA, RUNNING, question
+from .meter import Meter, keep_from_host
+from .plain import NotData, Plain, data, every_class, is_small
+from .pristine import Pristine, stop_watching
+
+SOCKET = 3  # the number of the file on which it is asked and answers
+ADDRESSES = (
+    1 << 47
+)  # from here to twice as much no process has memory: a GPU's seems to be there
+
+
+class Answer:
+    """How code of a student's is called during a question, and what it raised."""
+
+    def __init__(self, pristine: Pristine) -> None:
+        self._pristine = pristine
+        self.raised: tuple[int, str] | None = (
+            None  # the last error: itself, and its name
+        )
+
+    def run(self, function: Callable, arguments: tuple, named: dict) -> Any:
+        shapes = shapes_of([*arguments, *named.values()])
+        kept = self._pristine.bring_back()
+        try:
+            return function(*arguments, **named)
+        except (
+            BaseException
+        ) as error:  # SystemExit and KeyboardInterrupt, too, are the student's
+            sys.settrace(None)
+            self.raised = id(error), type(error).__name__
+            raise
+        finally:
+            stop_watching()
+            self._pristine.restore()
+            self._pristine.set_aside(kept)
+            for value, kind, attributes in shapes:
+                put_into_shape(value, kind, attributes)
+
+
+def shapes_of(values: list[Any]) -> list[tuple[Any, type, set[str]]]:
+    """The class, and the attributes of its own, of each object that a student's code is handed."""
+    import torch
+
+    shapes = []
+    for value in values:
+        parts = [value]
+        if isinstance(value, torch.nn.Module):
+            parts = [
+                *torch.nn.Module.modules(value),
+                *torch.nn.Module.parameters(value),
+            ]
+        for part in parts:
+            if isinstance(part, list | tuple):
+                shapes += shapes_of(list(part))
+            elif hasattr(part, "__dict__") and not isinstance(part, type):
+                shapes.append((part, type(part), set(vars(part))))
+    return shapes
+
+
+def put_into_shape(value: Any, kind: type, attributes: set[str]) -> None:
+    """Take from an object what hides the methods of its class, and a class that is another."""
+    if type(value) is not kind:
+        object.__setattr__(value, "__class__", kind)
+    for name in set(vars(value)) - attributes:
+        if hasattr(kind, name):
+            del vars(value)[name]
+
+
+class Agent:
+    def __init__(self, config: Any, simulated: bool) -> None:
+        from IPython.core.interactiveshell import (
+            InteractiveShell,  # the judge has no need of it
+        )
+
+        self.requests, self.nonce = os.fdopen(SOCKET, "rb"), ""
+        config.InteractiveShell.xmode = "Plain"
+        self.shell = InteractiveShell.instance(config=config)
+        self.given: dict[str, Any] = {}
+        self.meter = None
+        if simulated:
+            keep_from_host(ADDRESSES + secrets.randbelow(ADDRESSES >> 12) * 4096)
+            self.meter = Meter()
+        self.pristine = Pristine(simulated)
+        self.libraries = every_class()
+        for name in [name for name in sys.modules if name.split(".")[0] == __package__]:
+            del sys.modules[name]  # cells import nothing from here
+
+    def serve(self) -> NoReturn:
+        try:
+            while line := self.requests.readline():
+                request = json.loads(line)
+                self.nonce = request["nonce"]
+                # Nobody reads what a cell shows.
+                sys.stdout = sys.stderr = open(
+                    os.devnull, "w", encoding="utf-8", errors="replace"
+                )
+                self.reply(
+                    self.ask(request) if request["do"] == "ask" else self.run(request)
+                )
+        finally:
+            os._exit(
+                1
+            )  # if not the end of requests, then what the student made of this
+
+    def reply(self, content: Mapping) -> None:
+        line = json.dumps({"nonce": self.nonce, **content}).encode() + b"\n"
+        while line:
+            line = line[os.write(SOCKET, line) :]
+
+    def run(self, request: Mapping) -> dict:
+        self.shell.execution_count += 1
+        if request["begins"] and self.meter is not None:
+            self.meter.begin()
+        self.pristine.bring_back()
+        result = self.shell.run_cell(request["code"], store_history=False)
+        if request["given"]:
+            if self.meter is not None and not request["begins"]:
+                self.meter.note_given()
+            self.given = question.given_names(
+                self.shell.user_ns, self.pristine.builtins
+            )
+        error = result.error_before_exec or result.error_in_exec
+        return {"error": error and type(error).__name__}
+
+    def ask(self, request: Mapping) -> dict:
+        """The value of the last expression of `code`, as data; nothing else of it gets out."""
+        stop_watching()
+        self.pristine.restore()
+        self.pristine.set_aside()
+        answer, records = Answer(self.pristine), []
+        try:
+            value = data(self.value(request, answer, records))
+            error = None if is_small(value) else NO_DATA
+        except NotData:
+            value, error = None, NO_DATA
+        except BaseException as fault:
+            own = answer.raised is not None and answer.raised[0] == id(fault)
+            value, error = None, answer.raised[1] if own else NO_DATA
+        gaps = [gap for record in records for gap in record["gaps"]]
+        if not self.pristine.is_seen() and records:
+            gaps.append(HIDDEN)
+        if not self.pristine.is_quiet():
+            gaps.append(RUNNING)
+        return {"value": None if error else value, "error": error, "gaps": gaps}
+
+    def value(self, request: Mapping, answer: Answer, records: list[dict]) -> object:
+        code, inputs, names = request["code"], request["inputs"], dict(self.given)
+        plain = Plain(answer.run, self.pristine.restore, self.libraries)
+        notebook = question.Notebook(self.shell.user_ns, plain)
+        names |= {"notebook": notebook, "plain": plain, "steps": plain.steps}
+        names["__builtins__"] = self.pristine.builtins
+        if self.meter is not None:
+            names["watch"] = kept(self.meter.watch, records)
+        own = self.shell.user_ns
+        for name in question.names_in(code) - inputs.keys():
+            is_answer = name == request["answer"]
+            is_unknown = name not in names and name not in self.pristine.builtins
+            if name in own and (is_answer or is_unknown):
+                names[name] = plain(own[name])
+        return plain(question.answer_to(code, inputs, names))
+
+
+def kept(watch: Callable, records: list[dict]) -> Callable:
+    """`watch`, each of whose records is also put into a list."""
+
+    @contextmanager
+    def watched() -> Any:
+        with watch() as record:
+            records.append(record)
+            yield record
+
+    return watched

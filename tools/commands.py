@@ -1,0 +1,91 @@
+"""Commands of `python -m tools`: how a function becomes one, and how one is run."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tools.errors import BookError
+from tools.files import NO_ROOM, cannot_write
+from tools.root import ROOT
+
+
+class Parser(argparse.ArgumentParser):
+    """Says in one line what it cannot take, as every other fault is said."""
+
+    def error(self, message: str) -> None:
+        raise BookError(f"{self.prog}: {message}; see '{self.prog} --help'")
+
+
+PARSER = Parser(prog="python -m tools", description=__doc__)
+COMMANDS = PARSER.add_subparsers(required=True, metavar="COMMAND")
+Argument = tuple[str, dict[str, Any]]
+Folder = Path | None
+
+
+def command(*arguments: Argument) -> Callable:
+    """Make a function a command, which its docstring explains, with these arguments."""
+
+    def register(function: Callable) -> Callable:
+        parser = COMMANDS.add_parser(function.__name__, help=function.__doc__)
+        parser.set_defaults(command=function)
+        for name, options in arguments:
+            parser.add_argument(name, **options)
+        return function
+
+    return register
+
+
+def argument(
+    name: str, make: str = "", needed: bool = False, **options: Any
+) -> Argument:
+    """An argument, which an error replaces where it is `needed`; variables of `make` stand in."""
+    given = " ".join(os.environ.get(variable, "") for variable in make.split())
+    default = given.split() if options.get("nargs") == "*" else given or None
+    if needed and not given:
+        default = BookError(
+            f"{name.removeprefix('--').upper()}: name {options['help']}"
+        )
+    if needed and not name.startswith("-"):
+        options["nargs"] = "?"
+    return name, options | {"default": default}
+
+
+def folder(text: str) -> Path:
+    return Path(text).expanduser()
+
+
+def the_book() -> Any:
+    from tools.book.book import Book
+
+    return Book(ROOT)
+
+
+def main() -> int:
+    """Run one command; a fault in the input is one line, with exit code 1."""
+    try:
+        given = vars(PARSER.parse_args())
+        function = given.pop("command")
+        for missing in (
+            value for value in given.values() if isinstance(value, BookError)
+        ):
+            raise missing
+        function(**given)
+        return 0
+    except BookError as error:
+        reason = error
+    except ModuleNotFoundError as error:  # a PYTHON that is not .venv may lack some
+        advice = "install it there (requirements.txt has the pins; with no network, from wheels)"
+        reason = f"{sys.executable}: lacks {error.name}; {advice}"
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        reason = cannot_write(Path(error.filename or "."), ROOT, error)
+    except KeyboardInterrupt as interrupt:
+        default = "interrupted: what was finished stays, nothing is half-written"
+        print(f"\n{str(interrupt) or default}", file=sys.stderr)
+        return 130
+    print(f"error: {reason}", file=sys.stderr)
+    return 1
