@@ -24,6 +24,7 @@ from tools.book.book import Book
 from tools.book.links import services_row
 from tools.book.notebooks import code_cells, write_notebook
 from tools.book.recordings import make_recording, outputs_digest
+from tools.book.runners import SANITIZE, SANITIZE_MODELLED
 
 RECORDED = sorted(  # (runner or card, chapter)
     (path.parent.name, path.stem) for path in (ROOT / "outputs").glob("*/*.ipynb")
@@ -151,7 +152,13 @@ def make_book(root):
     (root / "book").mkdir()
     (root / "book" / "preface.md").write_text("# A tiny book\n")
     copy_code(root, "kernels/cpu")
-    for name in ("kernels/start.py", "requirements.txt", "requirements-no-deps.txt"):
+    for name in (
+        "kernels/start.py",
+        SANITIZE,
+        SANITIZE_MODELLED,
+        "requirements.txt",
+        "requirements-no-deps.txt",
+    ):
         shutil.copy(ROOT / name, root / name)
     (root / "_toc.yml").write_text(TOC)
     (root / "notebooks").mkdir()

@@ -2,7 +2,9 @@
 
 import sys
 
-import tools.cli  # noqa: F401  importing a module of commands registers them
+# Importing a module of commands registers them.
+import coursework.cli  # noqa: F401
+import tools.cli  # noqa: F401
 from tools.commands import main
 
 if __name__ == "__main__":

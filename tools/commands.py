@@ -19,7 +19,7 @@ class Parser(argparse.ArgumentParser):
         raise BookError(f"{self.prog}: {message}; see '{self.prog} --help'")
 
 
-PARSER = Parser(prog="python -m tools", description=__doc__)
+PARSER = Parser(prog="python -m tools", description="The commands of this book.")
 COMMANDS = PARSER.add_subparsers(required=True, metavar="COMMAND")
 Argument = tuple[str, dict[str, Any]]
 Folder = Path | None

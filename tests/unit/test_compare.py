@@ -1,10 +1,9 @@
 """The GPUs at hand against what was recorded on such cards: simulated GPUs stand in for real."""
 
-import shutil
 import subprocess
 
 import pytest
-from helpers import ROOT, assert_one_line, copy_kernel, edit, outputs_path, run_tool
+from helpers import assert_one_line, copy_kernel, edit, outputs_path, run_tool
 from making import CARD, H100, display, falsify, keep, text
 
 from tools.book.book import Book
@@ -14,9 +13,6 @@ from tools.record import compare as module
 
 @pytest.mark.full
 def test_a_false_output_fails_and_what_was_recorded_here_passes(gpu_book):
-    (gpu_book / "tests").mkdir()
-    for path in (ROOT / "tests").glob("sanitize*.cfg"):
-        shutil.copy(path, gpu_book / "tests")
     falsify(
         outputs_path("first", CARD, gpu_book),
         "show",

@@ -8,7 +8,7 @@ from helpers import ROOT
 # Each part of a package may import those before it.
 LAYERS = {
     "tools": (
-        *("errors", "root", "environment", "files", "commands", "book", "rules"),
+        *("errors", "root", "environment", "files", "book", "commands", "rules"),
         *("languages", "record", "site", "others"),
     ),
     "coursework": ("exercises", "grade", "others"),

@@ -138,11 +138,12 @@ def test_a_run_that_prints_the_same_rewrites_nothing(small_book):
     start = small_book / "kernels" / "start.py"
     start.write_text(start.read_text() + "# Nothing that a chapter sees.\n")
     assert run_tool(small_book, "book").returncode == 0
-    before, after = recorded[first].splitlines(), first.read_bytes().splitlines()
+    before, after = recorded[first][0].splitlines(), first.read_bytes().splitlines()
     assert len(before) == len(after)
     changes = [line for line, old in zip(after, before, strict=True) if line != old]
     assert [line.split(b'"')[1] for line in changes] == [b"digest", b"kernel"]
-    assert Book(small_book).recording("cpu", "first").stale_because({}) is None
+    book = Book(small_book)
+    assert book.recording("cpu", "first").stale_because(book.pins) is None
 
     edit(small_book, "first", "show", "print('news')")
     assert run_tool(small_book, "record", "cpu").returncode == 0

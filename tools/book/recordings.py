@@ -103,12 +103,20 @@ class Recording:
         return make_recording(*place, self.notebook, self.provenance)
 
     def write(self, root: Path) -> Path | None:
-        """Write it into the book in `root`; what a person made of its file is kept beside it."""
+        """Write it into the book in `root`, unless that is what its file holds.
+
+        Returns where the file was moved to, if a person had edited it.
+        """
         path = root / self.where
-        edited = path.exists() and read_as_recorded(path, root) is None
-        kept = set_aside(path) if edited else None
+        edited = None
+        if path.exists():
+            recorded = read_as_recorded(path, root)
+            if recorded == self.notebook:
+                return None
+            if recorded is None:
+                edited = set_aside(path)
         write_notebook(self.notebook, path, root)
-        return kept
+        return edited
 
 
 def recording_path(folder: str, chapter: str) -> str:

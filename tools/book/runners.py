@@ -24,8 +24,8 @@ FIRST = "simulated"  # the tab that a reader sees who has chosen none: it shows 
 FALLBACK = "cpu"  # the runner without a GPU
 SIMULATOR = "cudasim/src"
 BEHAVIOUR = f"{SIMULATOR}/cudasim/behaviour.py"
-SANITIZE = "tests/sanitize.cfg"  # what no two runs repeat, times among it
-SANITIZE_MODELLED = "tests/sanitize-modelled.cfg"  # times are compared, as any output
+SANITIZE = "kernels/sanitize.cfg"  # what no two runs repeat, times among it
+SANITIZE_MODELLED = "kernels/sanitize-modelled.cfg"  # times are compared, as any output
 
 
 @dataclass(frozen=True)
