@@ -139,8 +139,13 @@ class Runner:
         return self.name
 
 
-def behaviour_of_simulator(root: Path) -> int:
-    """Return the version of what programs see of simulated GPUs; it is not imported."""
+def behaviour_of_simulator(root: Path) -> int | None:
+    """Return the version of what programs see of simulated GPUs.
+
+    It is read and not imported. A book without a simulator of its own has none.
+    """
+    if not (root / SIMULATOR).is_dir():
+        return None
     text = read_text(root / BEHAVIOUR, root)
     line = re.search(r"^BEHAVIOUR = (\d+)$", text, re.MULTILINE)
     if line is None:
