@@ -208,7 +208,9 @@ def make_studio_lab(room: Room) -> None:
 
 
 def binder_python() -> str:
-    return (ROOT / ".binder" / "runtime.txt").read_text().strip().removeprefix("python-")
+    return (
+        (ROOT / ".binder" / "runtime.txt").read_text().strip().removeprefix("python-")
+    )
 
 
 def make_binder(room: Room) -> None:

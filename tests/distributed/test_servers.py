@@ -1,4 +1,4 @@
-"""`course/servers/`: the files that start train.py on two servers are right, and do what they say."""
+"""The files in `course/servers/` start train.py on two servers as they say."""
 
 import os
 import re

@@ -108,7 +108,11 @@ def test_the_context_of_the_image_is_what_its_commands_need(checkout, needed):
 
 def test_the_image_takes_what_its_commands_need_and_nothing_else(checkout, needed):
     """Even where a context holds everything, as with a tool that reads no `.dockerignore`."""
-    image = (ROOT / "course/jupyterhub/Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    image = (
+        (ROOT / "course/jupyterhub/Dockerfile")
+        .read_text(encoding="utf-8")
+        .replace("\\\n", " ")
+    )
     copied = set()
     for line in re.findall(r"^COPY (.+)$", image, re.M):
         *sources, target = [word for word in line.split() if not word.startswith("--")]
