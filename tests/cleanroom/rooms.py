@@ -201,28 +201,30 @@ def make_studio_lab(room: Room) -> None:
     with_torch(room, (python.partition("=")[2], pin("torch")), (AT_HAND, pin("torch")))
     requirements = room.folder / "environment.txt"
     requirements.write_text(
-        "\n".join(last["pip"]).replace(" binder/", f" {ROOT}/binder/")
+        "\n".join(last["pip"]).replace(" .binder/", f" {ROOT}/.binder/")
     )
     room.pip("--requirement", requirements)
     room.note("left out: conda; its packages here are pip's")
 
 
 def binder_python() -> str:
-    return (ROOT / "binder" / "runtime.txt").read_text().strip().removeprefix("python-")
+    return (
+        (ROOT / ".binder" / "runtime.txt").read_text().strip().removeprefix("python-")
+    )
 
 
 def make_binder(room: Room) -> None:
-    """Binder: runtime.txt, requirements.txt and postBuild of binder/, as repo2docker runs them."""
+    """Binder: runtime.txt, requirements.txt and postBuild of .binder/, as repo2docker runs them."""
     with_torch(room, (binder_python(), pin("torch")), (AT_HAND, pin("torch")))
     with tempfile.TemporaryDirectory() as folder:
         checkout = Path(folder) / "book"
         once(REPOSITORY, make_repository)
         run("git", "clone", "--quiet", REPOSITORY, checkout, cwd=Path(folder))
         room.pip(
-            "--no-cache-dir", "--requirement", "binder/requirements.txt", cwd=checkout
+            "--no-cache-dir", "--requirement", ".binder/requirements.txt", cwd=checkout
         )
         path = os.pathsep.join([str(room.python.parent), environment()["PATH"]])
-        run("./binder/postBuild", cwd=checkout, PATH=path)
+        run("./.binder/postBuild", cwd=checkout, PATH=path)
     room.note("left out: JupyterLab, which repo2docker installs with conda")
 
 

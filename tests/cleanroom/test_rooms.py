@@ -210,10 +210,10 @@ def test_binder_reads_what_its_room_is_made_of(record_property):
     )
     assert f"Building conda environment for python={binder_python()}\n" in told
     assert re.findall(r"^.*(?:pip install|RUN .*postBuild).*$", told, re.M) == [
-        'RUN ${KERNEL_PYTHON_PREFIX}/bin/pip install --no-cache-dir -r "binder/requirements.txt"',
-        "RUN chmod +x binder/postBuild",
-        "RUN ./binder/postBuild",
+        'RUN ${KERNEL_PYTHON_PREFIX}/bin/pip install --no-cache-dir -r ".binder/requirements.txt"',
+        "RUN chmod +x .binder/postBuild",
+        "RUN ./.binder/postBuild",
     ]
     record_property(
-        "binder", "jupyter-repo2docker 2026.4.0 reads binder/ as the room does"
+        "binder", "jupyter-repo2docker 2026.4.0 reads .binder/ as the room does"
     )

@@ -1,4 +1,4 @@
-"""`servers/`: the files that start train.py on two servers are right, and do what they say."""
+"""The files in `course/servers/` start train.py on two servers as they say."""
 
 import os
 import re
@@ -13,7 +13,7 @@ import pytest
 import yaml
 from launch import HERE, LONGEST, TRAIN, epochs, free_port, wait
 
-SERVERS = HERE.parents[1] / "servers"
+SERVERS = HERE.parents[1] / "course" / "servers"
 SBATCH = SERVERS / "slurm.sbatch"
 CLAIM, JOB = yaml.safe_load_all(
     (SERVERS / "pytorchjob.yaml").read_text(encoding="utf-8")

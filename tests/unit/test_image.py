@@ -2,7 +2,7 @@
 
 No Docker engine is at hand, so its build context is computed by the documented rules of
 `.dockerignore`: https://docs.docker.com/build/concepts/context/#dockerignore-files. Binder's
-program reads `binder/.dockerignore` by the same rules, where a checkout is built on a machine.
+program reads `.binder/.dockerignore` by the same rules, where a checkout is built on a machine.
 """
 
 import re
@@ -16,7 +16,7 @@ STRAYS = """
     .git/config .env key.txt by-hand.csv class.key submissions.zip grades/hw-1/grades.csv
     grades/hw-1/results/jdoe.json masters/computing-devices.md mine/computing-devices.md
     _build/release/b4/instructor/computing-devices.ipynb .venv/bin/python .venv.lock
-    binder/by-hand.csv binder/grades/x.csv cudasim/grades.csv cudasim/grades/a.json
+    .binder/by-hand.csv .binder/grades/x.csv cudasim/grades.csv cudasim/grades/a.json
     cudasim/src/by-hand.csv cudasim/src/cudasim/__pycache__/core.cpython-312.pyc
     course/jupyterhub/yours.yaml requirements.txt.bak tests/grade/data/small.md
 """.split()
@@ -63,7 +63,7 @@ def below(folder):
 def checkout():
     """The paths of a checkout in which somebody grades."""
     folders = (
-        "binder",
+        ".binder",
         "book",
         "course",
         "cudasim",
@@ -81,7 +81,7 @@ def checkout():
 @pytest.fixture(scope="module")
 def needed():
     """What the commands of the Dockerfile read: lists of requirements, and a package to install."""
-    image = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    image = (ROOT / "course/jupyterhub/Dockerfile").read_text(encoding="utf-8")
     lists = set(re.findall(r"--requirement (\S+)", image))
     for name in list(lists):
         text = (ROOT / name).read_text(encoding="utf-8")
@@ -108,7 +108,11 @@ def test_the_context_of_the_image_is_what_its_commands_need(checkout, needed):
 
 def test_the_image_takes_what_its_commands_need_and_nothing_else(checkout, needed):
     """Even where a context holds everything, as with a tool that reads no `.dockerignore`."""
-    image = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    image = (
+        (ROOT / "course/jupyterhub/Dockerfile")
+        .read_text(encoding="utf-8")
+        .replace("\\\n", " ")
+    )
     copied = set()
     for line in re.findall(r"^COPY (.+)$", image, re.M):
         *sources, target = [word for word in line.split() if not word.startswith("--")]
@@ -128,12 +132,12 @@ def test_the_image_takes_what_its_commands_need_and_nothing_else(checkout, neede
 
 
 def test_binder_gets_no_grades_and_no_solutions_of_a_checkout_that_is_built(checkout):
-    ignore = (ROOT / "binder" / ".dockerignore").read_text(encoding="utf-8")
+    ignore = (ROOT / ".binder" / ".dockerignore").read_text(encoding="utf-8")
     sent = context(ignore, checkout)
     private = ("grades/", "masters/", "_build/", ".venv", ".git/")
     assert not [path for path in sent if path.startswith(private)]
     chapters = {path for path in checkout if path.startswith("notebooks/")}
-    assert chapters | {"binder/postBuild", "requirements-no-deps.txt"} <= sent
+    assert chapters | {".binder/postBuild", "requirements-no-deps.txt"} <= sent
 
 
 @pytest.mark.parametrize(

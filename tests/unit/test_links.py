@@ -99,10 +99,10 @@ def test_command_names_the_repository_everywhere(linked_book):
     repository = Repository("other", "book", "trunk")
     readme = (linked_book / "README.md").read_text()
     assert readme.endswith("<!-- end -->\n\nThe end.\n")
-    for text in (
-        readme,
-        *(path.read_text() for path in linked_book.glob("notebooks/*")),
-    ):
+    assert len(addresses(readme)) == len(names)
+    assert strangers(readme, repository) == []
+    for path in linked_book.glob("notebooks/*"):
+        text = path.read_text()
         assert len(addresses(text)) >= 6
         assert strangers(text, repository) == []
     book = Book(linked_book)

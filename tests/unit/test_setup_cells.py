@@ -109,7 +109,10 @@ def test_silent_and_without_pip_where_all_is_there():
 def test_an_old_python_reads_so_far_and_readers_are_told_the_lowest():
     ast.parse(source_of(), feature_version=(3, 6))
     words = ".".join(map(str, PYTHON))
-    assert f"with Python {words} or later" in (ROOT / "README.md").read_text()
+    assert (
+        f"with Python {words} or later"
+        in (ROOT / "tools/book/services.yml").read_text()
+    )
     simulator = (ROOT / "cudasim" / "pyproject.toml").read_text()
     assert f'requires-python = ">={words}"' in simulator
 

@@ -74,10 +74,10 @@ def write_links(book: Book) -> list[str]:
     for recordings in read_recordings(root, chapters, book.runners).values():
         pairs += [(made, made.synced()) for made in recordings.values()]
     texts = {"README.md": readme_text(list(chapters.values()), repository, root)}
-    address = f"git+{repository.url}@{repository.branch}"
     for name in INSTALLS:
         if (root / name).is_file():
-            texts[name] = PIP.sub(address, read_text(root / name, root))
+            text = read_text(root / name, root)
+            texts[name] = PIP.sub(pip_address(repository), text)
     return write_changed(pairs, root, texts)
 
 
@@ -103,19 +103,31 @@ def linked_chapter(chapter: Chapter, repository: Repository, root: Path) -> Chap
 
 
 def readme_text(chapters: list[Chapter], repository: Repository, root: Path) -> str:
+    """Return `README.md` with a row for each page: its title, and links to Colab."""
     text = read_text(root / "README.md", root)
     if not TABLE.search(text):
+        advice = "add both lines"
         raise BookError(
-            "README.md: no '<!-- links -->' followed by '<!-- end -->'; add both lines"
+            f"README.md: no '<!-- links -->' followed by '<!-- end -->'; {advice}"
         )
-    rows, addresses = ["| Chapter | Run it on |", "|:--|:--|"], []
-    for number, chapter in enumerate(chapters, start=1):
-        links = notebook_links(chapter.where, repository)
-        services = ", ".join(f"[{link.label}][{link.label} {number}]" for link in links)
-        other = f", in {FRAMEWORKS[chapter.framework]}" * (chapter.framework != MAIN)
-        rows.append(f"| [{chapter.title}{other}]({chapter.where}) | {services} |")
-        addresses += [f"[{link.label} {number}]: {link.url}" for link in links]
-    services = notebook_links("", repository)
-    advice = " ".join(f"**{link.label}:** {link.advice}." for link in services)
-    block = "\n".join([*rows, "", advice, "", *addresses]) + "\n"
-    return TABLE.sub(lambda match: match[1] + block + match[2], text)
+    rows = ["| Chapter | Open in Colab |", "|:--|:--|"]
+    for chapter in chapters:
+        if chapter.page != chapter.name:
+            continue
+        editions = [other for other in chapters if other.page == chapter.name]
+        links = [colab_link(edition, repository) for edition in editions]
+        page = f"{repository.site}notebooks/{chapter.name}.html"
+        rows.append(f"| [{chapter.title}]({page}) | {', '.join(links)} |")
+    block = "\n".join(rows) + "\n"
+    text = TABLE.sub(lambda match: match[1] + block + match[2], text)
+    return PIP.sub(pip_address(repository), text)
+
+
+def pip_address(repository: Repository) -> str:
+    return f"git+{repository.url}@{repository.branch}"
+
+
+def colab_link(chapter: Chapter, repository: Repository) -> str:
+    """Return the Markdown of a link that opens a notebook in Colab."""
+    colab = notebook_links(chapter.where, repository)[0]
+    return f"[{FRAMEWORKS[chapter.framework]}]({colab.url})"

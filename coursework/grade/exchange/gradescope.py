@@ -21,7 +21,7 @@ MODES = dict.fromkeys(SCRIPTS, 0o755) | {TESTS: 0o600}
 
 
 def autograder_files(assignment: Assignment) -> dict[str, bytes]:
-    paths = code_files([*SENT, "binder/reader.txt"])
+    paths = code_files([*SENT, ".binder/reader.txt"])
     files = {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in paths}
     files |= {script: files[f"{HERE}/{script}"] for script in SCRIPTS}
     return files | {TESTS: json.dumps(assignment, indent=1, sort_keys=True).encode()}
