@@ -7,7 +7,8 @@ from datetime import timedelta
 from helpers import ROOT, cell, read
 
 from tools.book.book import Book
-from tools.rules.length import SAYS, length
+from tools.book.grammar import HOW_LONG
+from tools.book.length import length
 
 
 def chapter(name):
@@ -131,7 +132,7 @@ def test_every_line_in_the_table_of_hidden_copies_is_run():
 
 def test_the_page_of_twenty_minutes_takes_no_longer_in_any_framework():
     for chapter in Book(ROOT).editions("gpus-in-twenty-minutes"):
-        (said,) = SAYS.findall(chapter.notebook.cells[0].source)
+        (said,) = HOW_LONG.findall(chapter.notebook.cells[0].source)
         assert length(chapter).minutes <= int(said), (
             f"{chapter.where}: {length(chapter)}"
         )

@@ -8,21 +8,10 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
+from tools.book.grammar import SETUP, TAGS
 from tools.book.notebooks import code_cells, read_notebook, tags, write_changed
 from tools.errors import BookError
 from tools.files import digest, read_beside, read_yaml
-
-SETUP = "setup"  # tag of a cell that gets a reader's machine ready; no key covers it
-TIMES = "times"  # tag of a cell that shows times: the page says below each output whose they are
-PREDICTED = (
-    "predicted"  # tag of a cell that answers a prediction: the page covers its output
-)
-ABOUT = (
-    "≈"  # stands before every time that a chapter prints, and in every drawing of times
-)
-# The tags that something reads: keys, pages, scripts, nbval, MyST-NB. A misspelt one does nothing.
-HIDING = {"hide-input", "hide-output", "hide-cell", "remove-output"}
-TAGS = {SETUP, TIMES, PREDICTED, "moved", "nbval-ignore-output"} | HIDING
 
 # The frameworks that chapters are written in, and what the package of each is called.
 FRAMEWORKS = {

@@ -17,7 +17,6 @@ from pathlib import Path
 from PIL import Image, UnidentifiedImageError
 from PIL.PngImagePlugin import PngInfo
 
-from tools.book.cells import Broken
 from tools.book.chapters import Chapter
 from tools.book.notebooks import write_changed
 from tools.errors import BookError
@@ -68,15 +67,6 @@ def named_figures(text: str) -> str:
         return f"![{match['alt']}](../img/{match['svg'] or about(match['png']).get('Source')})"
 
     return FIGURE.sub(named, text)
-
-
-def broken_figures(chapter: Chapter, root: Path) -> Broken:
-    """Every figure is in `img/`, and the chapter carries it as it is there."""
-    for cell in chapter.notebook.cells:
-        try:
-            link_figures(cell.source, chapter.where, root)
-        except BookError as error:
-            yield cell, str(error).removeprefix(f"{chapter.where}: ")
 
 
 def _drawing(match: re.Match, where: str, root: Path) -> tuple[str, bool]:

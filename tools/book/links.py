@@ -17,6 +17,7 @@ from nbformat.v4 import new_markdown_cell
 
 from tools.book.book import Book
 from tools.book.chapters import FRAMEWORKS, MAIN, Chapter
+from tools.book.grammar import LINKS_CELL
 from tools.book.notebooks import write_changed
 from tools.book.recordings import read_recordings
 from tools.book.repository import Repository
@@ -26,7 +27,6 @@ from tools.files import read_beside, read_text
 
 PARTS = itemgetter("services", "sentence", "installs")
 SERVICES, SENTENCE, INSTALLS = PARTS(read_beside(__file__, "services.yml"))
-CELL = "links"  # id of the cell that holds a chapter's row of links
 PIP = re.compile(r"git\+https?://\S+(?=#subdirectory=cudasim)")
 TABLE = re.compile(r"(<!-- [\w -]*links -->\n).*?(<!-- end -->)", re.S)
 
@@ -85,17 +85,17 @@ def linked_chapter(chapter: Chapter, repository: Repository, root: Path) -> Chap
     """The chapter with the row of links after its title, and its set-up, for `repository`. In
     another framework than PyTorch set-up and advice are its own, written by hand."""
     notebook = deepcopy(chapter.notebook)
-    title, *others = (cell for cell in notebook.cells if cell.id != CELL)
+    title, *others = (cell for cell in notebook.cells if cell.id != LINKS_CELL)
     sentence = SENTENCE
-    for cell in (cell for cell in notebook.cells if cell.id == CELL):
+    for cell in (cell for cell in notebook.cells if cell.id == LINKS_CELL):
         if cell.cell_type != "markdown":
             raise BookError(
-                f"{chapter.where}: a code cell has the id '{CELL}'; rename it"
+                f"{chapter.where}: a code cell has the id '{LINKS_CELL}'; rename it"
             )
         if chapter.framework != MAIN:
             sentence = cell.source.partition("\n\n")[2]
     text = f"Run this chapter: {services_row(chapter.where, repository)}.\n\n{sentence}"
-    notebook.cells = [title, new_markdown_cell(text, id=CELL), *others]
+    notebook.cells = [title, new_markdown_cell(text, id=LINKS_CELL), *others]
     chapter = Chapter(chapter.name, notebook)
     return (
         write_setup(chapter, repository, root) if chapter.framework == MAIN else chapter

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from nbformat.v4 import new_code_cell
 
-from tools.book.chapters import METADATA, SETUP, Chapter
-from tools.book.code import syntax_tree
+from tools.book.cells import syntax_tree
+from tools.book.chapters import METADATA, Chapter
+from tools.book.grammar import SETUP, SETUP_CELL, SWITCH_CELL
 from tools.book.repository import Repository
 from tools.errors import BookError
 from tools.files import read_text
@@ -61,9 +62,9 @@ def write_setup(chapter: Chapter, repository: Repository, root: Path) -> Chapter
         )
     place = cells.index(chapter.setup_cells[0])
     others = [cell for cell in cells if cell not in chapter.setup_cells]
-    switch = new_code_cell(SWITCH, id="switch", metadata={"tags": [SETUP]})
+    switch = new_code_cell(SWITCH, id=SWITCH_CELL, metadata={"tags": [SETUP]})
     source = setup_source(chapter, repository, root)
-    folded = new_code_cell(source, id="setup", metadata=deepcopy(FOLDED))
+    folded = new_code_cell(source, id=SETUP_CELL, metadata=deepcopy(FOLDED))
     chapter.notebook.cells = [*others[:place], switch, folded, *others[place:]]
     return Chapter(chapter.name, chapter.notebook)
 

@@ -11,9 +11,9 @@ from copy import deepcopy
 from html import escape, unescape
 
 from tools.book.book import Book
-from tools.book.chapters import SETUP, Chapter
+from tools.book.chapters import Chapter
 from tools.book.figures import FIGURE, named_figures
-from tools.book.links import CELL as LINKS
+from tools.book.grammar import LINKS_CELL, SETUP
 from tools.book.links import SERVICES as OFFERED
 from tools.book.notebooks import tags
 from tools.files import read_text, read_yaml
@@ -81,7 +81,7 @@ def translate_chapter(chapter: Chapter, say: Say) -> Chapter:
         context = f"{chapter.page}#{cell.id}"
         if cell.cell_type == "markdown":
             text = named_figures(cell.source)
-            row = SERVICES.search(text)[0] if cell.id == LINKS else "{links}"
+            row = SERVICES.search(text)[0] if cell.id == LINKS_CELL else "{links}"
             text = translate_text(text.replace(row, "{links}"), context, say)
             cell.source = text.replace("{links}", row)
         elif SETUP in tags(cell):
