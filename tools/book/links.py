@@ -8,9 +8,7 @@ pip where a text says how to install the simulator.
 import re
 from collections.abc import Callable
 from copy import deepcopy
-from operator import itemgetter
-from pathlib import Path
-from typing import NamedTuple
+from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
 from nbformat.v4 import new_markdown_cell
@@ -25,97 +23,137 @@ from tools.book.setup_cells import write_setup
 from tools.errors import BookError
 from tools.files import read_beside, read_text
 
-PARTS = itemgetter("services", "sentence", "installs")
-SERVICES, SENTENCE, INSTALLS = PARTS(read_beside(__file__, "services.yml"))
+SETTINGS = read_beside(__file__, "services.yml")
+SENTENCE = SETTINGS["sentence"]  # stands below the links
+INSTALLS = SETTINGS["installs"]  # files that say how to install the simulator
 PIP = re.compile(r"git\+https?://\S+(?=#subdirectory=cudasim)")
-TABLE = re.compile(r"(<!-- [\w -]*links -->\n).*?(<!-- end -->)", re.S)
+TABLE = re.compile(r"(<!-- [\w -]*links -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-class Link(NamedTuple):
+@dataclass(frozen=True)
+class Service:
+    """A service that runs notebooks of a repository on GitHub."""
+
+    label: str
+    url: str  # with names in braces for the parts of the address
+    advice: str  # what a reader does there
+    hub: bool | None = None  # offered only where a hub is known, or only where none is
+    translated: bool = False  # whether the label has words of a language
+
+
+SERVICES = [Service(**entry) for entry in SETTINGS["services"]]
+
+
+@dataclass(frozen=True)
+class Link:
     """One way to run a chapter."""
 
     label: str
     url: str
-    advice: str  # what a reader does there
+    advice: str
 
 
 def notebook_links(path: str, repository: Repository) -> list[Link]:
-    """The links of a notebook at a path of a repository, a link for each service that suits."""
-    query = {"repo": repository.url, "branch": repository.branch}
-    query["urlpath"] = f"lab/tree/{repository.name}/{path}"
-    words = vars(repository) | {
-        "path": path,
-        "quoted_branch": quote(repository.branch, safe=""),
+    """Return the links of a notebook in a repository, one for each service that suits."""
+    pull = {
+        "repo": repository.url,
+        "branch": repository.branch,
+        "urlpath": f"lab/tree/{repository.name}/{path}",
     }
-    words["pull"] = urlencode(query, quote_via=quote, safe="")
-    suit = [
-        each for each in SERVICES if each.get("hub") in (None, bool(repository.hub))
-    ]
-    return [
-        Link(each["label"], each["url"].format(**words), each["advice"])
-        for each in suit
-    ]
+    links = []
+    for service in SERVICES:
+        if service.hub is not None and service.hub != bool(repository.hub):
+            continue
+        url = service.url.format(
+            path=path,
+            owner=repository.owner,
+            name=repository.name,
+            branch=repository.branch,
+            quoted_branch=quote(repository.branch, safe=""),
+            hub=repository.hub,
+            pull=urlencode(pull, quote_via=quote, safe=""),
+        )
+        links.append(Link(service.label, url, service.advice))
+    return links
 
 
 def services_row(
     path: str, repository: Repository, say: Callable[[str], str] = str
 ) -> str:
+    """Return the row of links in a chapter; `say` translates their labels."""
     links = notebook_links(path, repository)
     return ", ".join(f"[{say(link.label)}]({link.url})" for link in links)
 
 
 def write_links(book: Book) -> list[str]:
-    """Write all that depends on where the book is published, or nothing; returns what changed."""
-    root, repository = book.root, book.repository
-    pairs = [
-        (old, linked_chapter(old, repository, root)) for old in book.chapters.values()
-    ]
-    chapters = {chapter.name: chapter for _, chapter in pairs}
-    for recordings in read_recordings(root, chapters, book.runners).values():
-        pairs += [(made, made.synced()) for made in recordings.values()]
-    texts = {"README.md": readme_text(list(chapters.values()), repository, root)}
-    address = f"git+{repository.url}@{repository.branch}"
+    """Write all that depends on where the book is published, or nothing.
+
+    Returns the paths that changed.
+    """
+    pairs = []
+    linked_chapters = {}
+    for chapter in book.chapters.values():
+        linked = linked_chapter(chapter, book)
+        linked_chapters[chapter.name] = linked
+        pairs.append((chapter, linked))
+    recordings = read_recordings(book.root, linked_chapters, book.runners)
+    for by_chapter in recordings.values():
+        for recording in by_chapter.values():
+            pairs.append((recording, recording.synced()))
+
+    texts = {"README.md": readme_text(list(linked_chapters.values()), book)}
+    address = f"git+{book.repository.url}@{book.repository.branch}"
     for name in INSTALLS:
-        if (root / name).is_file():
-            texts[name] = PIP.sub(address, read_text(root / name, root))
-    return write_changed(pairs, root, texts)
+        if (book.root / name).is_file():
+            texts[name] = PIP.sub(address, read_text(book.root / name, book.root))
+    return write_changed(pairs, book.root, texts)
 
 
-def linked_chapter(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
-    """The chapter with the row of links after its title, and its set-up, for `repository`. In
-    another framework than PyTorch set-up and advice are its own, written by hand."""
+def linked_chapter(chapter: Chapter, book: Book) -> Chapter:
+    """Return the chapter with the row of links after its title, and its set-up.
+
+    In another framework than PyTorch set-up and advice are its own, written by hand.
+    """
     notebook = deepcopy(chapter.notebook)
-    title, *others = (cell for cell in notebook.cells if cell.id != LINKS_CELL)
     sentence = SENTENCE
-    for cell in (cell for cell in notebook.cells if cell.id == LINKS_CELL):
+    for cell in notebook.cells:
+        if cell.id != LINKS_CELL:
+            continue
         if cell.cell_type != "markdown":
-            raise BookError(
-                f"{chapter.where}: a code cell has the id '{LINKS_CELL}'; rename it"
-            )
+            words = f"a code cell has the id '{LINKS_CELL}'"
+            raise BookError(f"{chapter.where}: {words}; rename it")
         if chapter.framework != MAIN:
             sentence = cell.source.partition("\n\n")[2]
-    text = f"Run this chapter: {services_row(chapter.where, repository)}.\n\n{sentence}"
+
+    row = services_row(chapter.where, book.repository)
+    text = f"Run this chapter: {row}.\n\n{sentence}"
+    title, *others = [cell for cell in notebook.cells if cell.id != LINKS_CELL]
     notebook.cells = [title, new_markdown_cell(text, id=LINKS_CELL), *others]
-    chapter = Chapter(chapter.name, notebook)
-    return (
-        write_setup(chapter, repository, root) if chapter.framework == MAIN else chapter
-    )
+    linked = Chapter(chapter.name, notebook)
+    if chapter.framework != MAIN:
+        return linked
+    return write_setup(linked, book.repository, book.root)
 
 
-def readme_text(chapters: list[Chapter], repository: Repository, root: Path) -> str:
-    text = read_text(root / "README.md", root)
+def readme_text(chapters: list[Chapter], book: Book) -> str:
+    """Return the text of `README.md` with the table of chapters and their links."""
+    text = read_text(book.root / "README.md", book.root)
     if not TABLE.search(text):
-        raise BookError(
-            "README.md: no '<!-- links -->' followed by '<!-- end -->'; add both lines"
-        )
-    rows, addresses = ["| Chapter | Run it on |", "|:--|:--|"], []
+        missing = "no '<!-- links -->' followed by '<!-- end -->'"
+        raise BookError(f"README.md: {missing}; add both lines")
+
+    rows = ["| Chapter | Run it on |", "|:--|:--|"]
+    addresses = []
     for number, chapter in enumerate(chapters, start=1):
-        links = notebook_links(chapter.where, repository)
+        title = chapter.title
+        if chapter.framework != MAIN:
+            title += f", in {FRAMEWORKS[chapter.framework]}"
+        links = notebook_links(chapter.where, book.repository)
         services = ", ".join(f"[{link.label}][{link.label} {number}]" for link in links)
-        other = f", in {FRAMEWORKS[chapter.framework]}" * (chapter.framework != MAIN)
-        rows.append(f"| [{chapter.title}{other}]({chapter.where}) | {services} |")
+        rows.append(f"| [{title}]({chapter.where}) | {services} |")
         addresses += [f"[{link.label} {number}]: {link.url}" for link in links]
-    services = notebook_links("", repository)
-    advice = " ".join(f"**{link.label}:** {link.advice}." for link in services)
+
+    links = notebook_links("", book.repository)
+    advice = " ".join(f"**{link.label}:** {link.advice}." for link in links)
     block = "\n".join([*rows, "", advice, "", *addresses]) + "\n"
     return TABLE.sub(lambda match: match[1] + block + match[2], text)
