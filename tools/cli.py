@@ -122,7 +122,7 @@ def figures() -> None:
 @command()
 def rules() -> None:
     """Name every place where a chapter breaks a rule of this book, a line each."""
-    from tools.rules.length import length
+    from tools.book.length import length
     from tools.rules.rules import broken_rules
 
     book = the_book()

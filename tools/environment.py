@@ -4,9 +4,8 @@ Its stamp is written last: what was stopped on the way, has other pins or was mo
 Each framework beside PyTorch has such an environment, too, which is made when it is needed.
 """
 
-from __future__ import (
-    annotations,  # so that an older Python reads this far, and is refused
-)
+# So that an older Python reads this far, and is refused.
+from __future__ import annotations
 
 import hashlib
 import os
@@ -25,10 +24,12 @@ if not WINDOWS:
     import fcntl
 
 ROOT = Path(__file__).resolve().parents[1]
-STAMP, PINS = "pins", ("requirements.txt", "requirements-no-deps.txt")
+STAMP = "pins"  # the file in an environment that says what it holds
+PINS = ("requirements.txt", "requirements-no-deps.txt")
 PYTHONS = ((3, 11), (3, 12), (3, 13))
 OLD_PYTHONS = {"mxnet": ((3, 10), (3, 11))}  # its NumPy has no wheels for later ones
 SMALLEST_GB = 3  # torch without CUDA, and all else; with CUDA it is about 8
+NAME_ANOTHER = "name another: 'make PYTHON=python3.11 ...'"
 
 
 class SetupError(Exception):
@@ -58,55 +59,62 @@ class Environment:
 
 
 def framework_environment(name: str, root: Path) -> Environment:
-    pins = (f"kernels/{name}/requirements.txt",)
-    # Hidden, as whatever builds the site looks through every folder that is not.
-    return Environment(root, f"_build/.{name}", pins, OLD_PYTHONS.get(name, PYTHONS))
-
-
-def find_python(environment: Environment) -> str:
-    """The Python to make it with: this one or, for a framework's, one that fits; else NoPython."""
-    good, here = environment.pythons, sys.version_info[:2]
-    names = ", ".join(map(version, good))
-    if here in good:
-        return sys.executable
-    if environment.pins == PINS:
-        wrong = f"PYTHON is Python {version(here)}, the book needs one of {names}"
-        raise NoPython(f"Makefile: {wrong}; name one: 'make PYTHON=python3.11 ...'")
-    for python in [shutil.which(f"python{version(each)}") for each in good]:
-        if (
-            python and not run(python, "-c", "import venv").returncode
-        ):  # a shim may lead nowhere
-            return python
-    raise NoPython(
-        f"{environment.pins[0]}: needs Python {names}, and none is here; install one"
+    """Return the environment of a framework beside PyTorch."""
+    return Environment(
+        root,
+        # Hidden, as whatever builds the site looks through every folder that is not.
+        name=f"_build/.{name}",
+        pins=(f"kernels/{name}/requirements.txt",),
+        pythons=OLD_PYTHONS.get(name, PYTHONS),
     )
 
 
+def find_python(environment: Environment) -> str:
+    """Return the Python to make an environment with, or raise NoPython.
+
+    It is this one or, for that of a framework, one on the path that fits.
+    """
+    this = sys.version_info[:2]
+    if this in environment.pythons:
+        return sys.executable
+
+    suitable = ", ".join(version(python) for python in environment.pythons)
+    if environment.pins == PINS:
+        mismatch = f"PYTHON is Python {version(this)}, the book needs one of {suitable}"
+        raise NoPython(f"Makefile: {mismatch}; {NAME_ANOTHER}")
+    for python in environment.pythons:
+        path = shutil.which(f"python{version(python)}")
+        # Tried out, as a shim may lead nowhere.
+        if path and run(path, "-c", "import venv").returncode == 0:
+            return path
+    missing = f"needs Python {suitable}, and none is here"
+    raise NoPython(f"{environment.pins[0]}: {missing}; install one")
+
+
 def version(info: tuple[int, ...]) -> str:
-    return ".".join(map(str, info[:2]))
+    return ".".join(str(part) for part in info[:2])
 
 
 def stamp(environment: Environment) -> str:
-    """Which environment this is: the hash of the pins, comments left out, and its place."""
+    """Return which environment this is: the hash of its pins, without comments, and its place."""
     digest = hashlib.sha256()
     for name in environment.pins:
         path = environment.root / name
         if not path.is_file():
-            raise SetupError(
-                f"{name}: no such file; restore it with 'git restore {name}'"
-            )
+            advice = f"restore it with 'git restore {name}'"
+            raise SetupError(f"{name}: no such file; {advice}")
         for line in path.read_text(encoding="utf-8").splitlines():
-            digest.update(line.partition("#")[0].strip().encode() + b"\n")
+            pin = line.partition("#")[0].strip()
+            digest.update(pin.encode() + b"\n")
     return f"{digest.hexdigest()[:16]} {environment.folder}"
 
 
 def is_complete(environment: Environment, wanted: str) -> bool:
-    made = environment.folder / STAMP
-    return (
-        made.is_file()
-        and made.read_text("utf-8") == wanted
-        and environment.python.exists()
-    )
+    """Return whether an environment carries the `wanted` stamp and can be used."""
+    path = environment.folder / STAMP
+    if not path.is_file() or path.read_text(encoding="utf-8") != wanted:
+        return False
+    return environment.python.exists()
 
 
 @contextmanager
@@ -116,98 +124,119 @@ def only_one(environment: Environment) -> Iterator[None]:
     path.parent.mkdir(exist_ok=True)
     with path.open("a") as lock:
         if not WINDOWS:
-            os.set_inheritable(
-                lock.fileno(), True
-            )  # a pip whose parent was killed holds it too
+            # Inherited, so that a pip whose parent was killed holds it, too.
+            os.set_inheritable(lock.fileno(), True)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                print(
-                    f"Waiting for another set-up of {environment.name} to end",
-                    flush=True,
-                )
+                waiting = f"Waiting for another set-up of {environment.name} to end"
+                print(waiting, flush=True)
                 fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def make(environment: Environment) -> None:
-    """Make an environment that is not there as its pins say. Raises SetupError."""
+    """Make an environment as its pins say, unless it is there. Raises SetupError."""
     wanted = stamp(environment)
-    if not is_complete(environment, wanted):
-        with only_one(environment):
-            if not is_complete(environment, wanted):  # the other made it
-                set_up(environment, wanted)
+    if is_complete(environment, wanted):
+        return
+    with only_one(environment):
+        if not is_complete(environment, wanted):  # else the other made it
+            set_up(environment, wanted)
 
 
 def set_up(environment: Environment, wanted: str) -> None:
-    """Make it anew. On a terminal pip shows what it does. Raises SetupError."""
-    python, folder, called = (
-        find_python(environment),
-        environment.folder,
-        environment.name,
-    )
+    """Make an environment anew, with its stamp. Raises SetupError."""
+    python = find_python(environment)
+    check_room(environment)
+    if environment.folder.is_symlink():  # what it leads to is somebody else's
+        environment.folder.unlink()
+    create(environment, python)
+    for name in environment.pins:
+        install(environment, name)
+    (environment.folder / STAMP).write_text(wanted, encoding="utf-8")
+
+
+def check_room(environment: Environment) -> None:
     free = shutil.disk_usage(environment.root).free / 1e9
     if free < SMALLEST_GB:
-        there = f"{called}: {free:.1f} GB free on this disk, the packages need at least"
-        raise SetupError(
-            f"{there} {SMALLEST_GB} GB; make room, or clone to a larger disk"
-        )
-    if folder.is_symlink():  # what it leads to is somebody else's
-        folder.unlink()
-    print(f"Making {called} with {python}", flush=True)
-    if run(python, "-m", "venv", "--clear", folder, stdout=subprocess.PIPE).returncode:
-        module = "install its venv module ('apt install python3-venv')"
-        other = "name another: 'make PYTHON=python3.11 ...'"
-        raise SetupError(f"{called}: {python} cannot make one; {module} or {other}")
-    pip = [environment.python, "-m", "pip", "--disable-pip-version-check", "install"]
-    shown = None if sys.stdout.isatty() else subprocess.DEVNULL
-    for name in environment.pins:
-        print(f"Installing {name}", flush=True)
-        options = ["--no-deps"] * ("no-deps" in name) + ["-r", environment.root / name]
-        installing = run(*pip, *options, stdout=shown)
-        if installing.returncode:
-            raise SetupError(f"{name}: {reason(installing.stderr)}")
-    (folder / STAMP).write_text(wanted, "utf-8")
+        shortage = f"{free:.1f} GB free on this disk"
+        need = f"the packages need at least {SMALLEST_GB} GB"
+        advice = "make room, or clone to a larger disk"
+        raise SetupError(f"{environment.name}: {shortage}, {need}; {advice}")
+
+
+def create(environment: Environment, python: str) -> None:
+    print(f"Making {environment.name} with {python}", flush=True)
+    creating = ("-m", "venv", "--clear", environment.folder)
+    if run(python, *creating, stdout=subprocess.PIPE).returncode != 0:
+        fault = f"{environment.name}: {python} cannot make one"
+        advice = "install its venv module ('apt install python3-venv')"
+        raise SetupError(f"{fault}; {advice} or {NAME_ANOTHER}")
+
+
+def install(environment: Environment, name: str) -> None:
+    """Install a file of pins. On a terminal pip shows what it does."""
+    print(f"Installing {name}", flush=True)
+    options = ["--disable-pip-version-check", "install"]
+    if "no-deps" in name:
+        options.append("--no-deps")
+    options += ["-r", environment.root / name]
+    output = None if sys.stdout.isatty() else subprocess.DEVNULL
+    installing = run(environment.python, "-m", "pip", *options, stdout=output)
+    if installing.returncode != 0:
+        raise SetupError(f"{name}: {reason(installing.stderr)}")
 
 
 def run(*command: object, **options: object) -> subprocess.CompletedProcess:
-    given = {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE, "close_fds": False}
-    given.update(options, encoding="utf-8", errors="replace")
-    return subprocess.run([*map(str, command)], **given)
+    words = [str(word) for word in command]
+    return subprocess.run(
+        words,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        close_fds=False,  # the lock of `only_one` is for pip, too
+        encoding="utf-8",
+        errors="replace",
+        **options,
+    )
 
 
 def reason(output: str) -> str:
-    """Why pip failed, by its errors and warnings, and what to do."""
+    """Return why pip failed, by its errors and warnings, and what to do."""
     if "No space left on device" in output or "Disk quota exceeded" in output:
         return "the disk is full, or your share of it; make room and run again"
-    broken = r"total=0\b.*connection broken by '(\w+)"  # by the last of the retries
+
+    # The warning of pip's last try names what broke; an error that ends pip does, too.
+    broken = r"total=0\b.*connection broken by '(\w+)"
     error = r"^(?:ERROR: .*|[\w.]+\.)?\b(\w*(?:Connection|Timeout|Protocol|SSL)Error)"
-    if lost := re.search(f"{broken}|{error}", output, re.M):
-        return f"no package index could be reached ({lost[1] or lost[2]}); connect and run again"
+    if lost := re.search(f"{broken}|{error}", output, re.MULTILINE):
+        fault = f"no package index could be reached ({lost[1] or lost[2]})"
+        return f"{fault}; connect and run again"
+
     if pin := re.search(r"No matching distribution found for (\S+)", output):
         python = f"Python {version(sys.version_info)} on {sys.platform}"
-        return f"no package index has {pin[1]} for {python}; correct the pin, or pip's settings"
-    print("".join(output.splitlines(keepends=True)[-10:]), end="", file=sys.stderr)
+        fault = f"no package index has {pin[1]} for {python}"
+        return f"{fault}; correct the pin, or pip's settings"
+
+    last_lines = output.splitlines(keepends=True)[-10:]
+    print("".join(last_lines), end="", file=sys.stderr)
     return "pip could not install it (see above); correct that and run again"
 
 
 def main() -> int:
+    """Make `.venv`; a fault is one line, with exit code 1."""
     try:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         make(Environment(ROOT))
         return 0
     except SetupError as error:
-        fault = error
+        fault = str(error)
     except OSError as error:
-        advice = (
-            "see that this folder can be written to and that no program runs from .venv"
-        )
-        fault = f".venv: {error}; {advice}, then run again"
+        advice = "see that this folder can be written to and that no program runs from"
+        fault = f".venv: {error}; {advice} .venv, then run again"
     except KeyboardInterrupt:
-        print(
-            "\ninterrupted: run the command again, and .venv is made anew",
-            file=sys.stderr,
-        )
+        stopped = "interrupted: run the command again, and .venv is made anew"
+        print(f"\n{stopped}", file=sys.stderr)
         return 130
     print(f"error: {fault}", file=sys.stderr)
     return 1

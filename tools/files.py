@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
-from itertools import chain, count
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -15,57 +14,57 @@ from zipfile import ZipFile, ZipInfo
 
 from tools.errors import BookError
 
-CONFLICT = re.compile(
-    r'^[ "]*(<{7}|>{7}) ', re.M
-)  # as git writes them, also within JSON strings
-NO_ROOM = {
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EROFS,
-}  # a full disk, a share used up, no writing
-UNIX, PLAIN, READ = (
-    3,
-    0o100000,
-    0o644,
-)  # a plain file that its owner writes and all read
+# The markers of a conflict as git writes them, also within JSON strings.
+CONFLICT = re.compile(r'^[ "]*(<{7}|>{7}) ', re.MULTILINE)
+# A full disk, a share used up, a disk that is only read.
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+
+# Of a file in an archive: made on Unix, a plain file, which its owner writes and all read.
+UNIX = 3
+PLAIN_FILE = 0o100000
+READABLE = 0o644
 
 
 def read_text(path: Path, root: Path) -> str:
-    """The text of a file, or BookError; no advice given here throws work away."""
+    """Return the text of a file, or raise BookError if it is not sound.
+
+    The advice in its errors must not cost anyone their work: a file in conflict is named so,
+    and is not to be restored.
+    """
     where = path.relative_to(root).as_posix()
     try:
         text = path.read_bytes().decode("utf-8")
     except FileNotFoundError:
-        raise BookError(
-            f"{where}: no such file; restore it with 'git restore {where}'"
-        ) from None
+        advice = f"restore it with 'git restore {where}'"
+        raise BookError(f"{where}: no such file; {advice}") from None
     except OSError as error:
         raise BookError(f"{where}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
-        raise BookError(
-            f"{where}: not UTF-8 ({error.reason}); save it as UTF-8"
-        ) from None
+        reason = f"not UTF-8 ({error.reason})"
+        raise BookError(f"{where}: {reason}; save it as UTF-8") from None
     if text.startswith("\ufeff"):
-        raise BookError(
-            f"{where}: begins with a byte order mark; save it as UTF-8 without one"
-        )
+        advice = "save it as UTF-8 without one"
+        raise BookError(f"{where}: begins with a byte order mark; {advice}")
     if conflict := CONFLICT.search(text):
         line = text.count("\n", 0, conflict.start()) + 1
         markers = f"conflict markers of git from line {line} on"
-        raise BookError(
-            f"{where}: {markers}; choose what to keep there, then 'git add' the file"
-        )
+        advice = "choose what to keep there, then 'git add' the file"
+        raise BookError(f"{where}: {markers}; {advice}")
     return text
 
 
 def read_yaml(path: Path, root: Path) -> dict:
-    """The entries of a YAML file; raises as `read_text`, and if it is not valid."""
+    """Return the entries of a YAML file.
+
+    Raises BookError as `read_text` does, and if it is not valid.
+    """
     import yaml  # here: a command that finds nothing to do needs none
 
     try:
         content = yaml.safe_load(read_text(path, root))
     except yaml.YAMLError as error:
-        where, reason = path.relative_to(root).as_posix(), " ".join(str(error).split())
+        where = path.relative_to(root).as_posix()
+        reason = " ".join(str(error).split())
         raise BookError(
             f"{where}: not valid YAML; correct it there: {reason}"
         ) from None
@@ -73,7 +72,7 @@ def read_yaml(path: Path, root: Path) -> dict:
 
 
 def read_beside(module: str, name: str) -> Any:
-    """The content of a YAML file of these tools, which lies beside a module."""
+    """Return the content of a YAML file that lies beside a module."""
     import yaml
 
     return yaml.safe_load(Path(module).with_name(name).read_text(encoding="utf-8"))
@@ -81,7 +80,7 @@ def read_beside(module: str, name: str) -> Any:
 
 @contextmanager
 def written_by(command: str, where: str, mend: str = "run it again") -> Iterator[None]:
-    """Inside, what is read was written by a command: BookError, naming both, if it was not."""
+    """Inside, read what a command wrote; what it did not write raises BookError."""
     try:
         yield
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -90,22 +89,21 @@ def written_by(command: str, where: str, mend: str = "run it again") -> Iterator
 
 def write_files(files: Mapping[Path, str | bytes], root: Path) -> None:
     """Write all files or none; readers see an old file or a new one, never half."""
-    halves = {path: path.with_name(path.name + ".part") for path in files}
-    path = root
+    parts = {path: path.with_name(path.name + ".part") for path in files}
+    path = root  # what is being written, for the error
     try:
         for path, content in files.items():
+            data = content.encode() if isinstance(content, str) else content
             path.parent.mkdir(parents=True, exist_ok=True)
-            halves[path].write_bytes(
-                content.encode() if isinstance(content, str) else content
-            )
-        for path, half in halves.items():
-            half.replace(path)
+            parts[path].write_bytes(data)
+        for path, part in parts.items():
+            part.replace(path)
     except OSError as error:
         raise cannot_write(path, root, error) from None
     finally:
-        for half in halves.values():
-            if half.is_file():
-                half.unlink()
+        for part in parts.values():
+            if part.is_file():
+                part.unlink()
 
 
 def write_text(path: Path, content: str | bytes, root: Path) -> None:
@@ -121,9 +119,12 @@ def write_json(path: Path, content: object, root: Path) -> None:
 
 def set_aside(path: Path) -> Path:
     """Rename a file that a person wrote to, so that what takes its place overwrites nothing."""
-    ends = chain([""], (f"-{number}" for number in count(2)))
-    names = (path.with_name(f"{path.name}.edited{end}") for end in ends)
-    return path.rename(next(name for name in names if not name.exists()))
+    aside = path.with_name(f"{path.name}.edited")
+    number = 1
+    while aside.exists():
+        number += 1
+        aside = path.with_name(f"{path.name}.edited-{number}")
+    return path.rename(aside)
 
 
 def check_writable(folder: Path, root: Path) -> None:
@@ -138,27 +139,32 @@ def check_writable(folder: Path, root: Path) -> None:
 
 
 def cannot_write(path: Path, root: Path, error: OSError) -> BookError:
-    """The error that says why `path` was not written."""
+    """Return the error that says why `path` was not written."""
     where = path.relative_to(root).as_posix() if path.is_relative_to(root) else path
     advice = "make room or allow writing there, then run the command again"
     return BookError(f"{where}: cannot be written ({error.strerror}); {advice}")
 
 
 def digest(parts: Iterable[str | bytes]) -> str:
-    """A short hash of several texts; where one ends and the next begins counts."""
+    """Return a short hash of several texts; where one ends and the next begins counts."""
     hash = sha256()
     for part in parts:
-        hash.update((part.encode() if isinstance(part, str) else part) + b"\0")
+        hash.update(part.encode() if isinstance(part, str) else part)
+        hash.update(b"\0")
     return hash.hexdigest()[:16]
 
 
 def zipped(files: dict[str, bytes], modes: Mapping[str, int] | None = None) -> bytes:
-    """An archive of files by path, the same bytes everywhere; `modes` are rights that differ."""
-    made = io.BytesIO()
-    with ZipFile(made, "w") as archive:
+    """Return an archive of files by path, the same bytes everywhere.
+
+    `modes` are the rights of those files that not everyone may just read.
+    """
+    modes = modes or {}
+    buffer = io.BytesIO()
+    with ZipFile(buffer, "w") as archive:
         for name, data in sorted(files.items()):
             entry = ZipInfo(name)  # of the first day of 1980
             entry.create_system = UNIX
-            entry.external_attr = (PLAIN | (modes or {}).get(name, READ)) << 16
+            entry.external_attr = (PLAIN_FILE | modes.get(name, READABLE)) << 16
             archive.writestr(entry, data)
-    return made.getvalue()
+    return buffer.getvalue()

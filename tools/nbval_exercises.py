@@ -23,10 +23,11 @@ from nbformat.v4 import new_code_cell
 from nbval.plugin import IPyNbCell, IPyNbFile
 
 from tools.book.chapters import Chapter
+from tools.book.exercises import ExerciseCells, exercises
+from tools.book.grammar import HOLDS, NO_ANSWER
 from tools.book.notebooks import code_cells, read_notebook
 from tools.book.runners import FIRST, Runner, read_runners
 from tools.errors import BookError, CannotRun
-from tools.rules.exercises import HELD, NO_ANSWER, ExerciseCells, exercises
 
 REFUSED = {
     "aten._pack_padded_sequence.default"
@@ -136,7 +137,7 @@ class ExerciseItem(_CodeItem):
         printed = self._answered(solution[0], exercise.parts("shows", "holds"))
         if errors := errors_of(printed):
             raise Fault(f"its solution does not hold: {errors[0]}")
-        self._ends_in(HELD, printed, "solved")
+        self._ends_in(HOLDS, printed, "solved")
 
     def _answered(self, answer: str, cells: list[NotebookNode]) -> list[NotebookNode]:
         if errors := errors_of(self.run(answer)):
@@ -144,7 +145,7 @@ class ExerciseItem(_CodeItem):
         return [output for cell in cells for output in self.run(cell.source)]
 
     def _ends_in(self, words: str, outputs: list[NotebookNode], when: str) -> None:
-        shown, wanted = value_of(outputs), f"'{self.exercise.called}{words}"
+        shown, wanted = value_of(outputs), f"'{self.exercise.label}: {words}"
         if not shown.startswith(wanted):
             raise Fault(
                 f"{when}, its check shows {shown or 'nothing'}, not {wanted}...'"

@@ -14,7 +14,8 @@ from typing import Any
 
 from coursework.exercises.masters import Exercise, Master
 from coursework.exercises.variants import Draws
-from tools.book.chapters import SETUP, Chapter
+from tools.book.chapters import Chapter
+from tools.book.grammar import SETUP
 from tools.book.notebooks import tags
 from tools.errors import BookError
 from tools.files import read_text

@@ -14,11 +14,11 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from coursework.exercises.assignment import PLACE, Assignment, worth_of
 from coursework.exercises.masters import Exercise, Master, described
 from tools.book.book import Book
-from tools.book.chapters import LANGUAGE, SETUP, Chapter
-from tools.book.code import parsed
+from tools.book.cells import parsed
+from tools.book.chapters import LANGUAGE, Chapter
+from tools.book.grammar import EXERCISE_PART, SETUP
 from tools.book.repository import Repository
 from tools.book.setup_cells import FOLDED, write_setup
-from tools.rules.exercises import PART
 
 EDITIONS = ("student", "solution", "instructor")
 PAGE = "../book/handing-in.md"  # how to get, run, check and hand in
@@ -45,7 +45,7 @@ def book_chapter(master: Master, chapter: Chapter) -> Chapter:
         for exercise in master.exercises
     }
     for cell in chapter.notebook.cells:
-        if match := PART.fullmatch(cell.id):
+        if match := EXERCISE_PART.fullmatch(cell.id):
             for number in [number for number in made if number <= int(match["number"])]:
                 cells += made.pop(number)
         else:

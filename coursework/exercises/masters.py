@@ -15,8 +15,7 @@ from typing import Any
 import yaml
 from jinja2 import Environment, StrictUndefined, TemplateError
 
-from tools.book.cells import MARKDOWN
-from tools.book.code import blank_name, parsed
+from tools.book.cells import MARKDOWN, blank_name, parsed
 from tools.errors import BookError
 from tools.files import read_text, write_files
 

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from coursework.exercises.assignment import Assignment
 from coursework.exercises.editions import TEXTS, answered
 from coursework.exercises.masters import FORM, Master
-from tools.book.code import parsed
+from tools.book.cells import parsed
 from tools.errors import BookError
 from tools.files import read_text, write_json
 

@@ -12,7 +12,7 @@ from typing import Any
 from coursework.exercises.assignment import PLACE
 from coursework.grade.intake import Refused, mapping
 from coursework.grade.source import bound, tree_of, without_magics
-from tools.book.chapters import SETUP
+from tools.book.grammar import SETUP
 
 CELLS, CHARACTERS = (
     400,

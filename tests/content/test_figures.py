@@ -7,7 +7,7 @@ import pytest
 from helpers import CHAPTERS, ROOT, assert_one_line, cell, edit, read, refused, run_tool
 
 from tools.book.book import Book
-from tools.book.figures import FIGURE, about, embed_figures, link_figures
+from tools.book.figures import FIGURE, embed_figures, link_figures, png_facts
 
 SVG = "{http://www.w3.org/2000/svg}"
 SOUND = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 90 40">
@@ -58,7 +58,7 @@ def test_figures_are_told_in_words_and_every_drawing_is_shown():
     for text in texts:
         figures = list(FIGURE.finditer(text))
         assert all(len(figure["alt"].strip()) > 20 for figure in figures)
-        shown |= {figure["svg"] or about(figure["png"])["Source"] for figure in figures}
+        shown |= {figure["svg"] or png_facts(figure["png"])["Source"] for figure in figures}
         # A picture that FIGURE does not match would escape all of this.
         prose = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S)
         assert len(re.findall(r"!\[|<img|```{(?:image|figure)}", prose)) == len(

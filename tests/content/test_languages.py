@@ -9,7 +9,7 @@ import pytest
 from helpers import ROOT, assert_one_line, copy_code, read, run_tool
 
 from tools.book.book import Book
-from tools.book.chapters import SETUP
+from tools.book.grammar import SETUP
 from tools.book.notebooks import code_cells, tags
 from tools.languages.edition import Edition
 from tools.languages.language import read_languages

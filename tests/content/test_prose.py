@@ -6,7 +6,8 @@ import re
 from helpers import ROOT, cell, read
 
 from tools.book.book import Book
-from tools.rules.length import SAYS, length
+from tools.book.grammar import HOW_LONG
+from tools.book.length import length
 
 
 def code_in_table(source):
@@ -41,5 +42,5 @@ def test_every_line_in_the_table_of_hidden_copies_runs():
 def test_twenty_minutes_are_enough_in_every_framework():
     for chapter in Book(ROOT).editions("gpus-in-twenty-minutes"):
         title = chapter.notebook.cells[0].source
-        [minutes] = SAYS.findall(title)
+        [minutes] = HOW_LONG.findall(title)
         assert length(chapter).minutes <= int(minutes), chapter.where

@@ -8,8 +8,8 @@ from helpers import code, prose, run_tool, write
 from making import display, keep, make_book, text
 
 from tools.book.book import Book
-from tools.rules.length import BUDGETS
-from tools.rules.questions import ASKS, COMPUTE
+from tools.rules.budgets import BUDGETS
+from tools.rules.questions import CHOOSE, COMPUTE
 from tools.rules.rules import OPENING, broken_rules
 
 TITLE = prose("title", "\n\n".join(["# First", *OPENING]))
@@ -27,7 +27,7 @@ def choice(answer, verdict="No.", kind=None):
 A, B, C = choice("A"), choice("B", "Right."), choice("C")
 
 
-def question(*choices, opening=ASKS, id="check-it"):
+def question(*choices, opening=CHOOSE, id="check-it"):
     return prose(id, "\n\n".join([f"{opening}What is it?", *choices]))
 
 
@@ -164,7 +164,7 @@ def test_a_chapter_is_as_long_as_it_says_and_as_its_budget_says(root, monkeypatc
     assert said(1, deep) == []
     (line,) = said(1, prose("on", "word " * 400))
     assert line.endswith("says another time; write '**How long.** 3 minutes, and ...'")
-    monkeypatch.setitem(BUDGETS, "first", (10, 0, 0, 2))
+    monkeypatch.setitem(BUDGETS, "first", {"words": 10, "minutes": 2})
     *_, words, minutes = said(1, prose("on", "word " * 400))
     assert (
         "words on its path, 10 at most" in words

@@ -9,7 +9,7 @@ from helpers import ROOT
 import cudasim
 from cudasim.clock.estimate import estimate
 from tools.book.book import Book
-from tools.rules.length import MOVE
+from tools.book.grammar import MOVE
 from tools.site.moved import FIGURES
 
 PLACED = {

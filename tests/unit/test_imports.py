@@ -8,8 +8,8 @@ from helpers import ROOT
 # Each part of a package may import those before it.
 LAYERS = {
     "tools": (
-        *("errors", "root", "environment", "files", "book", "commands", "rules"),
-        *("languages", "record", "site", "others"),
+        *("errors", "root", "environment", "files", "book", "commands"),
+        *("languages", "record", "site", "rules", "others"),
     ),
     "coursework": ("exercises", "grade", "others"),
 }
@@ -69,3 +69,16 @@ def test_the_simulator_knows_nothing_of_the_book():
     firsts = {name.split(".")[0] for path in files for name in imported(path)}
     books = {"tools", "coursework", "book", "kernels", "helpers"}
     assert "cudasim" in firsts and not firsts & books
+
+
+def test_rules_only_check():
+    """What reads a chapter lies in `tools.book`, so nothing but the command needs a rule."""
+    importers = []
+    for package in ("tools", "coursework"):
+        for path in (ROOT / package).rglob("*.py"):
+            where = path.relative_to(ROOT)
+            if where.parts[:2] == ("tools", "rules"):
+                continue
+            if any(name.startswith("tools.rules") for name in imported(path)):
+                importers.append(where.as_posix())
+    assert importers == ["tools/cli.py"]

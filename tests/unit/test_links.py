@@ -45,7 +45,7 @@ def test_this_book_agrees_with_the_one_place():
     """Every chapter and `README.md` are as the command writes them, and no text strays."""
     book = Book(ROOT)
     for chapter in book.chapters.values():
-        assert linked_chapter(chapter, book.repository, ROOT) == chapter
+        assert linked_chapter(chapter, book) == chapter
         metadata = chapter.notebook.metadata
         assert (metadata.accelerator, metadata.colab.gpuType) == (
             "GPU",
@@ -55,7 +55,7 @@ def test_this_book_agrees_with_the_one_place():
             metadata.kernelspec.name == "python3"
         )  # the one kernel that every service has
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert readme_text(list(book.chapters.values()), book.repository, ROOT) == readme
+    assert readme_text(list(book.chapters.values()), book) == readme
     for path in [*TEXTS, *(ROOT / name for name in INSTALLS)]:
         assert strangers(path.read_text(encoding="utf-8"), book.repository) == [], path
 

@@ -21,16 +21,18 @@ class Book:
 
     @cached_property
     def documents(self) -> list[str]:
+        """Every page that `_toc.yml` lists, without its suffix, in order."""
         return read_documents(self.root)
 
     @cached_property
     def chapters(self) -> dict[str, Chapter]:
+        """The chapters by name, in order, each followed by the same in other frameworks."""
         names = chapter_names(self.documents, self.root)
         return {name: read_chapter(name, self.root) for name in names}
 
     @property
     def pages(self) -> dict[str, Chapter]:
-        """The chapters that have a page, in order; it holds the same in other frameworks, too."""
+        """The chapters that have a page, which holds the same in other frameworks, too."""
         return {
             name: chapter
             for name, chapter in self.chapters.items()
@@ -38,7 +40,7 @@ class Book:
         }
 
     def editions(self, page: str) -> list[Chapter]:
-        """A chapter and the same in other frameworks."""
+        """Return a chapter and the same in other frameworks."""
         return [chapter for chapter in self.chapters.values() if chapter.page == page]
 
     @cached_property
@@ -57,6 +59,7 @@ class Book:
 
     @cached_property
     def pins(self) -> dict[str, str]:
+        """The version of each package that the book's own environment holds."""
         return read_pins(self.root)
 
     @cached_property
@@ -64,15 +67,20 @@ class Book:
         return read_repository(self.root)
 
     def pins_of(self, runner: Runner) -> dict[str, str]:
-        return read_pins(self.root, [runner.pins]) if runner.pins else self.pins
+        """Return the pins of the environment that a runner's kernel starts in."""
+        if runner.pins:
+            return read_pins(self.root, [runner.pins])
+        return self.pins
 
     def runner(self, name: str) -> Runner:
+        """Return the runner of this name, or raise BookError."""
         if name not in self.runners:
             known = ", ".join(self.runners)
             raise BookError(f"kernels/: no runner '{name}'; choose one of: {known}")
         return self.runners[name]
 
     def chapters_of(self, runner: Runner) -> list[Chapter]:
+        """Return the chapters that a runner executes."""
         return [
             chapter for chapter in self.chapters.values() if runner.executes(chapter)
         ]
@@ -81,14 +89,19 @@ class Book:
         return self.recordings.get(folder, {}).get(chapter)
 
     def recordings_of(self, chapter: Chapter) -> list[Recording]:
-        name, found = chapter.name, self.recordings.values()
-        return [recordings[name] for recordings in found if name in recordings]
+        """Return the recordings of a chapter, in the order of the tabs."""
+        return [
+            by_chapter[chapter.name]
+            for by_chapter in self.recordings.values()
+            if chapter.name in by_chapter
+        ]
 
     def path(self, chapter: Chapter) -> str:
-        """Where the notebook lies that opens alone, in Colab and elsewhere."""
+        """Return where the notebook lies that opens alone, in Colab and elsewhere."""
         return chapter.where
 
     def strays(self) -> list[str]:
-        """The notebooks that `_toc.yml` lists in no framework."""
-        found = {path.stem for path in (self.root / "notebooks").glob("*.ipynb")}
-        return [f"notebooks/{name}" for name in sorted(found - set(self.chapters))]
+        """Return the notebooks that `_toc.yml` lists in no framework."""
+        names = {path.stem for path in (self.root / "notebooks").glob("*.ipynb")}
+        unlisted = names - self.chapters.keys()
+        return [f"notebooks/{name}" for name in sorted(unlisted)]

@@ -8,21 +8,10 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
+from tools.book.grammar import SETUP, TAGS
 from tools.book.notebooks import code_cells, read_notebook, tags, write_changed
 from tools.errors import BookError
 from tools.files import digest, read_beside, read_yaml
-
-SETUP = "setup"  # tag of a cell that gets a reader's machine ready; no key covers it
-TIMES = "times"  # tag of a cell that shows times: the page says below each output whose they are
-PREDICTED = (
-    "predicted"  # tag of a cell that answers a prediction: the page covers its output
-)
-ABOUT = (
-    "≈"  # stands before every time that a chapter prints, and in every drawing of times
-)
-# The tags that something reads: keys, pages, scripts, nbval, MyST-NB. A misspelt one does nothing.
-HIDING = {"hide-input", "hide-output", "hide-cell", "remove-output"}
-TAGS = {SETUP, TIMES, PREDICTED, "moved", "nbval-ignore-output"} | HIDING
 
 # The frameworks that chapters are written in, and what the package of each is called.
 FRAMEWORKS = {
@@ -45,6 +34,8 @@ LANGUAGE = METADATA["language"]
 
 @dataclass(frozen=True)
 class Chapter:
+    """A source notebook of the book."""
+
     name: str
     notebook: NotebookNode = field(repr=False)
 
@@ -64,7 +55,8 @@ class Chapter:
 
     @property
     def title(self) -> str:
-        return self.notebook.cells[0].source.partition("\n")[0].lstrip("# ")
+        first_line = self.notebook.cells[0].source.partition("\n")[0]
+        return first_line.lstrip("# ")
 
     @property
     def kind(self) -> str:
@@ -73,7 +65,7 @@ class Chapter:
 
     @property
     def holds_puzzles(self) -> bool:
-        """True if it is made of exercises alone, and simulates the GPUs that they are about."""
+        """Whether it is made of exercises alone, and simulates the GPUs that they are about."""
         return self.kind == "puzzles"
 
     @property
@@ -100,10 +92,13 @@ class Chapter:
 
     @cached_property
     def keys(self) -> dict[str, str]:
-        """The key of every code cell, by cell id. A key is the hash of the cell's code and of all
-        code cells before it, those for the set-up excepted: outputs recorded under the same key
-        were made by the same code."""
-        sources, keys = [], {}
+        """The key of every code cell, by cell id.
+
+        A key is the hash of the cell's code and of all code cells before it, those for the
+        set-up excepted: outputs recorded under the same key were made by the same code.
+        """
+        keys = {}
+        sources = []
         for cell in self.code_cells:
             if SETUP not in tags(cell):
                 sources.append(cell.source)
@@ -112,50 +107,63 @@ class Chapter:
 
 
 def read_chapter(name: str, root: Path) -> Chapter:
-    """The chapter `name` of the book in `root`, or BookError if it is not what a chapter is."""
-    chapter = Chapter(name, read_notebook(root / "notebooks" / f"{name}.ipynb", root))
+    """Return the chapter `name` of the book in `root`.
+
+    Raises BookError if it is not what a chapter is.
+    """
+    chapter = _open_chapter(name, root)
     if not chapter.code_cells:
-        raise BookError(
-            f"{chapter.where}: no code cell; move it to book/{name}.md, as Markdown"
-        )
+        advice = f"move it to book/{name}.md, as Markdown"
+        raise BookError(f"{chapter.where}: no code cell; {advice}")
     for number, cell in enumerate(chapter.notebook.cells):
-        place = f"{chapter.where}: cell {number} ('{cell.id}')"
-        if unknown := set(tags(cell)) - TAGS:
-            advice = f"which nothing reads; use one of {', '.join(sorted(TAGS))}"
-            raise BookError(f"{place} has the tag '{unknown.pop()}', {advice}")
-        if cell.cell_type == "code" and (
-            cell.outputs or cell.execution_count is not None
-        ):
-            raise BookError(
-                f"{place} holds outputs; chapters have none: 'python -m tools clear'"
-            )
+        _check_cell(cell, f"{chapter.where}: cell {number} ('{cell.id}')")
+
     hardware = chapter.notebook.metadata.get("hardware")
     if not isinstance(hardware, dict) or not hardware.get("gpus"):
-        missing = 'its metadata do not say what hardware it is for: "hardware": {"gpus": [0, 1, 2]}'
-        raise BookError(f"{chapter.where}: {missing}")
+        words = "its metadata do not say what hardware it is for"
+        raise BookError(f'{chapter.where}: {words}: "hardware": {{"gpus": [0, 1, 2]}}')
     return chapter
 
 
+def _open_chapter(name: str, root: Path) -> Chapter:
+    path = root / "notebooks" / f"{name}.ipynb"
+    return Chapter(name, read_notebook(path, root))
+
+
+def _check_cell(cell: NotebookNode, place: str) -> None:
+    for tag in tags(cell):
+        if tag not in TAGS:
+            advice = f"use one of {', '.join(sorted(TAGS))}"
+            raise BookError(
+                f"{place} has the tag '{tag}', which nothing reads; {advice}"
+            )
+    if cell.cell_type != "code":
+        return
+    if cell.outputs or cell.execution_count is not None:
+        raise BookError(
+            f"{place} holds outputs; chapters have none: 'python -m tools clear'"
+        )
+
+
 def read_documents(root: Path) -> list[str]:
-    """Every document that `_toc.yml` lists, without its suffix, in order."""
+    """Return every document that `_toc.yml` lists, without its suffix, in order."""
     toc = read_yaml(root / "_toc.yml", root)
     if "root" not in toc:
-        raise BookError(
-            "_toc.yml: names no first page; add it there: 'root: book/preface'"
-        )
+        advice = "add it there: 'root: book/preface'"
+        raise BookError(f"_toc.yml: names no first page; {advice}")
     documents = list(_files(toc))
     for document in documents:
-        if not any(
-            (root / f"{document}{suffix}").is_file() for suffix in (".md", ".ipynb")
-        ):
-            raise BookError(
-                f"_toc.yml: '{document}' has no file; add one, or drop the entry"
-            )
+        paths = [root / f"{document}.md", root / f"{document}.ipynb"]
+        if not any(path.is_file() for path in paths):
+            advice = "add one, or drop the entry"
+            raise BookError(f"_toc.yml: '{document}' has no file; {advice}")
     return documents
 
 
 def _files(entry: dict | list) -> Iterator[str]:
-    for name, value in entry.items() if isinstance(entry, dict) else enumerate(entry):
+    """Yield the files that a table of contents names, at any depth."""
+    items = entry.items() if isinstance(entry, dict) else enumerate(entry)
+    for name, value in items:
         if name in ("root", "file"):
             yield str(value)
         elif isinstance(value, dict | list):
@@ -163,28 +171,31 @@ def _files(entry: dict | list) -> Iterator[str]:
 
 
 def chapter_names(documents: list[str], root: Path) -> list[str]:
-    """The chapters among the documents, each followed by the same in other frameworks."""
-    found = []
-    for name in (
-        Path(name).name for name in documents if name.startswith("notebooks/")
-    ):
-        others = (f"{name}-{framework}" for framework in FRAMEWORKS)
-        found += [
-            name,
-            *(o for o in others if (root / "notebooks" / f"{o}.ipynb").is_file()),
-        ]
-    return found
+    """Return the chapters among documents, each followed by the same in other frameworks."""
+    names = []
+    for document in documents:
+        if not document.startswith("notebooks/"):
+            continue
+        name = Path(document).name
+        names.append(name)
+        for framework in FRAMEWORKS:
+            if (root / "notebooks" / f"{name}-{framework}.ipynb").is_file():
+                names.append(f"{name}-{framework}")
+    return names
 
 
 def clear_outputs(root: Path) -> list[str]:
-    """Take outputs, counts and the kernel's name out of the chapters; returns those it changed."""
+    """Take outputs, counts and the kernel's name out of the chapters.
+
+    Returns the paths of the chapters that it changed.
+    """
     pairs = []
     for name in chapter_names(read_documents(root), root):
-        chapter = Chapter(
-            name, read_notebook(root / "notebooks" / f"{name}.ipynb", root)
-        )
-        pairs.append((deepcopy(chapter), chapter))
+        chapter = _open_chapter(name, root)
+        before = deepcopy(chapter)
         for cell in chapter.code_cells:
-            cell.outputs, cell.execution_count = [], None
+            cell.outputs = []
+            cell.execution_count = None
         chapter.notebook.metadata |= deepcopy(LANGUAGE)
+        pairs.append((before, chapter))
     return write_changed(pairs, root)

@@ -11,13 +11,13 @@ import io
 import re
 from collections.abc import Iterable
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from PIL import Image, UnidentifiedImageError
 from PIL.PngImagePlugin import PngInfo
 
-from tools.book.cells import Broken
 from tools.book.chapters import Chapter
 from tools.book.notebooks import write_changed
 from tools.errors import BookError
@@ -28,104 +28,126 @@ FIGURE = re.compile(
     r"!\[(?P<alt>[^\]]*)\]\((?:\.\./img/(?P<svg>[\w.-]+)|data:image/png;base64,(?P<png>[^)]+))\)"
 )
 DRAW = "'python -m tools figures'"
+WIDTH = 1400  # pixels of a PNG
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure in the text of a chapter, and the drawing in `img/` that it shows."""
+
+    alt: str
+    svg: str  # the drawing's file
+    drawing: str  # its text
+    drawn_version: str | None  # of the drawing that the chapter carries as PNG
+
+    @property
+    def is_current(self) -> bool:
+        return self.drawn_version == version(self.drawing)
 
 
 def embed_figures(chapters: Iterable[Chapter], root: Path) -> list[str]:
-    """Draw every figure of the chapters that is not drawn, or out of date; returns their paths."""
+    """Draw every figure of the chapters that is not drawn, or out of date.
+
+    Returns the paths of the chapters that it changed.
+    """
 
     def embedded(match: re.Match, where: str) -> str:
-        svg, current = _drawing(match, where, root)
-        drawing = read_text(root / "img" / svg, root)
-        return match[0] if current else picture(match["alt"], svg, drawing)
+        figure = _read_figure(match, where, root)
+        if figure.is_current:
+            return match[0]
+        return picture(figure.alt, figure.svg, figure.drawing)
 
-    pairs = [(chapter, deepcopy(chapter)) for chapter in chapters]
-    for _, chapter in pairs:
-        for cell in chapter.notebook.cells:
-            cell.source = FIGURE.sub(
-                partial(embedded, where=chapter.where), cell.source
-            )
+    pairs = []
+    for chapter in chapters:
+        changed = deepcopy(chapter)
+        for cell in changed.notebook.cells:
+            embed = partial(embedded, where=chapter.where)
+            cell.source = FIGURE.sub(embed, cell.source)
+        pairs.append((chapter, changed))
     return write_changed(pairs, root)
 
 
 def link_figures(text: str, where: str, root: Path) -> str:
-    """Text of a chapter with the figures in `img/` for its pictures, if they are current."""
+    """Return the text of a chapter with links to `img/` in place of its pictures.
+
+    Raises BookError if a picture is not of the drawing as it is now.
+    """
 
     def linked(match: re.Match) -> str:
-        svg, current = _drawing(match, where, root)
-        if not current:
-            raise BookError(
-                f"{where}: it does not carry img/{svg} as it is now; draw it by {DRAW}"
-            )
-        return f"![{match['alt']}](../img/{svg})"
+        figure = _read_figure(match, where, root)
+        if not figure.is_current:
+            stale = f"it does not carry img/{figure.svg} as it is now"
+            raise BookError(f"{where}: {stale}; draw it by {DRAW}")
+        return _link(figure.alt, figure.svg)
 
     return FIGURE.sub(linked, text)
 
 
 def named_figures(text: str) -> str:
-    """Text of a chapter with the names of the figures in `img/` for its pictures."""
+    """Return the text of a chapter with links to `img/`, whether they lead to a file or not."""
 
     def named(match: re.Match) -> str:
-        return f"![{match['alt']}](../img/{match['svg'] or about(match['png']).get('Source')})"
+        svg = match["svg"] or png_facts(match["png"]).get("Source")
+        return _link(match["alt"], svg)
 
     return FIGURE.sub(named, text)
 
 
-def broken_figures(chapter: Chapter, root: Path) -> Broken:
-    """Every figure is in `img/`, and the chapter carries it as it is there."""
-    for cell in chapter.notebook.cells:
-        try:
-            link_figures(cell.source, chapter.where, root)
-        except BookError as error:
-            yield cell, str(error).removeprefix(f"{chapter.where}: ")
+def _link(alt: str, svg: str | None) -> str:
+    return f"![{alt}](../img/{svg})"
 
 
-def _drawing(match: re.Match, where: str, root: Path) -> tuple[str, bool]:
-    png = about(match["png"]) if match["png"] else {}
-    svg = match["svg"] or png.get("Source")
+def _read_figure(match: re.Match, where: str, root: Path) -> Figure:
+    facts = png_facts(match["png"]) if match["png"] else {}
+    svg = match["svg"] or facts.get("Source")
     nameless = f"{where}: the figure '{match['alt']}' names no drawing in img/"
     if svg is None:
-        raise BookError(
-            f"{nameless}; write ![...](../img/name.svg) in its place, then {DRAW}"
-        )
-    if not (root / "img" / svg).is_file():
-        raise BookError(
-            f"{nameless}: 'git restore img/{svg}', or take the figure out of the chapter"
-        )
-    return svg, png.get("Version") == version(read_text(root / "img" / svg, root))
+        advice = f"write ![...](../img/name.svg) in its place, then {DRAW}"
+        raise BookError(f"{nameless}; {advice}")
+    path = root / "img" / svg
+    if not path.is_file():
+        advice = f"'git restore img/{svg}', or take the figure out of the chapter"
+        raise BookError(f"{nameless}: {advice}")
+    return Figure(match["alt"], svg, read_text(path, root), facts.get("Version"))
 
 
 def picture(alt: str, svg: str, drawing: str, fonts: Iterable[Path] = ()) -> str:
-    """A figure as a chapter carries it: drawn, in DejaVu and in `fonts` for what that lacks."""
+    """Return a figure as a chapter carries it, drawn with `fonts` for what DejaVu lacks."""
     encoded = base64.b64encode(draw(svg, drawing, fonts)).decode()
     return f"![{alt}](data:image/png;base64,{encoded})"
 
 
 def draw(svg: str, drawing: str, fonts: Iterable[Path] = ()) -> bytes:
-    """A PNG of the drawing `svg`, 1400 pixels wide, with the version it was drawn from."""
-    import resvg_py  # here, as the site needs it not
+    """Return a PNG of the drawing `svg`, with the version it was drawn from."""
+    import resvg_py  # here, as the site does not need it
 
-    files = [str(face) for face in faces(fonts)]
-    family = dict.fromkeys(("font_family", "sans_serif_family"), "DejaVu Sans")
-    options = {"width": 1400, "skip_system_fonts": True, "font_files": files, **family}
     try:
-        png = resvg_py.svg_to_bytes(svg_string=drawing, **options)
+        png = resvg_py.svg_to_bytes(
+            svg_string=drawing,
+            width=WIDTH,
+            skip_system_fonts=True,
+            font_files=[str(font) for font in faces(fonts)],
+            font_family="DejaVu Sans",
+            sans_serif_family="DejaVu Sans",
+        )
     except ValueError as error:
         raise BookError(
             f"img/{svg}: cannot be drawn ({error}); correct it there"
         ) from None
-    says, small = PngInfo(), io.BytesIO()
-    says.add_text("Source", svg)
-    says.add_text("Version", version(drawing))
-    drawn = Image.open(io.BytesIO(bytes(png))).quantize(
-        64, method=Image.Quantize.FASTOCTREE
-    )
-    drawn.save(small, "PNG", optimize=True, pnginfo=says)
-    return small.getvalue()
+
+    facts = PngInfo()
+    facts.add_text("Source", svg)
+    facts.add_text("Version", version(drawing))
+    image = Image.open(io.BytesIO(bytes(png)))
+    few_colours = image.quantize(64, method=Image.Quantize.FASTOCTREE)
+    file = io.BytesIO()
+    few_colours.save(file, "PNG", optimize=True, pnginfo=facts)
+    return file.getvalue()
 
 
 def faces(fonts: Iterable[Path] = ()) -> list[Path]:
-    """The fonts that figures are lettered in."""
-    import matplotlib  # here, as the site needs it not
+    """Return the fonts that figures are lettered in."""
+    import matplotlib  # here, as the site does not need it
 
     folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
     return [folder / "DejaVuSans.ttf", folder / "DejaVuSans-Bold.ttf", *fonts]
@@ -135,8 +157,8 @@ def version(drawing: str) -> str:
     return hashlib.sha256(drawing.encode()).hexdigest()[:16]
 
 
-def about(encoded: str) -> dict[str, str]:
-    """What a PNG, in base64, says of itself: its `Source` in img/, and the `Version` of that."""
+def png_facts(encoded: str) -> dict[str, str]:
+    """Return what a PNG, in base64, says: its `Source` in img/, and the `Version` of that."""
     try:
         with Image.open(io.BytesIO(base64.b64decode(encoded))) as picture:
             return getattr(picture, "text", {})

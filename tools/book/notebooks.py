@@ -13,7 +13,7 @@ from tools.files import read_text, write_files, write_text
 
 
 def read_notebook(path: Path, root: Path) -> NotebookNode:
-    """The notebook at `path`, valid and with ids (nbformat 4.5), or BookError."""
+    """Return the notebook at `path`, valid and with ids (nbformat 4.5), or raise BookError."""
     where = path.relative_to(root).as_posix()
     text = read_text(path, root)
     try:
@@ -22,19 +22,16 @@ def read_notebook(path: Path, root: Path) -> NotebookNode:
         raise BookError(
             f"{where}: not valid JSON ({error}); correct it there"
         ) from None
-    version = ("nbformat", "nbformat_minor")
-    if not isinstance(content, dict) or [content.get(key) for key in version] != [4, 5]:
-        raise BookError(
-            f"{where}: not a notebook of format 4.5; save it with a current Jupyter"
-        )
-    ids = [
-        cell.get("id") for cell in content.get("cells", [])
-    ]  # nbformat would rename the second
+
+    if not _is_format_4_5(content):
+        advice = "save it with a current Jupyter"
+        raise BookError(f"{where}: not a notebook of format 4.5; {advice}")
+    # First, as nbformat would rename the second of two cells with one id.
+    ids = [cell.get("id") for cell in content.get("cells", [])]
     for id in ids:
         if ids.count(id) > 1:
-            raise BookError(
-                f"{where}: two cells have the id '{id}'; rename one of them"
-            )
+            words = f"two cells have the id '{id}'"
+            raise BookError(f"{where}: {words}; rename one of them")
     try:
         nbformat.validate(content)
     except nbformat.ValidationError as error:
@@ -43,6 +40,12 @@ def read_notebook(path: Path, root: Path) -> NotebookNode:
             f"{where}: not valid ({reason}); correct it in Jupyter"
         ) from None
     return nbformat.reads(text, as_version=4)
+
+
+def _is_format_4_5(content: object) -> bool:
+    if not isinstance(content, dict):
+        return False
+    return content.get("nbformat") == 4 and content.get("nbformat_minor") == 5
 
 
 def notebook_text(notebook: NotebookNode) -> str:
@@ -56,16 +59,18 @@ def write_notebook(notebook: NotebookNode, path: Path, root: Path) -> None:
 def write_changed(
     pairs: Iterable[tuple[Any, Any]], root: Path, texts: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Write of each pair of chapters or recordings the second where it is not the first, and
-    `texts` of other files that hold something else; all or none. Returns the paths."""
-    changed = {
-        n.where: notebook_text(n.notebook) for o, n in pairs if n.notebook != o.notebook
-    }
-    changed |= {
-        w: text
-        for w, text in (texts or {}).items()
-        if text != read_text(root / w, root)
-    }
+    """Write what has changed, all or nothing, and return the paths.
+
+    Of each pair of chapters, or of recordings, the second is written where it is not the
+    first; `texts` are other files by path, written where they hold something else.
+    """
+    changed = {}
+    for old, new in pairs:
+        if new.notebook != old.notebook:
+            changed[new.where] = notebook_text(new.notebook)
+    for where, text in (texts or {}).items():
+        if text != read_text(root / where, root):
+            changed[where] = text
     write_files({root / where: text for where, text in changed.items()}, root)
     return list(changed)
 

@@ -11,24 +11,28 @@ from tools.errors import BookError
 from tools.files import read_text
 from tools.root import ROOT
 
+PIN = re.compile(r"(?P<package>[\w.-]+)==(?P<version>[\w.+!]+) *(?:;.*)?")
+
 
 def read_pins(root: Path = ROOT, files: Iterable[str] = PINS) -> dict[str, str]:
-    """The version of each package in files of pins, by normalised name, on any platform."""
+    """Return the version of each package in files of pins, by normalised name.
+
+    Pins that are for some platforms only are among them.
+    """
     pins: dict[str, str] = {}
     for name in files:
-        for number, line in enumerate(
-            read_text(root / name, root).splitlines(), start=1
-        ):
-            if not (text := line.partition("#")[0].strip()):
+        lines = read_text(root / name, root).splitlines()
+        for number, line in enumerate(lines, start=1):
+            text = line.partition("#")[0].strip()
+            if not text:
                 continue
-            match = re.fullmatch(r"([\w.-]+)==([\w.+!]+) *(?:;.*)?", text)
             place = f"{name}: line {number}"
-            if match is None:
-                raise BookError(
-                    f"{place}, {text!r}, is not 'package==version'; correct it"
-                )
-            package = canonicalize_name(match[1])
+            pin = PIN.fullmatch(text)
+            if pin is None:
+                words = f"{text!r}, is not 'package==version'"
+                raise BookError(f"{place}, {words}; correct it")
+            package = canonicalize_name(pin["package"])
             if package in pins:
                 raise BookError(f"{place}: {package} is pinned twice; leave one pin")
-            pins[package] = match[2]
+            pins[package] = pin["version"]
     return pins

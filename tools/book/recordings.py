@@ -22,9 +22,11 @@ from tools.files import digest, set_aside
 
 @dataclass(frozen=True)
 class Recording:
+    """What a chapter printed on a runner."""
+
     chapter: Chapter
     runner: Runner
-    folder: str
+    folder: str  # in `outputs/`: the name of the runner, or of the card
     notebook: NotebookNode = field(repr=False)
 
     @property
@@ -53,9 +55,13 @@ class Recording:
     @property
     def software(self) -> list[str]:
         """The versions of its framework and, on a card, of CUDA and the driver."""
-        made, name = self.provenance, self.runner.framework
-        card = [f"CUDA {made.cuda}", f"driver {made.driver}"] if "card" in made else []
-        return [f"{FRAMEWORKS[name]} {made.versions[PACKAGES[name]]}", *card]
+        facts = self.provenance
+        framework = self.runner.framework
+        version = facts.versions[PACKAGES[framework]]
+        software = [f"{FRAMEWORKS[framework]} {version}"]
+        if "card" in facts:
+            software += [f"CUDA {facts.cuda}", f"driver {facts.driver}"]
+        return software
 
     @cached_property
     def keys(self) -> dict[str, str]:
@@ -65,42 +71,53 @@ class Recording:
     @cached_property
     def cells(self) -> dict[str, NotebookNode]:
         """The recorded cells whose keys are still those of the chapter, by cell id."""
-        now, recorded = self.chapter.keys.items(), code_cells(self.notebook)
-        return {
-            cell.id: cell for cell in recorded if (cell.id, self.keys[cell.id]) in now
-        }
+        current = {}
+        for cell in code_cells(self.notebook):
+            key = self.chapter.keys.get(cell.id)
+            if key is not None and key == self.keys[cell.id]:
+                current[cell.id] = cell
+        return current
 
     @property
     def waiting(self) -> list[str]:
         """The ids of the chapter's cells that have changed since."""
-        return [
-            cell.id for cell in self.chapter.code_cells if cell.id not in self.cells
-        ]
+        ids = [cell.id for cell in self.chapter.code_cells]
+        return [id for id in ids if id not in self.cells]
 
     def stale_because(self, pins: dict[str, str]) -> str | None:
-        """Why it is no longer what the runner would print, or None. Of a card, only code counts."""
+        """Return why it is no longer what the runner would print, or None.
+
+        Of a card, only code counts.
+        """
         if self.keys != self.chapter.keys:
-            changed = self.waiting or [
-                id for id in self.keys if id not in self.chapter.keys
-            ]
-            return (
-                f"changed from the cell '{changed[0]}' on" if changed else "cells moved"
-            )
+            return self._change_of_cells()
         if not self.runner.is_local:
             return None
         if self.provenance.get("kernel") != self.runner.digest(self.chapter):
             return f"the runner {self.runner.name} changed"
         for name, version in self.provenance.get("pins", {}).items():
             if pins.get(name) != version:
-                return f"{name} is pinned to {pins.get(name, 'no version')}, it was {version}"
+                now = pins.get(name, "no version")
+                return f"{name} is pinned to {now}, it was {version}"
         return None
 
+    def _change_of_cells(self) -> str:
+        gone = [id for id in self.keys if id not in self.chapter.keys]
+        changed = self.waiting or gone
+        if changed:
+            return f"changed from the cell '{changed[0]}' on"
+        return "cells moved"
+
     def synced(self) -> "Recording":
-        """The same with what no key covers as the chapter has it: tags, set-up, metadata."""
+        """Return the same with what no key covers as the chapter has it now.
+
+        That is tags, set-up and metadata.
+        """
         if self.keys != self.chapter.keys:
             return self
-        place = self.chapter, self.runner, self.folder
-        return make_recording(*place, self.notebook, self.provenance)
+        return make_recording(
+            self.chapter, self.runner, self.folder, self.notebook, self.provenance
+        )
 
     def write(self, root: Path) -> Path | None:
         """Write it into the book in `root`, unless that is what its file holds.
@@ -124,6 +141,7 @@ def recording_path(folder: str, chapter: str) -> str:
 
 
 def record_command(runner: str, chapter: str) -> str:
+    """Return the command that records a chapter on a runner."""
     command = f"make record RUNNER={runner} CHAPTER={chapter}"
     return f"{command} PYTHON=python3" if runner == GPU else command
 
@@ -135,86 +153,102 @@ def make_recording(
     executed: NotebookNode,
     provenance: dict,
 ) -> Recording:
-    """What is recorded of an executed chapter: its code cells, each under its key."""
-    printed = {cell.id: cell for cell in code_cells(executed)}
-    outputs = deepcopy(chapter.notebook)
-    outputs.cells = code_cells(outputs)
-    for cell in outputs.cells:
+    """Return what is recorded of an executed chapter: its code cells, each under its key."""
+    executed_cells = {cell.id: cell for cell in code_cells(executed)}
+    notebook = deepcopy(chapter.notebook)
+    notebook.cells = code_cells(notebook)
+    for cell in notebook.cells:
+        executed_cell = executed_cells[cell.id]
         cell.metadata["key"] = chapter.keys[cell.id]
-        cell.outputs = deepcopy(printed[cell.id].outputs)
-        cell.execution_count = printed[cell.id].execution_count
-    name = runner.name
-    outputs.metadata["kernelspec"] = {
-        "name": name,
-        "display_name": name,
+        cell.outputs = deepcopy(executed_cell.outputs)
+        cell.execution_count = executed_cell.execution_count
+
+    notebook.metadata["kernelspec"] = {
+        "name": runner.name,
+        "display_name": runner.name,
         "language": "python",
     }
-    outputs.metadata["provenance"] = deepcopy(provenance)
-    outputs.metadata.provenance["digest"] = outputs_digest(outputs)
-    return Recording(chapter, runner, folder, outputs)
+    notebook.metadata["provenance"] = deepcopy(provenance)
+    notebook.metadata.provenance["digest"] = outputs_digest(notebook)
+    return Recording(chapter, runner, folder, notebook)
 
 
-def outputs_digest(outputs: NotebookNode) -> str:
-    """The hash of what was recorded, provenance included: it shows an edit by hand."""
-    cells = code_cells(outputs)
-    made = [[c.id, c.metadata.get("key"), c.execution_count, c.outputs] for c in cells]
-    facts = {
-        name: fact
-        for name, fact in outputs.metadata.provenance.items()
-        if name != "digest"
-    }
-    return digest([json.dumps([made, facts], sort_keys=True)])
+def outputs_digest(notebook: NotebookNode) -> str:
+    """Return the hash of what was recorded, provenance included: it shows an edit by hand."""
+    recorded = []
+    for cell in code_cells(notebook):
+        key = cell.metadata.get("key")
+        recorded.append([cell.id, key, cell.execution_count, cell.outputs])
+    facts = dict(notebook.metadata.provenance)
+    facts.pop("digest", None)
+    return digest([json.dumps([recorded, facts], sort_keys=True)])
 
 
 def read_as_recorded(path: Path, root: Path) -> NotebookNode | None:
-    """A recording as these tools wrote it; None if it was edited since, or is not theirs at all."""
+    """Return a recording as these tools wrote it.
+
+    Returns None if it was edited since, or is not theirs at all.
+    """
     try:
-        outputs = read_notebook(path, root)
-        intact = outputs.metadata.provenance.digest == outputs_digest(outputs)
+        notebook = read_notebook(path, root)
+        written = notebook.metadata.provenance.digest
+        return notebook if written == outputs_digest(notebook) else None
     except (BookError, AttributeError):
         return None
-    return outputs if intact else None
 
 
 def read_recordings(
     root: Path, chapters: dict[str, Chapter], runners: dict[str, Runner]
 ) -> dict[str, dict[str, Recording]]:
-    """All recordings, to the letter as written: by runner or card, as tabs are, and by chapter."""
+    """Return all recordings by runner or card, in the order of the tabs, and by chapter.
+
+    Raises BookError if one was edited since, or belongs to no chapter.
+    """
     paths = sorted((root / "outputs").glob("*/*.ipynb"))
-    for where in (
-        path.relative_to(root).as_posix() for path in paths if path.stem not in chapters
-    ):
-        advice = f"if one was renamed, 'git mv {where} ...', else remove it"
-        raise BookError(f"{where}: no chapter has this name; {advice}")
-    found: dict[str, dict[str, Recording]] = {}
-    for folder in dict.fromkeys([*runners, *(path.parent.name for path in paths)]):
+    for path in paths:
+        if path.stem not in chapters:
+            where = path.relative_to(root).as_posix()
+            advice = f"if one was renamed, 'git mv {where} ...', else remove it"
+            raise BookError(f"{where}: no chapter has this name; {advice}")
+
+    recordings: dict[str, dict[str, Recording]] = {}
+    cards = [path.parent.name for path in paths if path.parent.name not in runners]
+    for folder in dict.fromkeys([*runners, *cards]):
         for name, chapter in chapters.items():
             if (root / recording_path(folder, name)).is_file():
-                made = _read_recording(folder, chapter, runners, root)
-                found.setdefault(folder, {})[name] = made
-    return found
+                recording = _read_recording(folder, chapter, runners, root)
+                recordings.setdefault(folder, {})[name] = recording
+    return recordings
 
 
 def _read_recording(
-    folder: str, chapter: Chapter, runners: dict, root: Path
+    folder: str, chapter: Chapter, runners: dict[str, Runner], root: Path
 ) -> Recording:
     where = recording_path(folder, chapter.name)
-    command = record_command(folder if folder in runners else GPU, chapter.name)
-    again = f"record it again: '{command}'"
-    if folder not in runners:  # that card may not be at hand
-        again = f"take it out of outputs/ or, where such a card is, {again}"
-    outputs = read_as_recorded(root / where, root)
-    if outputs is None:
-        raise BookError(f"{where}: edited since it was recorded; {again}")
-    facts = outputs.metadata.provenance
+    notebook = read_as_recorded(root / where, root)
+    if notebook is None:
+        if folder in runners:
+            command = record_command(folder, chapter.name)
+            advice = f"record it again: '{command}'"
+        else:  # that card may not be at hand
+            command = record_command(GPU, chapter.name)
+            elsewhere = f"where such a card is, record it again: '{command}'"
+            advice = f"take it out of outputs/ or, {elsewhere}"
+        raise BookError(f"{where}: edited since it was recorded; {advice}")
+
+    facts = notebook.metadata.provenance
     runner = runners.get(facts.runner)
-    is_home = runner and (
-        folder == runner.name if runner.is_local else folder not in runners
-    )
-    if not is_home or facts.chapter != chapter.name:
-        made = (
-            f"recorded of the chapter '{facts.chapter}' on the runner '{facts.runner}'"
-        )
-        mend = "move it to their place in outputs/, restore that runner in kernels/, or remove it"
-        raise BookError(f"{where}: {made}; {mend}")
-    return Recording(chapter, runner, folder, outputs)
+    if not _is_home(folder, runner, runners) or facts.chapter != chapter.name:
+        origin = f"of the chapter '{facts.chapter}' on the runner '{facts.runner}'"
+        advice = "move it to their place in outputs/, restore that runner in kernels/"
+        raise BookError(f"{where}: recorded {origin}; {advice}, or remove it")
+    return Recording(chapter, runner, folder, notebook)
+
+
+def _is_home(folder: str, runner: Runner | None, runners: dict[str, Runner]) -> bool:
+    """Return whether the recordings of a runner belong into this folder of `outputs/`."""
+    if runner is None:
+        return False
+    if runner.is_local:
+        return folder == runner.name
+    return folder not in runners

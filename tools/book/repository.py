@@ -10,6 +10,13 @@ from tools.files import read_yaml
 HOST = "https://github.com/"
 NO_HUB = "none"
 
+# What GitHub takes for an owner and a name, git for a branch, and a link for a hub.
+SLUG = re.compile(
+    r"(?P<owner>[A-Za-z\d](?:-?[A-Za-z\d]){0,38})/(?P<name>[\w.-]{1,100})", re.ASCII
+)
+BRANCH = re.compile(r"(?![-/.])(?!.*(//|\.\.|\.lock$|[/.]$))[\w./-]+", re.ASCII)
+HUB = re.compile(r"https?://[\w.-]+(:\d+)?(/[\w.~-]+)*", re.ASCII)
+
 
 @dataclass(frozen=True)
 class Repository:
@@ -31,38 +38,37 @@ class Repository:
 
 
 def read_repository(root: Path) -> Repository:
-    """The repository that `_config.yml` names. Raises BookError if it names none, or a bad one."""
+    """Return the repository that `_config.yml` names.
+
+    Raises BookError if it names none, or a bad one.
+    """
     entry = read_yaml(root / "_config.yml", root).get("repository")
     if not isinstance(entry, dict):
-        raise BookError(
-            "_config.yml: no 'repository:' entry with 'url' and 'branch'; add one"
-        )
+        missing = "no 'repository:' entry with 'url' and 'branch'"
+        raise BookError(f"_config.yml: {missing}; add one")
     slug = str(entry.get("url") or "").removeprefix(HOST)
+    branch = str(entry.get("branch") or "")
+    hub = str(entry.get("hub") or NO_HUB)
     try:
-        branch, hub = str(entry.get("branch") or ""), str(entry.get("hub") or NO_HUB)
         return make_repository(slug, branch, hub)
     except BookError as error:
         raise BookError(f"_config.yml: {error}") from None
 
 
 def make_repository(slug: str, branch: str, hub: str = NO_HUB) -> Repository:
-    """A repository from `owner/name`. Raises BookError for what GitHub, git or a link forbids."""
-    match = re.fullmatch(
-        r"([A-Za-z\d](?:-?[A-Za-z\d]){0,38})/([\w.-]{1,100})", slug, re.A
-    )
-    if match is None or match[2] in (".", "..") or match[2].endswith(".git"):
-        raise BookError(
-            f"repository '{slug}': not of the form owner/name; name one on GitHub"
-        )
-    if not re.fullmatch(
-        r"(?![-/.])(?!.*(//|\.\.|\.lock$|[/.]$))[\w./-]+", branch, re.A
-    ):
-        raise BookError(
-            f"branch '{branch}': not a branch's name; use letters, digits and . _ - /"
-        )
+    """Return a repository made from `owner/name`.
+
+    Raises BookError for what GitHub, git or a link forbids.
+    """
+    match = SLUG.fullmatch(slug)
+    if match is None or match["name"] in (".", "..") or slug.endswith(".git"):
+        advice = "name one on GitHub"
+        raise BookError(f"repository '{slug}': not of the form owner/name; {advice}")
+    if not BRANCH.fullmatch(branch):
+        advice = "use letters, digits and . _ - /"
+        raise BookError(f"branch '{branch}': not a branch's name; {advice}")
     hub = "" if hub == NO_HUB else hub.rstrip("/")
-    if hub and not re.fullmatch(r"https?://[\w.-]+(:\d+)?(/[\w.~-]+)*", hub, re.A):
-        raise BookError(
-            f"hub '{hub}': write https://hub.example.org, or '{NO_HUB}' for none"
-        )
-    return Repository(match[1], match[2], branch, hub)
+    if hub and not HUB.fullmatch(hub):
+        advice = f"write https://hub.example.org, or '{NO_HUB}' for none"
+        raise BookError(f"hub '{hub}': {advice}")
+    return Repository(match["owner"], match["name"], branch, hub)

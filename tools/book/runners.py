@@ -30,18 +30,20 @@ SANITIZE_MODELLED = "kernels/sanitize-modelled.cfg"  # times are compared, as an
 
 @dataclass(frozen=True)
 class Runner:
+    """A machine that chapters are executed on."""
+
     name: str
     root: Path = field(repr=False)
     specification: dict = field(repr=False)
-    label: str  # what the tabs call it
-    legend: str  # a sentence or two for readers that say what it is
-    times: (
-        str | None
-    )  # what its times are, such as "modelled for a T4"; None if its clock is real
-    conditions: list[
-        dict[str, str]
-    ]  # the variables in each of which its outputs are the same
-    chapters: list[str] | None  # the only ones that it executes
+    # What the tabs call it, and a sentence or two for readers that say what it is.
+    label: str
+    legend: str
+    # What its times are, such as "modelled for a T4"; None if its clock is real.
+    times: str | None
+    # The variables in each of which its outputs are the same.
+    conditions: list[dict[str, str]]
+    # The only chapters that it executes, or None for all.
+    chapters: list[str] | None
 
     @property
     def where(self) -> str:
@@ -49,7 +51,7 @@ class Runner:
 
     @property
     def is_local(self) -> bool:
-        """True if every machine has it: all but the real GPUs."""
+        """Whether every machine has it: all but the real GPUs."""
         return self.name != GPU
 
     @property
@@ -68,8 +70,8 @@ class Runner:
     @property
     def pins(self) -> str | None:
         """The file with the pins of its framework; None if those are the book's."""
-        own = self._option("--framework")
-        return own and f"kernels/{own}/requirements.txt"
+        framework = self._option("--framework")
+        return f"kernels/{framework}/requirements.txt" if framework else None
 
     @property
     def machine(self) -> str:
@@ -81,20 +83,18 @@ class Runner:
         """How many GPUs chapters see there; None where that is the machine's affair."""
         if self.simulates:
             return int(self._option("--simulate"))
-        return (
-            0
-            if "--hide-accelerators" in self.specification["argv"] or self.pins
-            else None
-        )
+        hides_gpus = "--hide-accelerators" in self.specification["argv"]
+        return 0 if hides_gpus or self.pins else None
 
     def executes(self, chapter: Chapter) -> bool:
-        """True if the chapter is in its framework, one of its own, and needs no more GPUs."""
-        if chapter.framework != self.framework or (
-            chapter.holds_puzzles and not self.times
-        ):
-            return False  # puzzles simulate GPUs, which a runner with a real clock does not claim
-        listed = self.chapters is None or chapter.name in self.chapters
-        return listed and (self.gpus is None or self.gpus >= chapter.gpus)
+        """Return whether the chapter is one of its own, and needs no more GPUs than it has."""
+        if chapter.framework != self.framework:
+            return False
+        if self.chapters is not None and chapter.name not in self.chapters:
+            return False
+        if chapter.holds_puzzles and not self.times:
+            return False  # they simulate GPUs, which a runner with a real clock does not claim
+        return self.gpus is None or self.gpus >= chapter.gpus
 
     def digest(self, chapter: Chapter) -> str:
         """Return the hash of what makes it the machine that it is.
@@ -105,7 +105,8 @@ class Runner:
         """
         command = [self.specification["argv"], self.specification.get("env")]
         parts: list[str | bytes] = [json.dumps(command)]
-        for name in ("start.py", "framework.py") if self.pins else ("start.py",):
+        starters = ["start.py", "framework.py"] if self.pins else ["start.py"]
+        for name in starters:
             parts += [name, (self.root / "kernels" / name).read_bytes()]
         names_simulator = any("cudasim" in cell.source for cell in chapter.keyed_cells)
         if self.simulates or names_simulator:
@@ -113,29 +114,31 @@ class Runner:
         return digest(parts)
 
     def _option(self, name: str) -> str | None:
+        """Return the value of an option of its command, or None."""
         words = self.specification["argv"]
         return words[words.index(name) + 1] if name in words else None
 
     def prepare(self) -> None:
-        """Make the environment that its kernels start in, unless that is the book's own. Raises
-        CannotRun where no Python is there for it, BookError if it cannot be made."""
+        """Make the environment that its kernels start in, unless that is the book's own.
+
+        Raises CannotRun where no Python is there for it, BookError if it cannot be made.
+        """
+        if not self.pins:
+            return
         try:
-            if self.pins:
-                make(framework_environment(self.framework, self.root))
+            make(framework_environment(self.framework, self.root))
         except NoPython as reason:
             raise CannotRun(str(reason)) from None
         except (SetupError, OSError) as error:
-            raise BookError(
-                f"{self.where}: no environment for {self.framework}: {error}"
-            ) from None
+            missing = f"no environment for {self.framework}"
+            raise BookError(f"{self.where}: {missing}: {error}") from None
 
     def use(self) -> str:
-        """Let Jupyter find it; returns its name."""
-        paths = os.environ.get("JUPYTER_PATH", "").split(os.pathsep)
-        if str(self.root) not in paths:
-            os.environ["JUPYTER_PATH"] = os.pathsep.join(
-                filter(None, [str(self.root), *paths])
-            )
+        """Let Jupyter find it, and return its name."""
+        path = os.environ.get("JUPYTER_PATH", "")
+        if str(self.root) not in path.split(os.pathsep):
+            both = f"{self.root}{os.pathsep}{path}" if path else str(self.root)
+            os.environ["JUPYTER_PATH"] = both
         return self.name
 
 
@@ -154,7 +157,7 @@ def behaviour_of_simulator(root: Path) -> int | None:
 
 
 def read_runners(root: Path) -> dict[str, Runner]:
-    """The runners that `kernels/` declares, by name, in the order in which pages show them."""
+    """Return the runners that `kernels/` declares, by name, in the order of the tabs."""
     paths = (root / "kernels").glob("*/kernel.json")
     runners = [_read_runner(path.parent.name, root) for path in paths]
 
@@ -169,20 +172,33 @@ def _read_runner(name: str, root: Path) -> Runner:
     text = read_text(root / where, root)
     try:
         specification = json.loads(text)
-        argv, metadata = specification["argv"], specification.get("metadata", {})
-        about = dict(metadata.get("runner", {}))
-        if not isinstance(argv, list) or ("times" in about) != ("--clock" in argv):
-            raise ValueError(
-                "'argv' is a list; '--clock' in it goes with 'times' in the metadata"
-            )
+        shown = dict(specification.get("metadata", {}).get("runner", {}))
+        _check_command(specification["argv"], shown)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BookError(
             f"{where}: not a kernel specification ({error}); correct it"
         ) from None
-    told = [about.get("name", name), about.get("about", ""), about.get("times")]
-    told += [about.get("compare", [{}]), about.get("chapters")]
-    runner = Runner(name, root, specification, *told)
+    runner = Runner(
+        name=name,
+        root=root,
+        specification=specification,
+        label=shown.get("name", name),
+        legend=shown.get("about", ""),
+        times=shown.get("times"),
+        conditions=shown.get("compare", [{}]),
+        chapters=shown.get("chapters"),
+    )
     if runner.pins and not (root / runner.pins).is_file():
-        mend = "correct '--framework', or write the .in of it and run 'python -m tools pins'"
-        raise BookError(f"{where}: no {runner.pins}; {mend}")
+        source = runner.pins.replace(".txt", ".in")
+        how = "compile it with the command at the head of requirements.txt"
+        advice = f"correct '--framework', or write {source} and {how}"
+        raise BookError(f"{where}: no {runner.pins}; {advice}")
     return runner
+
+
+def _check_command(argv: object, shown: dict) -> None:
+    """Raise ValueError for a command that does not suit what readers are told of times."""
+    if not isinstance(argv, list):
+        raise ValueError("'argv' is not a list")
+    if ("times" in shown) != ("--clock" in argv):
+        raise ValueError("'--clock' in 'argv' goes with 'times' in the metadata")

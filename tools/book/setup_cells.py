@@ -15,22 +15,22 @@ from pathlib import Path
 
 from nbformat.v4 import new_code_cell
 
-from tools.book.chapters import METADATA, SETUP, Chapter
-from tools.book.code import syntax_tree
+from tools.book.cells import syntax_tree
+from tools.book.chapters import METADATA, Chapter
+from tools.book.grammar import SETUP, SETUP_CELL, SWITCH_CELL
 from tools.book.repository import Repository
 from tools.errors import BookError
 from tools.files import read_text
 
-PYTHON = (
-    3,
-    11,
-)  # the lowest that the simulator runs on, and most chapters draw with it
-TORCH = (2, 9)  # the first whose torch.accelerator counts memory
+# The lowest Python that the simulator runs on, and most chapters draw with it.
+PYTHON = (3, 11)
+# The first torch whose torch.accelerator counts memory.
+TORCH = (2, 9)
 
 # What pip calls a package that Python calls something else.
 PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn"}
 # What `from d2l import torch` imports. Its own list of requirements installs nowhere today.
-D2L = (
+D2L = {
     "PIL",
     "matplotlib",
     "numpy",
@@ -39,40 +39,43 @@ D2L = (
     "scipy",
     "torch",
     "torchvision",
-)
+}
 KERNEL = {"IPython"}  # there, or no cell would run
 CUDASIM = "cudasim"  # on no index: it comes from the book's repository
 ALONE = {"d2l", CUDASIM}  # installed without their own lists of requirements
 
 FOLDED = METADATA["folded"]
 SWITCH = "SIMULATE_GPUS = 'if none'  # 2 GPUs where there is none; or True, False"
-# An old Python must get as far as its message: syntax is that of 3.6, imports come late.
-TEMPLATE = Path(__file__).with_name(
-    "setup_cell.txt"
-)  # its words in capitals are filled in
+# The text of the folded cell; its words in capitals are filled in. An old Python must get as
+# far as its message: the syntax is that of 3.6, imports come late.
+TEMPLATE = Path(__file__).with_name("setup_cell.txt")
+WIDTH = 90  # of a line that is filled in
 
 
 def write_setup(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
-    """The chapter with its set-up written afresh. Raises BookError if it has no place for it."""
-    cells = chapter.notebook.cells
+    """Return the chapter with its set-up written afresh.
+
+    Raises BookError if it has no place for it.
+    """
     if not chapter.setup_cells:
-        raise BookError(
-            f"{chapter.where}: no cell with the tag '{SETUP}'; add one after the title"
-        )
+        missing = f"no cell with the tag '{SETUP}'"
+        raise BookError(f"{chapter.where}: {missing}; add one after the title")
+    cells = chapter.notebook.cells
     place = cells.index(chapter.setup_cells[0])
     others = [cell for cell in cells if cell not in chapter.setup_cells]
-    switch = new_code_cell(SWITCH, id="switch", metadata={"tags": [SETUP]})
+    switch = new_code_cell(SWITCH, id=SWITCH_CELL, metadata={"tags": [SETUP]})
     source = setup_source(chapter, repository, root)
-    folded = new_code_cell(source, id="setup", metadata=deepcopy(FOLDED))
+    folded = new_code_cell(source, id=SETUP_CELL, metadata=deepcopy(FOLDED))
     chapter.notebook.cells = [*others[:place], switch, folded, *others[place:]]
     return Chapter(chapter.name, chapter.notebook)
 
 
 def setup_source(chapter: Chapter, repository: Repository, root: Path) -> str:
-    """The text of a chapter's set-up cell; what imports the simulator needs what that needs."""
+    """Return the text of a chapter's set-up cell, filled in with what the chapter imports."""
     major, minor = _find(r'"torch>=(\d+)\.(\d+)"', "cudasim/pyproject.toml", root)
     [d2l] = _find(r"^d2l==(\d+\.\d+\.\d+)", "requirements-no-deps.txt", root)
     modules = imported_modules(chapter)
+    alone = {"d2l": f"d2l=={d2l}"} if "d2l" in modules else {}
     words = {
         "OLDEST_PYTHON": str(PYTHON),
         "OLDEST_TORCH": str(TORCH),
@@ -81,31 +84,37 @@ def setup_source(chapter: Chapter, repository: Repository, root: Path) -> str:
         "BRANCH": repository.branch,
         "IMPORTS_SIMULATOR": str(CUDASIM in modules),
         "NEEDS": _dictionary(chapter_needs(chapter)),
-        "ALONE": _dictionary({"d2l": f"d2l=={d2l}"} if "d2l" in modules else {}),
+        "ALONE": _dictionary(alone),
     }
-    pattern = rf"\b({'|'.join(words)})\b"
-    text = TEMPLATE.read_text(encoding="utf-8").rstrip("\n")
-    return re.sub(pattern, lambda match: words[match[1]], text)
+    template = TEMPLATE.read_text(encoding="utf-8").rstrip("\n")
+    return re.sub(rf"\b({'|'.join(words)})\b", lambda match: words[match[1]], template)
 
 
 def chapter_needs(chapter: Chapter) -> dict[str, str]:
-    """What a chapter imports and Python does not bring: by module, what pip calls it."""
+    """Return what a chapter imports and Python does not bring: pip's name by module."""
     modules = imported_modules(chapter)
-    modules |= {*D2L} if "d2l" in modules else set()
+    if "d2l" in modules:
+        modules |= D2L
+    if "torch" in modules:
+        modules.add("numpy")  # which `Tensor.numpy` needs
     modules -= ALONE
-    modules |= {"numpy"} if "torch" in modules else set()  # which `Tensor.numpy` needs
-    ordered = sorted(modules, key=lambda name: (name != "torch", name.lower()))
-    return {name: PACKAGES.get(name, name) for name in ordered}
+    torch_first = sorted(modules, key=lambda name: (name != "torch", name.lower()))
+    return {name: PACKAGES.get(name, name) for name in torch_first}
 
 
 def chapter_packages(chapter: Chapter) -> set[str]:
-    """The packages of an index that a chapter runs on, as pip calls them."""
-    modules = imported_modules(chapter)
-    return {*chapter_needs(chapter).values(), *(modules & ALONE - {CUDASIM})}
+    """Return the packages of an index that a chapter runs on, as pip calls them."""
+    packages = set(chapter_needs(chapter).values())
+    if "d2l" in imported_modules(chapter):
+        packages.add("d2l")
+    return packages
 
 
 def imported_modules(chapter: Chapter) -> set[str]:
-    """The top modules that the cells after the set-up import, less Python's and the kernel's."""
+    """Return the top modules that a chapter imports, less Python's and the kernel's.
+
+    The set-up is left out: it imports what it needs only where it runs.
+    """
     names = set()
     for cell in chapter.keyed_cells:
         for node in ast.walk(syntax_tree(chapter, cell)):
@@ -113,27 +122,24 @@ def imported_modules(chapter: Chapter) -> set[str]:
                 names |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
                 names.add(node.module)
-    return (
-        {name.partition(".")[0] for name in names}
-        - set(sys.stdlib_module_names)
-        - KERNEL
-    )
+    modules = {name.partition(".")[0] for name in names}
+    return modules - sys.stdlib_module_names - KERNEL
 
 
 def _dictionary(items: dict[str, str]) -> str:
-    """A dictionary as Python writes it, with a line break after an item where it is long."""
+    """Return a dictionary as Python writes it, with a line break after an item where it is long."""
+    # A zero byte keeps textwrap from breaking a line between a key and its value.
     text = ", ".join(f"{name!r}:\0{value!r}" for name, value in items.items())
     lines = textwrap.wrap(
-        f"{{{text}}}", 90, subsequent_indent=" " * 5, break_on_hyphens=False
+        f"{{{text}}}", WIDTH, subsequent_indent=" " * 5, break_on_hyphens=False
     )
     return "\n".join(lines).replace("\0", " ")
 
 
 def _find(pattern: str, name: str, root: Path) -> tuple[str, ...]:
-    """The groups of a pattern in a file of the repository, or BookError."""
-    found = re.search(pattern, read_text(root / name, root), re.M)
-    if found is None:
-        raise BookError(
-            f"{name}: lacks {pattern!r}, which the set-up cells are made from"
-        )
-    return found.groups()
+    """Return the groups of a pattern in a file of the repository, or raise BookError."""
+    match = re.search(pattern, read_text(root / name, root), re.MULTILINE)
+    if match is None:
+        purpose = "which the set-up cells are made from"
+        raise BookError(f"{name}: lacks {pattern!r}, {purpose}; restore it")
+    return match.groups()

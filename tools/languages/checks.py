@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from babel.messages.catalog import Message
 
 from tools.book.cells import MARKDOWN
+from tools.book.grammar import CHOICES
 from tools.files import read_beside
 from tools.languages.language import TERMS, Language
 from tools.languages.messages import NO_TEXT
-from tools.rules.predictions import CHOICES
 
 UNLIKE = "unlike:"  # a comment that begins so names checks that do not hold for a message
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tools.book.book import Book
 from tools.book.chapters import Chapter
-from tools.book.figures import FIGURE, about, picture, version
-from tools.book.links import CELL as LINKS
+from tools.book.figures import FIGURE, picture, png_facts, version
+from tools.book.grammar import LINKS_CELL
 from tools.book.links import services_row
 from tools.book.notebooks import notebook_text
 from tools.files import read_text
@@ -42,7 +42,7 @@ class Edition(Book):
         english = services_row(made.where, self.repository)
         own = services_row(self.path(made), self.repository, say)
         for cell in made.notebook.cells:
-            if cell.id == LINKS:
+            if cell.id == LINKS_CELL:
                 cell.source = cell.source.replace(english, own)
         return made
 
@@ -72,7 +72,7 @@ class Edition(Book):
         and its neighbours where they are. A picture that the file holds is not drawn again."""
         path = self.root / self.path(chapter)
         old = FIGURE.finditer(path.read_text(encoding="utf-8")) if path.is_file() else ()
-        held = {about(m["png"]).get("Version"): m["png"] for m in old if m["png"]}
+        held = {png_facts(m["png"]).get("Version"): m["png"] for m in old if m["png"]}
 
         def drawn(match: re.Match) -> str:
             drawing = read_text(self.root / "img" / match["svg"], self.root)

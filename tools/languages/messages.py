@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from html import escape, unescape
 
+from tools.book import links
 from tools.book.book import Book
-from tools.book.chapters import SETUP, Chapter
+from tools.book.chapters import Chapter
 from tools.book.figures import FIGURE, named_figures
-from tools.book.links import CELL as LINKS
-from tools.book.links import SERVICES as OFFERED
+from tools.book.grammar import LINKS_CELL, SETUP
 from tools.book.notebooks import tags
 from tools.files import read_text, read_yaml
 from tools.languages.language import Language
@@ -81,7 +81,7 @@ def translate_chapter(chapter: Chapter, say: Say) -> Chapter:
         context = f"{chapter.page}#{cell.id}"
         if cell.cell_type == "markdown":
             text = named_figures(cell.source)
-            row = SERVICES.search(text)[0] if cell.id == LINKS else "{links}"
+            row = SERVICES.search(text)[0] if cell.id == LINKS_CELL else "{links}"
             text = translate_text(text.replace(row, "{links}"), context, say)
             cell.source = text.replace("{links}", row)
         elif SETUP in tags(cell):
@@ -124,7 +124,7 @@ def said_by_site(book: Book) -> Iterator[str | None]:
     settings = read_yaml(root / "_config.yml", root)
     yield from (settings["title"], settings["author"], settings["html"]["extra_footer"])
     yield from (part["caption"] for part in read_yaml(root / "_toc.yml", root)["parts"])
-    yield from (each["label"] for each in OFFERED if each.get("translated"))
+    yield from (service.label for service in links.SERVICES if service.translated)
     for runner in book.local_runners:
         yield from (runner.label, runner.legend, runner.times)
     for name, version in read_yaml(root / "book" / "front.yml", root)["versions"].items():

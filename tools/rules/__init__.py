@@ -1,1 +1,1 @@
-"""What every chapter keeps to, by kind of cell."""
+"""What every chapter keeps to. Nothing but `python -m tools rules` needs these modules."""

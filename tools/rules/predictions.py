@@ -1,177 +1,160 @@
-"""Predictions: asked before the cell that answers them, and given away by nothing.
-
-A prediction is a text cell `predict-<topic>`: a question and, where it helps, its choices as a
-list. The next cell shows the answer under the tag `predicted`. Then, perhaps after machinery, a
-text cell `answer-<topic>` explains it; where there are choices, it begins with the right one:
-`**The second.** `. The page covers both.
-"""
+"""What predictions keep to: asked before the cell that answers them, given away by nothing."""
 
 import ast
 import re
-from collections.abc import Sequence
 
 from nbformat import NotebookNode
 
-from tools.book.cells import Broken, drawn
-from tools.book.chapters import PREDICTED, Chapter
-from tools.book.code import comments, has_assert, syntax_tree
+from tools.book.cells import Fault, Faults, comments, has_assert, syntax_tree
+from tools.book.chapters import Chapter
+from tools.book.grammar import ANSWER, PREDICT, PREDICTED, QUESTION
+from tools.book.length import reading_path
 from tools.book.notebooks import tags
-from tools.rules.length import MACHINERY, path
+from tools.book.predictions import Prediction, is_question, predictions
 
-ASKS = "**Predict.** "
-PREFIX, ANSWER = "predict-", "answer-"
-CHOICES = ("The first.", "The second.", "The third.", "The fourth.")
-SMALL = {*"and are but for has its not than that the with".split()}
+# Words that say nothing about which choice is right.
+SMALL_WORDS = set("and are but for has its not than that the with".split())
 
 
-def is_prediction(cell: NotebookNode | None) -> bool:
-    return bool(cell) and cell.cell_type == "markdown" and cell.source.startswith(ASKS)
+def asked_alone(chapter: Chapter) -> Faults:
+    """A prediction has a cell of its own, and its id and its opening both say so."""
+    for cell in chapter.notebook.cells:
+        if cell.cell_type != "markdown":
+            continue
+        asks = is_question(cell)
+        if cell.id.startswith(QUESTION) != asks:
+            opening = f"a prediction begins with '{PREDICT.strip()}'"
+            yield Fault(cell, f"{opening}, its cell is called {QUESTION}...")
+        if cell.source.count("**Predict") > asks:
+            advice = f"give it a cell {QUESTION}... of its own"
+            yield Fault(cell, f"'**Predict' within a text; {advice}")
 
 
-def asked_alone(chapter: Chapter) -> Broken:
-    for cell in (
-        cell for cell in chapter.notebook.cells if cell.cell_type == "markdown"
-    ):
-        if cell.id.startswith(PREFIX) != is_prediction(cell):
-            yield (
-                cell,
-                f"a prediction begins with '{ASKS.strip()}', its cell is called {PREFIX}...",
-            )
-        if cell.source.count("**Predict") > is_prediction(cell):
-            yield (
-                cell,
-                f"'**Predict' within a text; give it a cell {PREFIX}... of its own",
-            )
-
-
-def choices_can_be_buttons(chapter: Chapter) -> Broken:
+def choices_can_be_buttons(chapter: Chapter) -> Faults:
     """The page makes buttons of the choices, which are of one line, and no two alike."""
-    for cell in filter(is_prediction, chapter.notebook.cells):
-        page = drawn(cell)
-        kinds = [tag.name for tag in page(True, recursive=False)]
-        if kinds not in (["p"], ["p", "ul"]):
-            yield (
-                cell,
-                f"holds {', '.join(kinds)}; one paragraph, then at most one list of choices",
-            )
+    for prediction in predictions(chapter):
+        cell, choices = prediction.question, prediction.choices
+        blocks = [tag.name for tag in prediction.page(True, recursive=False)]
+        if blocks not in (["p"], ["p", "ul"]):
+            advice = "one paragraph, then at most one list of choices"
+            yield Fault(cell, f"holds {', '.join(blocks)}; {advice}")
             continue
-        items = page("li")
-        texts = [" ".join(item.get_text().split()) for item in items]
-        if len({"", *texts}) <= len(texts):
-            yield cell, f"empty or equal choices: {texts}; make each another"
-        if any(
-            "\n" in item.get_text().strip() or item(["p", "ul", "pre"])
-            for item in items
-        ):
-            yield cell, "a choice of several lines; write '- ' and one line for each"
-        if any(item("strong") for item in items):
-            yield cell, "a choice in bold gives the answer away; mark none"
+
+        texts = [" ".join(choice.get_text().split()) for choice in choices]
+        if "" in texts or len(set(texts)) < len(texts):
+            yield Fault(cell, f"empty or equal choices: {texts}; make each another")
+        for choice in choices:
+            if "\n" in choice.get_text().strip() or choice(["p", "ul", "pre"]):
+                advice = "write '- ' and one line for each"
+                yield Fault(cell, f"a choice of several lines; {advice}")
+                break
+        if any(choice("strong") for choice in choices):
+            yield Fault(cell, "a choice in bold gives the answer away; mark none")
 
 
-def answered_next(chapter: Chapter) -> Broken:
+def answered_next(chapter: Chapter) -> Faults:
     """The next cell shows the thing itself, with no assert and no comment to give it away."""
-    cells = chapter.notebook.cells
-    for before, cell, following in zip(
-        [None, *cells], cells, [*cells[1:], None], strict=False
-    ):
-        if is_prediction(cell) and not (following and PREDICTED in tags(following)):
-            yield (
-                cell,
-                f"the next cell does not answer it; tag the code that does '{PREDICTED}'",
-            )
-        if PREDICTED not in tags(cell):
-            continue
-        if cell.cell_type != "code" or not is_prediction(before):
-            yield (
-                cell,
-                f"has the tag '{PREDICTED}' and no prediction above it; drop it, or ask",
-            )
-            continue
-        tree = syntax_tree(chapter, cell)
-        if has_assert(tree):
-            yield cell, "asserts what was asked; assert it in the next code cell"
-        if found := comments(cell):
-            yield (
-                cell,
-                f"a comment may give the answer away: '{found[0]}'; say it afterwards",
-            )
-        if not tree.body or not isinstance(tree.body[-1], ast.Expr):
-            yield (
-                cell,
-                "shows nothing; end it in an expression, the thing that was asked",
-            )
+    above = None
+    for cell in chapter.notebook.cells:
+        asked = above is not None and is_question(above)
+        answers = PREDICTED in tags(cell)
+        if asked and not answers:
+            yield _not_answered(above)
+        if answers and asked and cell.cell_type == "code":
+            yield from _shows_the_answer(chapter, cell)
+        elif answers:
+            words = f"has the tag '{PREDICTED}' and no prediction above it"
+            yield Fault(cell, f"{words}; drop it, or ask")
+        above = cell
+    if above is not None and is_question(above):
+        yield _not_answered(above)
 
 
-def right_choice(answer: str, choices: Sequence[str] = CHOICES) -> int | None:
-    """The place, from 0, of the choice that the text of an answer names."""
-    begins = answer.removeprefix("**").startswith
-    return next((place for place, choice in enumerate(choices) if begins(choice)), None)
+def _not_answered(question: NotebookNode) -> Fault:
+    advice = f"tag the code that does '{PREDICTED}'"
+    return Fault(question, f"the next cell does not answer it; {advice}")
 
 
-def answer_of(chapter: Chapter, asked: NotebookNode) -> NotebookNode | None:
-    cells = chapter.notebook.cells
-    following = cells[cells.index(asked) + 2 :]
-    cell = next((cell for cell in following if MACHINERY not in tags(cell)), None)
-    return cell if cell and cell.id == asked.id.replace(PREFIX, ANSWER, 1) else None
+def _shows_the_answer(chapter: Chapter, cell: NotebookNode) -> Faults:
+    tree = syntax_tree(chapter, cell)
+    if has_assert(tree):
+        yield Fault(cell, "asserts what was asked; assert it in the next code cell")
+    for comment in comments(cell)[:1]:
+        words = f"a comment may give the answer away: '{comment}'; say it afterwards"
+        yield Fault(cell, words)
+    if not tree.body or not isinstance(tree.body[-1], ast.Expr):
+        words = "shows nothing; end it in an expression, the thing that was asked"
+        yield Fault(cell, words)
 
 
-def explained(chapter: Chapter) -> Broken:
+def explained(chapter: Chapter) -> Faults:
     """Each is answered in words, and one of its choices is named as the right one."""
-    for cell in filter(is_prediction, chapter.notebook.cells):
-        answer, choices = answer_of(chapter, cell), len(drawn(cell)("li"))
+    for prediction in predictions(chapter):
+        answer, right = prediction.answer, prediction.right_choice
+        count = len(prediction.choices)
         if answer is None:
-            yield (
-                cell,
-                f"no answer; write it below what it printed, in a text cell {ANSWER}...",
-            )
-        elif right_choice(answer.source) not in (range(choices) if choices else [None]):
-            begins = (
-                "'**The second.** ' or its like" if choices else "the reason: no choice"
-            )
-            yield (
-                answer,
-                f"names none of the {choices} choices; let it begin with {begins}",
-            )
+            advice = f"write it below what it printed, in a text cell {ANSWER}..."
+            yield Fault(prediction.question, f"no answer; {advice}")
+        elif count and (right is None or right >= count):
+            opening = "let it begin with '**The second.** ' or its like"
+            yield Fault(answer, f"names none of the {count} choices; {opening}")
+        elif not count and right is not None:
+            opening = "let it begin with the reason"
+            yield Fault(answer, f"names a choice where there are none; {opening}")
 
 
-def not_given_away(chapter: Chapter) -> Broken:
-    """No text above a prediction, in its section, holds what sets apart its right choice alone."""
-    cells = [*path(chapter)]
-    for cell in filter(is_prediction, cells):
-        if not (answer := answer_of(chapter, cell)):
+def not_given_away(chapter: Chapter) -> Faults:
+    """No text above a prediction, in its section, holds what sets apart its right choice."""
+    path = list(reading_path(chapter))
+    for prediction in predictions(chapter):
+        if prediction.question not in path or prediction.answer is None:
             continue
-        choices = [_words(item.get_text()) for item in drawn(cell)("li")]
-        right = right_choice(answer.source) if choices else 0
-        told = choices or [
-            _figures(answer.source.partition(". ")[0]) - _figures(cell.source)
-        ]
-        if right is None or right >= len(told):
+        right, marks = _marks_of_choices(prediction)
+        if right is None or right >= len(marks) or not marks[right]:
             continue
-        alone = [
-            part - set().union(*told[:n], *told[n + 1 :]) for n, part in enumerate(told)
-        ]
-        for text in _above(cells, cell):
-            held = [part <= _words(text.source) for part in alone if part]
-            if alone[right] and alone[right] <= _words(text.source) and sum(held) == 1:
-                words = ", ".join(sorted(alone[right]))
-                yield (
-                    cell,
-                    f"'{text.id}' above it gives the answer away: {words}; say it below",
-                )
+        for text in _texts_above(path, prediction.question):
+            words = _words(text.source)
+            named = [mark for mark in marks if mark and mark <= words]
+            # A text that names several choices gives none of them away.
+            if named == [marks[right]]:
+                told = ", ".join(sorted(marks[right]))
+                away = f"'{text.id}' above it gives the answer away: {told}"
+                yield Fault(prediction.question, f"{away}; say it below")
 
 
-def _above(cells: list[NotebookNode], asked: NotebookNode) -> list[NotebookNode]:
-    above = [
-        cell for cell in cells[: cells.index(asked)] if cell.cell_type == "markdown"
-    ]
-    heads = [place for place, cell in enumerate(above) if cell.source.startswith("#")]
-    return above[heads[-1] :] if heads else above
+def _marks_of_choices(prediction: Prediction) -> tuple[int | None, list[set[str]]]:
+    """Return which choice is right, and the words that each has and no other.
+
+    Where there are no choices, the figures in the answer stand for the only one.
+    """
+    if not prediction.choices:
+        first_sentence = prediction.answer.source.partition(". ")[0]
+        asked = _figures(prediction.question.source)
+        return 0, [_figures(first_sentence) - asked]
+
+    choices = [_words(choice.get_text()) for choice in prediction.choices]
+    marks = []
+    for place, words in enumerate(choices):
+        others = set().union(*choices[:place], *choices[place + 1 :])
+        marks.append(words - others)
+    return prediction.right_choice, marks
+
+
+def _texts_above(path: list[NotebookNode], cell: NotebookNode) -> list[NotebookNode]:
+    """Return the texts above a cell in its section, the heading first."""
+    section: list[NotebookNode] = []
+    for other in path[: path.index(cell)]:
+        if other.cell_type != "markdown":
+            continue
+        if other.source.startswith("#"):
+            section = []
+        section.append(other)
+    return section
 
 
 def _words(text: str) -> set[str]:
-    return {
-        word.lower() for word in re.findall(r"[a-zA-Z]{3,}", text)
-    } - SMALL | _figures(text)
+    words = {word.lower() for word in re.findall(r"[a-zA-Z]{3,}", text)}
+    return (words - SMALL_WORDS) | _figures(text)
 
 
 def _figures(text: str) -> set[str]:

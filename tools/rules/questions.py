@@ -8,23 +8,22 @@ Its opening says what is asked for: to choose, to compute, to order, or to find 
 import re
 from collections import Counter
 
-from bs4 import Tag
+from bs4 import BeautifulSoup, Tag
 from nbformat import NotebookNode
 
-from tools.book.cells import Broken, drawn
+from tools.book.cells import Fault, Faults, drawn
 from tools.book.chapters import Chapter
+from tools.book.grammar import SELF_CHECK
 
-ASKS = "**Check yourself.** "
+CHOOSE = "**Check yourself.** "
 COMPUTE = "**Check yourself: compute.** "
-OPENINGS = (
-    ASKS,
-    COMPUTE,
-    "**Check yourself: order.** ",
-    "**Check yourself: find the line.** ",
-)
+ORDER = "**Check yourself: order.** "
+FIND_THE_LINE = "**Check yourself: find the line.** "
+OPENINGS = (CHOOSE, COMPUTE, ORDER, FIND_THE_LINE)
+
 VERDICTS = {"Right.": "right", "No.": "wrong"}
 # What every notebook program's sanitizer lets pass.
-ALLOWED = {*"details summary p strong em code pre ol ul li".split()}
+ALLOWED_TAGS = set("details summary p strong em code pre ol ul li".split())
 
 
 def questions(chapter: Chapter) -> list[NotebookNode]:
@@ -32,6 +31,7 @@ def questions(chapter: Chapter) -> list[NotebookNode]:
 
 
 def feedback(choice: Tag) -> str:
+    """Return the verdict and the reason that a choice unfolds."""
     return " ".join(paragraph.get_text() for paragraph in choice("p"))
 
 
@@ -39,90 +39,88 @@ def is_right(choice: Tag) -> bool:
     return feedback(choice).startswith("Right.")
 
 
-def named(chapter: Chapter) -> Broken:
+def named(chapter: Chapter) -> Faults:
+    """A cell is called `check-...` if and only if it is a question."""
     for cell in chapter.notebook.cells:
-        if cell.id.startswith("check-") != cell.source.startswith(OPENINGS):
-            words = ", ".join(f"'{opening.strip()}'" for opening in OPENINGS)
-            yield (
-                cell,
-                f"a question begins with one of {words}, and its cell is called check-...",
-            )
+        if cell.id.startswith(SELF_CHECK) != cell.source.startswith(OPENINGS):
+            openings = ", ".join(f"'{opening.strip()}'" for opening in OPENINGS)
+            name = f"its cell is called {SELF_CHECK}..."
+            yield Fault(cell, f"a question begins with one of {openings}, and {name}")
 
 
-def answerable(chapter: Chapter) -> Broken:
+def answerable(chapter: Chapter) -> Faults:
     """Different choices, one of them right, and not the longest: the ignorant would take it."""
     for cell in questions(chapter):
-        found = drawn(cell)("details")
-        choices = {choice.summary.get_text().strip(): choice for choice in found}
-        right = [answer for answer, choice in choices.items() if is_right(choice)]
-        if len(choices) < len(found) or "" in choices:
-            yield cell, f"empty or equal choices: {list(choices)}; make each another"
-        elif len(choices) < 3 or len(right) != 1:
-            yield (
-                cell,
-                f"{len(choices)} choices, {len(right)} right; give three or more, one right",
-            )
+        choices = drawn(cell)("details")
+        answers = [choice.summary.get_text().strip() for choice in choices]
+        right = [
+            answer
+            for answer, choice in zip(answers, choices, strict=True)
+            if is_right(choice)
+        ]
+        if "" in answers or len(set(answers)) < len(answers):
+            yield Fault(cell, f"empty or equal choices: {answers}; make each another")
+        elif len(answers) < 3 or len(right) != 1:
+            counts = f"{len(answers)} choices, {len(right)} right"
+            yield Fault(cell, f"{counts}; give three or more, one right")
         elif not cell.source.startswith(COMPUTE):  # a number is as long as it is
-            wrong = max(len(answer) for answer in choices if answer not in right)
-            if (size := len(right[0])) > wrong:
-                sizes = f"{size} characters, the others up to {wrong}"
-                yield (
-                    cell,
-                    f"the right choice is the longest ({sizes}); say more in a wrong one",
-                )
+            size = len(right[0])
+            longest_wrong = max(len(answer) for answer in answers if answer != right[0])
+            if size > longest_wrong:
+                sizes = f"{size} characters, the others up to {longest_wrong}"
+                words = f"the right choice is the longest ({sizes})"
+                yield Fault(cell, f"{words}; say more in a wrong one")
 
 
-def in_changing_places(chapter: Chapter) -> Broken:
+def in_changing_places(chapter: Chapter) -> Faults:
     """No place of the right choice can be learned."""
-    found = questions(chapter)
-    rights = [[is_right(choice) for choice in drawn(cell)("details")] for cell in found]
-    places = Counter(right.index(True) for right in rights if True in right)
-    for place, times in places.items():
-        if len(found) > 1 and 2 * times > len(found):
-            yield (
-                None,
-                f"choice {place + 1} is right in {times} of {len(found)} questions; vary it",
-            )
+    places = []
+    for cell in questions(chapter):
+        verdicts = [is_right(choice) for choice in drawn(cell)("details")]
+        places.append(verdicts.index(True) if True in verdicts else None)
+    if len(places) < 2:
+        return
+    for place, times in Counter(places).items():
+        if place is not None and 2 * times > len(places):
+            often = f"choice {place + 1} is right in {times} of {len(places)} questions"
+            yield Fault(None, f"{often}; vary it")
 
 
-def readable(chapter: Chapter) -> Broken:
+def readable(chapter: Chapter) -> Faults:
     """Each choice says why, in tags and attributes that all programs show; none is `open`."""
     for cell in questions(chapter):
         page = drawn(cell)
         for choice in page("details"):
-            verdict, _, why = feedback(choice).partition(" ")
-            strong = choice.strong and choice.strong.get_text()
-            if (
-                strong != verdict
-                or VERDICTS.get(verdict) not in choice["class"]
-                or not why
-            ):
-                says = (
+            if not _gives_a_reason(choice):
+                summary = choice.summary.get_text()
+                words = (
                     "does not say '**Right.**' or '**No.**', as its class does, and why"
                 )
-                yield (
-                    cell,
-                    f"the choice '{choice.summary.get_text()}' {says}; write both",
-                )
-        found = [tag.name for tag in page(True) if tag.name not in ALLOWED]
-        found += [
-            name
-            for choice in page("details")
-            for name in choice.attrs
-            if name != "class"
-        ]
-        if found:
-            yield (
-                cell,
-                f"some notebook programs drop or misuse: {', '.join(found)}; take it out",
-            )
+                yield Fault(cell, f"the choice '{summary}' {words}; write both")
+        if dropped := _dropped_by_programs(page):
+            words = f"some notebook programs drop or misuse: {', '.join(dropped)}"
+            yield Fault(cell, f"{words}; take it out")
+
         for code in page("code"):
             code.decompose()
         if undrawn := re.findall(r".{0,20}[`*]", page.get_text()):
-            yield (
-                cell,
-                f"Markdown where only HTML is read: {undrawn[0]}; write <code> or <em>",
-            )
+            words = f"Markdown where only HTML is read: {undrawn[0]}"
+            yield Fault(cell, f"{words}; write <code> or <em>")
+
+
+def _gives_a_reason(choice: Tag) -> bool:
+    verdict, _, reason = feedback(choice).partition(" ")
+    if not reason or VERDICTS.get(verdict) not in choice["class"]:
+        return False
+    return choice.strong is not None and choice.strong.get_text() == verdict
+
+
+def _dropped_by_programs(page: BeautifulSoup) -> list[str]:
+    """Return the names of tags and attributes that not every notebook program shows."""
+    names = [tag.name for tag in page(True) if tag.name not in ALLOWED_TAGS]
+    for choice in page("details"):
+        names += [name for name in choice.attrs if name != "class"]
+    return names
 
 
 QUESTION_RULES = (named, answerable, in_changing_places, readable)

@@ -8,8 +8,8 @@ was right, and keeps it. Paper shows everything.
 from docutils import nodes
 from sphinx.application import Sphinx
 
-from tools.book.chapters import PREDICTED
-from tools.rules.predictions import right_choice
+from tools.book.grammar import PREDICTED
+from tools.book.predictions import right_choice
 from tools.site import speech
 from tools.site.assets import framed, load_where, part
 from tools.site.tabs import is_cell

@@ -19,8 +19,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from tools.book.book import Book
+from tools.book.length import length
 from tools.languages.edition import Edition
-from tools.rules.length import length
 from tools.site import speech
 from tools.site.calculators import shares_table
 from tools.site.frameworks import whole_page

@@ -12,8 +12,7 @@ from itertools import groupby, takewhile
 from docutils import nodes
 from sphinx.application import Sphinx
 
-from tools.book.chapters import SETUP
-from tools.rules.length import DEEPER, MACHINERY
+from tools.book.grammar import DEEPER, MACHINERY, SETUP
 from tools.site import speech
 from tools.site.assets import framed, load_where, part
 from tools.site.speech import tr

@@ -14,9 +14,10 @@ from nbformat.v4 import new_markdown_cell
 from sphinx.application import Sphinx
 
 from tools.book.book import Book
-from tools.book.chapters import FRAMEWORKS, PREDICTED
+from tools.book.chapters import FRAMEWORKS
+from tools.book.frameworks import open_sections, unlike
+from tools.book.grammar import PREDICTED
 from tools.errors import BookError
-from tools.rules.frameworks import open_sections, unlike
 from tools.site.assets import load_where, part
 from tools.site.merge import chapter_page
 from tools.site.templates import render

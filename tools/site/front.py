@@ -15,13 +15,13 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
 from tools.book.book import Book
+from tools.book.grammar import VERSIONS
 from tools.book.links import notebook_links
 from tools.book.recordings import Recording
 from tools.errors import BookError
 from tools.files import read_yaml
 from tools.site.assets import add_part, load_where
 from tools.site.extension import read_pages
-from tools.site.merge import VERSIONS
 from tools.site.speech import tr
 from tools.site.templates import render
 from tools.site.timeline import timeline_html

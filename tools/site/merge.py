@@ -12,19 +12,24 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from tools.book.book import Book
-from tools.book.chapters import PREDICTED, TIMES, Chapter
+from tools.book.chapters import Chapter
 from tools.book.figures import link_figures, named_figures
+from tools.book.grammar import (
+    ANSWER,
+    MOVE,
+    OUTCOMES_CELL,
+    PREDICTED,
+    TIMELINE,
+    TIMES,
+    VERSIONS,
+)
 from tools.book.notebooks import tags
 from tools.book.recordings import Recording
 from tools.errors import BookError
-from tools.rules.length import MOVE
-from tools.rules.outcomes import TABLE
-from tools.rules.predictions import ANSWER
 from tools.site import speech
 from tools.site.overview import overview
 from tools.site.speech import tr
 from tools.site.templates import render
-from tools.site.timeline import MIME as TIMELINE
 from tools.site.timeline import said_of, timeline_html
 
 # What a page can draw.
@@ -32,9 +37,6 @@ DRAWN = {
     *("text/html", "text/markdown", "text/latex", "text/plain"),
     *("image/svg+xml", "image/png", "image/jpeg", TIMELINE),
 }
-VERSIONS = (
-    "application/vnd.where-tensors-live.versions+json"  # tools.site.front draws them
-)
 
 
 def chapter_page(chapter: Chapter, book: Book) -> NotebookNode:
@@ -54,7 +56,7 @@ def chapter_page(chapter: Chapter, book: Book) -> NotebookNode:
                 cell.source = link_figures(cell.source, chapter.where, book.root)
             if cell.id.startswith(ANSWER):  # tools.site.covers covers it
                 cell.source = f"::::::{{container}} answer\n{cell.source}\n::::::"
-            elif cell.id.startswith(MOVE) or cell.id == TABLE:
+            elif cell.id.startswith(MOVE) or cell.id == OUTCOMES_CELL:
                 cell.source += f"\n\n```{{{cell.id}}}\n```"
     page.cells = cells
     if any("runner" in cell.metadata for cell in cells):

@@ -10,7 +10,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
-from tools.rules.length import MOVE
+from tools.book.grammar import MOVE
 from tools.site.assets import add_part, load_where
 from tools.site.calculators import GRADIENTS, ask, bare
 from tools.site.templates import render

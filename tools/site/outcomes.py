@@ -1,6 +1,6 @@
 """The table of *What raises, what copies, what moves silently*: operations by framework.
 
-`tools.rules.outcomes` says what the page is made of. Every word is one that a program printed.
+`tools.book.outcomes` says what the page is made of. Every word is one that a program printed.
 """
 
 from pathlib import Path
@@ -10,14 +10,15 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
 from tools.book.chapters import FRAMEWORKS
-from tools.rules.outcomes import TABLE, VERBS, operations_of, verb, words
+from tools.book.grammar import OUTCOMES_CELL
+from tools.book.outcomes import VERBS, operations_of, verb, words
 from tools.site.assets import add_part, load_where
 from tools.site.extension import read_pages
 from tools.site.templates import render
 
 
 def setup(app: Sphinx) -> None:
-    add_part(app, TABLE, table)
+    add_part(app, OUTCOMES_CELL, table)
     load_where(app, '<table class="outcomes', "outcomes.css")
 
 

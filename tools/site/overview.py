@@ -1,6 +1,6 @@
 """The page *Symptom, cause, cure*: a search box and the list of all symptoms at its top.
 
-`tools.rules.symptoms` says what the page is made of. `book/static/symptoms.js` filters it.
+`tools.book.symptoms` says what the page is made of. `book/static/symptoms.js` filters it.
 """
 
 import re
@@ -10,7 +10,7 @@ from nbformat.v4 import new_markdown_cell
 from sphinx.application import Sphinx
 
 from tools.book.chapters import Chapter
-from tools.rules.symptoms import groups_of
+from tools.book.symptoms import groups_of
 from tools.site.assets import add_part, load_where
 from tools.site.templates import render
 

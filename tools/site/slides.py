@@ -16,8 +16,8 @@ from bs4 import BeautifulSoup, NavigableString, Tag
 
 from tools.book.book import Book
 from tools.book.chapters import Chapter
+from tools.book.grammar import EXERCISE_PART
 from tools.files import read_beside, read_text, write_text
-from tools.rules.exercises import PART
 from tools.site.templates import render
 
 PARTS = itemgetter("styles", "of_frameworks", "not_shown")
@@ -66,7 +66,7 @@ def slides_of(chapter: Chapter, site: Path) -> Iterator[Slide]:
     for block in page.select("div.framework"):
         block.unwrap()
     for drawn, cell in zip(page.select("div.cell"), chapter.code_cells, strict=True):
-        if (part := PART.fullmatch(cell.id)) and part[1] == "holds":
+        if (part := EXERCISE_PART.fullmatch(cell.id)) and part[1] == "holds":
             drawn.decompose()
     head = page.select_one("details.machinery")
     others = head.find_next_siblings(lambda tag: tag.name != "section")

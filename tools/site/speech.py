@@ -7,10 +7,9 @@ marked, `python -m tools languages` finds.
 import re
 from collections.abc import Sequence
 
+from tools.book.grammar import CHOICES, DEEPER
 from tools.languages.language import Language
 from tools.languages.messages import SITE
-from tools.rules.length import DEEPER
-from tools.rules.predictions import CHOICES
 
 CORES = re.compile(r"\b(\d+) cores\b")
 _spoken: Language | None = None  # None is English

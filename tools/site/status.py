@@ -2,10 +2,9 @@
 many exercises there are."""
 
 from tools.book.book import Book
+from tools.book.exercises import exercises
+from tools.book.grammar import NOT_COMPARED
 from tools.book.notebooks import code_cells, tags
-from tools.rules.exercises import exercises
-
-NOT_COMPARED = "nbval-ignore-output"  # tag of a cell whose output differs by machine
 
 
 def table(

@@ -14,12 +14,12 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
+from tools.book.grammar import TIMELINE
 from tools.errors import BookError
 from tools.site.assets import load_where
 from tools.site.speech import facts, punctuated, tr
 from tools.site.templates import render
 
-MIME = "application/vnd.cudasim.timeline+json"
 ROW = 36  # pixels: a lane
 IDLE = ("wait", "sleep")
 RANK = re.compile(r"^rank \d+: ")  # what a lane of one of several processes begins with
@@ -50,7 +50,7 @@ def timeline_html(payload: str, alt: str = "", span: int = 0) -> str:
         return render("timeline.html", **shown)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         fault = f"cannot be drawn ({type(error).__name__}: {error}); execute its chapter again"
-        raise BookError(f"an output of the type {MIME} {fault}") from None
+        raise BookError(f"an output of the type {TIMELINE} {fault}") from None
 
 
 def paint(lane: str, kind: str) -> str:

@@ -10,16 +10,13 @@ notebook of puzzles an exercise is called a puzzle.
 them: hence there are few rules on them.
 """
 
-import re
 from dataclasses import dataclass
 
 from nbformat import NotebookNode
 
 from tools.book.cells import drawn
 from tools.book.chapters import Chapter
-
-PART = re.compile(r"(exercise|answer|shows|holds|solution)-(?P<number>\d+)(-more)?")
-NO_ANSWER, HELD = "no answer yet", "it holds"  # how the value of `holds-N` ends
+from tools.book.grammar import EXERCISE_PART
 
 
 @dataclass(frozen=True)
@@ -31,8 +28,8 @@ class ExerciseCells:
     kind: str = "Exercise"  # or "Puzzle"
 
     @property
-    def called(self) -> str:
-        return f"{self.kind} {self.number}: "
+    def label(self) -> str:
+        return f"{self.kind} {self.number}"
 
     def parts(self, *kinds: str) -> list[NotebookNode]:
         return [cell for cell in self.cells if cell.id.partition("-")[0] in kinds]
@@ -42,16 +39,23 @@ class ExerciseCells:
         return self.parts("holds")
 
     def code(self, kind: str) -> list[str]:
-        """The code of its solution, or of its wrong answer: `kind` is the class of the details."""
-        pages, code = map(drawn, self.parts("solution")), f"details.{kind} > pre > code"
-        return [block.get_text() for page in pages for block in page.select(code)]
+        """Return the code of its solution or wrong answer: `kind` is the class of the details."""
+        blocks = []
+        for cell in self.parts("solution"):
+            blocks += drawn(cell).select(f"details.{kind} > pre > code")
+        return [block.get_text() for block in blocks]
 
 
 def exercises(chapter: Chapter) -> list[ExerciseCells]:
-    found: dict[int, list[NotebookNode]] = {}
+    """Return the exercises of a chapter, each with its cells."""
+    cells_by_number: dict[int, list[NotebookNode]] = {}
     for cell in chapter.notebook.cells:
-        if match := PART.fullmatch(cell.id):
-            found.setdefault(int(match["number"]), []).append(cell)
+        if match := EXERCISE_PART.fullmatch(cell.id):
+            number = int(match["number"])
+            cells_by_number.setdefault(number, []).append(cell)
+
     kind = "Puzzle" if chapter.holds_puzzles else "Exercise"
-    parts = [ExerciseCells(number, cells, kind) for number, cells in found.items()]
-    return [exercise for exercise in parts if exercise.parts("exercise")]
+    numbered = [
+        ExerciseCells(number, cells, kind) for number, cells in cells_by_number.items()
+    ]
+    return [exercise for exercise in numbered if exercise.parts("exercise")]

@@ -1,0 +1,72 @@
+"""The grammar of chapters: by which ids, tags, types and words their parts are known.
+
+Everything that writes, reads or checks a chapter takes these names from here. Style sheets,
+templates and scripts in `book/` repeat some of them: MyST-NB turns the tag `moved` into the
+class `tag_moved`.
+"""
+
+import re
+
+# Tags of cells. A tag that is not among TAGS does nothing, so it must be a slip.
+SETUP = "setup"  # gets a reader's machine ready; no key covers the cell
+TIMES = "times"  # shows times: the page says below each output whose they are
+PREDICTED = "predicted"  # answers a prediction: the page covers the output
+MOVED = "moved"  # prints a table of which the page makes a figure
+MACHINERY = "hide-cell"  # teaches nothing: the page folds the cell
+HIDDEN_CODE = "hide-input"  # only the code is folded
+NO_CODE = "remove-output"
+NOT_COMPARED = "nbval-ignore-output"  # the output differs between machines
+TAGS = {
+    SETUP,
+    TIMES,
+    PREDICTED,
+    MOVED,
+    MACHINERY,
+    HIDDEN_CODE,
+    "hide-output",
+    NO_CODE,
+    NOT_COMPARED,
+}
+
+# Ids of the cells that `python -m tools links` writes.
+LINKS_CELL = "links"
+SWITCH_CELL = "switch"
+SETUP_CELL = "setup"
+
+# How the ids of other cells begin; a topic or a number follows.
+QUESTION = "predict-"  # asks for a prediction
+ANSWER = "answer-"  # explains the answer to a prediction, or holds that to an exercise
+SELF_CHECK = "check-"
+MOVE = "move-"  # a text under which the page has a figure to move
+
+# The cells of exercise 3 are exercise-3, answer-3, shows-3, holds-3, holds-3-more, solution-3.
+EXERCISE_PART = re.compile(
+    r"(?P<part>exercise|answer|shows|holds|solution)-(?P<number>\d+)(-more)?"
+)
+
+# How the value of the last check of an exercise ends.
+NO_ANSWER = "no answer yet"
+HOLDS = "it holds"
+
+# How texts begin.
+PREDICT = "**Predict.** "
+CHOICES = ("The first.", "The second.", "The third.", "The fourth.")
+DEEPER = "Deeper: "  # the heading of a section that is not on a chapter's path
+EXERCISES = "Exercises"  # the heading at which the path ends
+HOW_LONG = re.compile(
+    r"^\*\*How long\.\*\* (\d+) minutes, and the exercises\.$", re.MULTILINE
+)
+
+# Headings on the pages of symptoms and of outcomes, and the ids of what belongs to them.
+GROUP = "## "
+ENTRY = "### "
+SYMPTOM_PARTS = ("shown", "cause", "cured")  # `name-shown` and so on, after `name`
+OUTCOME_TITLE = "-title"  # how the id of an operation's heading ends
+OUTCOMES_CELL = "operations"  # the text under which the table of outcomes stands
+
+# Stands before every time that a chapter prints, and in every drawing of times.
+ABOUT = "≈"
+
+# The types of outputs that only the pages of this book draw.
+TIMELINE = "application/vnd.cudasim.timeline+json"
+VERSIONS = "application/vnd.where-tensors-live.versions+json"

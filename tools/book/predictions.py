@@ -1,0 +1,76 @@
+"""Predictions: a question, the cell that answers it, and a text that explains the answer.
+
+A prediction is a text cell `predict-<topic>`: a question and, where it helps, its choices as a
+list. The next cell shows the answer under the tag `predicted`. Then, perhaps after machinery, a
+text cell `answer-<topic>` explains it; where there are choices, it begins with the right one:
+`**The second.** `. The page covers both.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from bs4 import BeautifulSoup, Tag
+from nbformat import NotebookNode
+
+from tools.book.cells import drawn
+from tools.book.chapters import Chapter
+from tools.book.grammar import ANSWER, CHOICES, MACHINERY, PREDICT, QUESTION
+from tools.book.notebooks import tags
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One prediction of a chapter: the cell that asks, and the text that explains, if any."""
+
+    question: NotebookNode
+    answer: NotebookNode | None
+
+    @cached_property
+    def page(self) -> BeautifulSoup:
+        """The question as HTML."""
+        return drawn(self.question)
+
+    @cached_property
+    def choices(self) -> list[Tag]:
+        return self.page.find_all("li")
+
+    @property
+    def right_choice(self) -> int | None:
+        """The place of the choice that the answer names, from 0, or None."""
+        return right_choice(self.answer.source) if self.answer else None
+
+
+def predictions(chapter: Chapter) -> list[Prediction]:
+    """Return the predictions of a chapter, in order."""
+    cells = chapter.notebook.cells
+    found = []
+    for place, cell in enumerate(cells):
+        if is_question(cell):
+            answer = _answer(cell, cells[place + 2 :])
+            found.append(Prediction(cell, answer))
+    return found
+
+
+def is_question(cell: NotebookNode) -> bool:
+    """Return whether a cell asks for a prediction."""
+    return cell.cell_type == "markdown" and cell.source.startswith(PREDICT)
+
+
+def _answer(
+    question: NotebookNode, following: list[NotebookNode]
+) -> NotebookNode | None:
+    for cell in following:
+        if MACHINERY not in tags(cell):
+            answer_id = question.id.replace(QUESTION, ANSWER, 1)
+            return cell if cell.id == answer_id else None
+    return None
+
+
+def right_choice(answer: str, choices: Sequence[str] = CHOICES) -> int | None:
+    """Return the place of the choice that the text of an answer names, from 0."""
+    answer = answer.removeprefix("**")
+    for place, choice in enumerate(choices):
+        if answer.startswith(choice):
+            return place
+    return None
