@@ -9,9 +9,9 @@ import time
 import pytest
 from programs import PROJECT, write
 
-from conformance import reasons, running
+from conformance import ConformanceError, reasons, running
 from conformance.running import LOADING, Verdict
-from facts import tables
+from facts import files
 
 pytestmark = pytest.mark.full  # each case starts Python and PyTorch, and kills them
 
@@ -64,7 +64,7 @@ LEFT_OUT = reasons.Reason(
 def test_each_outcome_is_noted_and_kept_once_every_failure_has_its_reason(
     tmp_path, monkeypatch, facts
 ):
-    monkeypatch.setattr(tables, "HERE", tmp_path)
+    monkeypatch.setattr(files, "FOLDER", tmp_path)
     monkeypatch.setattr(running, "FILES", ("test_cuda",))
     monkeypatch.setattr(reasons, "read", lambda: [LEFT_OUT])
     command = [
@@ -187,7 +187,7 @@ def test_a_failure_without_a_reason_and_a_reason_without_a_failure_are_named(tmp
     ],
 )
 def test_a_bad_list_is_refused(tmp_path, text, words):
-    with pytest.raises(reasons.BadReasons, match=words):
+    with pytest.raises(ConformanceError, match=words):
         listed(tmp_path, text)
 
 

@@ -10,7 +10,7 @@ import torch.multiprocessing as mp
 from torch import nn
 
 import cudasim
-from fidelity.asking import places, raised
+from fidelity.helpers import places, raised
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 held = torch.cuda.memory_allocated
