@@ -1,5 +1,5 @@
 """Memory that is shared with other processes and libraries, and storages that are not on a GPU.
-More of it is asked by `fidelity/programs/sharing.py`."""
+More of it is in `test_sources.py`."""
 
 import multiprocessing.reduction
 
