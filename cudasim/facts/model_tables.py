@@ -18,30 +18,29 @@ def timings() -> list[str]:
     measurements = json.loads(published.PATH.read_text(encoding="utf-8"))
     by_id = {measurement["id"]: measurement for measurement in measurements}
     rows = published.rows()
-    heads = ["Card", "What was measured", "Published, ms", "Modelled, ms", "Ratio"]
     lines = []
     for use, words in USES.items():
-        cells, ratios = [], []
-        for row in rows:
-            if row.use == use:
-                measurement = by_id[row.id]
-                source = f"[{measurement['what']}]({measurement['source']})"
-                times = milliseconds(row.published), milliseconds(row.modelled)
-                cells.append([row.card, source, *times, f"{row.ratio:.2f}"])
-                ratios.append(row.ratio)
-        error, near = published.summary(ratios)
-        lines += [
-            "<details>",
-            f"<summary>{len(cells)} published figures {words} to fit the model: "
-            f"median error {error:.0%}, {near:.0%} within a factor of "
-            f"{published.NEAR}</summary>",
-            "",
-            *table(heads, cells, numbers=(2, 3, 4)),
-            "",
-            "</details>",
-            "",
-        ]
+        chosen = [row for row in rows if row.use == use]
+        error, near = published.summary([row.ratio for row in chosen])
+        summary = (
+            f"{len(chosen)} published figures {words} to fit the model: median error "
+            f"{error:.0%}, {near:.0%} within a factor of {published.NEAR}"
+        )
+        lines += ["<details>", f"<summary>{summary}</summary>", ""]
+        lines += _timings(chosen, by_id)
+        lines += ["", "</details>", ""]
     return lines
+
+
+def _timings(rows: list[published.Row], by_id: dict[str, dict]) -> list[str]:
+    cells = []
+    for row in rows:
+        measurement = by_id[row.id]
+        source = f"[{measurement['what']}]({measurement['source']})"
+        times = milliseconds(row.published), milliseconds(row.modelled)
+        cells.append([row.card, source, *times, f"{row.ratio:.2f}"])
+    heads = ["Card", "What was measured", "Published, ms", "Modelled, ms", "Ratio"]
+    return table(heads, cells, numbers=(2, 3, 4))
 
 
 def cards() -> list[str]:
@@ -49,37 +48,26 @@ def cards() -> list[str]:
     rows = []
     for name in sheet_names():
         card = described(name)
-        peaks = [in_unit(card["peak"].get(name), 1e12) for name in PRECISIONS]
-        rows.append(
-            [
-                card["name"],
-                in_unit(card["memory"], 2**30),
-                *peaks,
-                in_unit(card["bandwidth"], 1e9),
-                in_unit(card["seconds"]["product"], 1e-3),
-                in_unit(card["seconds"]["copy"], 1e-3),
-                card["provenance"]["words"],
-            ]
-        )
+        memory = in_unit(card["memory"], 2**30)
+        peaks = [in_unit(card["peak"].get(kind), 1e12) for kind in PRECISIONS]
+        bandwidth = in_unit(card["bandwidth"], 1e9)
+        product = in_unit(card["seconds"]["product"], 1e-3)
+        copy = in_unit(card["seconds"]["copy"], 1e-3)
+        words = card["provenance"]["words"]
+        rows.append([name, memory, *peaks, bandwidth, product, copy, words])
     heads = ["Card", "GiB", *PRECISIONS, "GB/s", "Product, ms", "Copy, ms", "Model"]
     return table(heads, rows, numbers=range(1, len(heads) - 1))
 
 
 def scaling() -> list[str]:
     """Draw published training and all-reduces on several GPUs beside the model."""
-    training, reduces = [], []
+    pairs = []
     for measurement in published_scaling.read():
-        pair = measurement, published_scaling.row_of(measurement)
-        (training if measurement["kind"] == "training" else reduces).append(pair)
-    return [
-        *_training(training),
-        "",
-        *_notes(training),
-        "",
-        *_all_reduces(reduces),
-        "",
-        *_notes(reduces),
-    ]
+        pairs.append((measurement, published_scaling.row_of(measurement)))
+    training = [pair for pair in pairs if pair[0]["kind"] == "training"]
+    reduces = [pair for pair in pairs if pair[0]["kind"] == "all_reduce"]
+    lines = [*_training(training), "", *_notes(training), ""]
+    return [*lines, *_all_reduces(reduces), "", *_notes(reduces)]
 
 
 def _training(pairs: list[tuple[dict, Row]]) -> list[str]:

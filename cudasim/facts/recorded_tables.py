@@ -100,13 +100,13 @@ def fidelity() -> list[str]:
             "machine that has some."
         ]
 
+    codes = {(name, program.code) for name, program in programs.items()}
     rows = []
     for each in recordings:
-        current = 0
-        for name, program in programs.items():
-            current += each.programs.get(name, {}).get("code") == program.code
-        card = each.card if each.gpus == 1 else f"{each.gpus} x {each.card}"
+        answered = {(name, given["code"]) for name, given in each.programs.items()}
+        current = len(codes & answered)
         waiting = len(programs) - current
+        card = each.card if each.gpus == 1 else f"{each.gpus} x {each.card}"
         rows.append([card, each.torch, each.cuda, each.date, current, waiting])
     heads = ["Card", "PyTorch", "CUDA", "Date", "Answered", "Waiting"]
     lines = table(heads, rows, numbers=(4, 5))
@@ -120,4 +120,7 @@ def fidelity() -> list[str]:
 
 
 def _columns(rows: list[dict], names: tuple[str, ...]) -> list[list]:
-    return [[row[name] for name in names] for row in rows]
+    cells = []
+    for row in rows:
+        cells.append([row[name] for name in names])
+    return cells

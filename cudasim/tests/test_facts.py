@@ -75,8 +75,8 @@ def test_a_folder_without_rows_is_refused(folder, facts):
 
 
 def test_a_survey_is_kept_unless_something_failed(folder, monkeypatch, facts):
-    expected = Verdict("operator", "lu", "expected", "why", 1, 0.0)
-    failed = Verdict("operator", "sin", "failed", "", 1, 0.0)
+    expected = Verdict("operator", "lu", "expected", "why")
+    failed = Verdict("operator", "sin", "failed", "")
     databases = {"operator": {}, "module": {}}
     monkeypatch.setattr(survey, "load_databases", lambda: databases)
 
