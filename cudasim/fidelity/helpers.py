@@ -29,6 +29,11 @@ def raised(call: Callable[[], Any]) -> str:
     return "no error"
 
 
+def errors(*calls: Callable[[], Any]) -> list[str]:
+    """Return what `raised` gives for each call."""
+    return [raised(call) for call in calls]
+
+
 def beginning(call: Callable[[], Any]) -> str:
     """Return the first sentence of `raised`: the rest depends on the build."""
     first_line = raised(call).splitlines()[0]
@@ -141,6 +146,6 @@ def in_a_group(*calls: Callable[[], Any], **options: Any) -> list[str]:
     store = dist.HashStore()
     dist.init_process_group("nccl", store=store, rank=0, world_size=1, **options)
     try:
-        return [raised(call) for call in calls]
+        return errors(*calls)
     finally:
         dist.destroy_process_group()

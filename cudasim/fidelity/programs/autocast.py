@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from fidelity.helpers import raised
+from fidelity.helpers import errors, raised
 
 
 def softmax_and_normalisation_are_of_single_precision():
@@ -53,4 +53,4 @@ def in_place_and_into_a_result_are_not_cast():
     x = torch.ones(2, 2, device="cuda")
     y = x.half()
     with torch.autocast("cuda"):
-        return raised(lambda: torch.mm(x, y, out=x)), raised(lambda: x.addmm_(x, y))
+        return errors(lambda: torch.mm(x, y, out=x), lambda: x.addmm_(x, y))

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from fidelity.helpers import deterministic, raised
+from fidelity.helpers import deterministic, errors, raised
 
 
 def what_is_refused_in_place_is_unchanged():
@@ -13,13 +13,13 @@ def what_is_refused_in_place_is_unchanged():
 
 def what_is_not_computed_in_half_precision():
     x = torch.ones(6, dtype=torch.float16, device="cuda")
-    return [
-        raised(lambda: torch.igamma(x, x)),
-        raised(lambda: F.layer_norm(x, (6,), torch.ones(6, device="cuda"))),
-        raised(lambda: F.group_norm(x[None], 2, torch.ones(6, device="cuda"))),
-        raised(lambda: torch.fft.fft(x)),
-        raised(lambda: torch.fft.rfft(x)),
-    ]
+    return errors(
+        lambda: torch.igamma(x, x),
+        lambda: F.layer_norm(x, (6,), torch.ones(6, device="cuda")),
+        lambda: F.group_norm(x[None], 2, torch.ones(6, device="cuda")),
+        lambda: torch.fft.fft(x),
+        lambda: torch.fft.rfft(x),
+    )
 
 
 def products_of_bytes_have_sizes():
@@ -89,9 +89,9 @@ def what_is_deterministic():
 
 def what_cuda_has_no_kernel_for():
     x = torch.ones(2, 2, dtype=torch.float16, device="cuda")
-    return [
-        raised(lambda: torch.linalg.inv(x)),
-        raised(lambda: torch.linalg.svd(x)),
-        raised(lambda: torch.linalg.qr(x)),
-        raised(lambda: torch.histc(x.bool())),
-    ]
+    return errors(
+        lambda: torch.linalg.inv(x),
+        lambda: torch.linalg.svd(x),
+        lambda: torch.linalg.qr(x),
+        lambda: torch.histc(x.bool()),
+    )

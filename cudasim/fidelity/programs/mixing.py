@@ -5,29 +5,26 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from fidelity.helpers import gpus, raised
+from fidelity.helpers import errors, gpus, raised
 
 
 def adding():
     x, y = torch.ones(3, device="cuda"), torch.ones(3)
-    return raised(lambda: x + y), raised(lambda: y + x)
+    return errors(lambda: x + y, lambda: y + x)
 
 
 def into_a_result_elsewhere():
     x, y = torch.ones(3, device="cuda"), torch.ones(3)
-    return [
-        raised(lambda: torch.add(x, x, out=y)),
-        raised(lambda: torch.add(y, y, out=x)),
-    ]
+    return errors(lambda: torch.add(x, x, out=y), lambda: torch.add(y, y, out=x))
 
 
 def choosing_by_a_condition():
     x, y = torch.ones(3, device="cuda"), torch.ones(3)
-    return [
-        raised(lambda: torch.where(x > 0, x, y)),
-        raised(lambda: torch.where(y > 0, x, x)),
-        raised(lambda: torch.where(x > 0, y, y)),
-    ]
+    return errors(
+        lambda: torch.where(x > 0, x, y),
+        lambda: torch.where(y > 0, x, x),
+        lambda: torch.where(x > 0, y, y),
+    )
 
 
 def a_linear_layer_on_the_cpu():
@@ -35,61 +32,61 @@ def a_linear_layer_on_the_cpu():
 
 
 def batch_normalisation():
-    return [
-        raised(lambda: nn.BatchNorm1d(3)(torch.ones(2, 3, device="cuda"))),
-        raised(lambda: nn.BatchNorm2d(3)(torch.ones(2, 3, 4, 4, device="cuda"))),
-        raised(lambda: nn.BatchNorm1d(3, device="cuda")(torch.ones(2, 3))),
-    ]
+    return errors(
+        lambda: nn.BatchNorm1d(3)(torch.ones(2, 3, device="cuda")),
+        lambda: nn.BatchNorm2d(3)(torch.ones(2, 3, 4, 4, device="cuda")),
+        lambda: nn.BatchNorm1d(3, device="cuda")(torch.ones(2, 3)),
+    )
 
 
 def other_normalisation():
-    return [
-        raised(lambda: nn.LayerNorm(3)(torch.ones(2, 3, device="cuda"))),
-        raised(lambda: nn.LayerNorm(3, device="cuda")(torch.ones(2, 3))),
-        raised(lambda: nn.GroupNorm(1, 3)(torch.ones(2, 3, 4, device="cuda"))),
-        raised(lambda: nn.RMSNorm(3)(torch.ones(2, 3, device="cuda"))),
-    ]
+    return errors(
+        lambda: nn.LayerNorm(3)(torch.ones(2, 3, device="cuda")),
+        lambda: nn.LayerNorm(3, device="cuda")(torch.ones(2, 3)),
+        lambda: nn.GroupNorm(1, 3)(torch.ones(2, 3, 4, device="cuda")),
+        lambda: nn.RMSNorm(3)(torch.ones(2, 3, device="cuda")),
+    )
 
 
 def attention():
     x, y = torch.ones(1, 2, 4, device="cuda"), torch.ones(1, 2, 4)
-    return [
-        raised(lambda: F.scaled_dot_product_attention(x, y, y)),
-        raised(lambda: nn.MultiheadAttention(4, 1, device="cuda")(y, y, y)),
-    ]
+    return errors(
+        lambda: F.scaled_dot_product_attention(x, y, y),
+        lambda: nn.MultiheadAttention(4, 1, device="cuda")(y, y, y),
+    )
 
 
 def losses_of_classes():
     x, y = torch.ones(2, 3, device="cuda"), torch.zeros(2, dtype=torch.long)
-    return [
-        raised(lambda: F.cross_entropy(x, y)),
-        raised(lambda: F.cross_entropy(x.cpu(), y.cuda())),
-        raised(lambda: F.nll_loss(x, y)),
-    ]
+    return errors(
+        lambda: F.cross_entropy(x, y),
+        lambda: F.cross_entropy(x.cpu(), y.cuda()),
+        lambda: F.nll_loss(x, y),
+    )
 
 
 def losses_of_probabilities():
     x, y = torch.full((2,), 0.5, device="cuda"), torch.full((2,), 0.5)
-    return [
-        raised(lambda: F.binary_cross_entropy(x, y)),
-        raised(lambda: F.binary_cross_entropy_with_logits(x, y)),
-    ]
+    return errors(
+        lambda: F.binary_cross_entropy(x, y),
+        lambda: F.binary_cross_entropy_with_logits(x, y),
+    )
 
 
 def joining():
     x, y = torch.ones(2, device="cuda"), torch.ones(2)
-    return [
-        raised(lambda: torch.cat([x, y])),
-        raised(lambda: torch.cat([y, x])),
-        raised(lambda: torch.stack([x, y])),
-        raised(lambda: torch.hstack([y, x])),
-    ]
+    return errors(
+        lambda: torch.cat([x, y]),
+        lambda: torch.cat([y, x]),
+        lambda: torch.stack([x, y]),
+        lambda: torch.hstack([y, x]),
+    )
 
 
 def a_vector_of_one_number_does_not_ride_along():
     x = torch.ones(3, device="cuda")
     two = torch.tensor([2.0])
-    return raised(lambda: x * two), raised(lambda: two * x)
+    return errors(lambda: x * two, lambda: two * x)
 
 
 def filling_from_the_gpu():
@@ -115,7 +112,7 @@ def chosen_places_take_no_vector_of_the_cpu():
     def assign():
         x[index] = torch.ones(2)
 
-    return raised(assign), raised(lambda: x.index_put_((index,), torch.ones(2)))
+    return errors(assign, lambda: x.index_put_((index,), torch.ones(2)))
 
 
 def chosen_places_of_the_cpu_and_values_of_the_gpu():
@@ -124,26 +121,26 @@ def chosen_places_of_the_cpu_and_values_of_the_gpu():
     def assign(value):
         x[torch.tensor([0, 2])] = value
 
-    return [
-        raised(lambda: assign(torch.ones(2, device="cuda"))),
-        raised(lambda: assign(torch.tensor(1.0, device="cuda"))),
-    ]
+    return errors(
+        lambda: assign(torch.ones(2, device="cuda")),
+        lambda: assign(torch.tensor(1.0, device="cuda")),
+    )
 
 
 def scatter():
     x, index = torch.ones(3, device="cuda"), torch.tensor([0], device="cuda")
-    return [
-        raised(lambda: x.scatter(0, index, torch.ones(1))),
-        raised(lambda: x.scatter(0, index.cpu(), torch.ones(1, device="cuda"))),
-        raised(lambda: x.scatter_add(0, index.cpu(), torch.ones(1, device="cuda"))),
-        raised(lambda: x.scatter_reduce(0, index, torch.ones(1), "sum")),
-    ]
+    return errors(
+        lambda: x.scatter(0, index, torch.ones(1)),
+        lambda: x.scatter(0, index.cpu(), torch.ones(1, device="cuda")),
+        lambda: x.scatter_add(0, index.cpu(), torch.ones(1, device="cuda")),
+        lambda: x.scatter_reduce(0, index, torch.ones(1), "sum"),
+    )
 
 
 @gpus(2)
 def a_number_of_the_other_gpu_does_not_ride_along():
     x, two = torch.ones(3, device="cuda:0"), torch.tensor(2.0, device="cuda:1")
-    return raised(lambda: x * two), raised(lambda: two * x)
+    return errors(lambda: x * two, lambda: two * x)
 
 
 @gpus(2)
@@ -158,4 +155,4 @@ def a_number_of_the_other_gpu_fills():
 def three_devices():
     x, y = torch.ones(2, device="cuda:0"), torch.ones(2, device="cuda:1")
     z = torch.ones(2)
-    return raised(lambda: torch.addcmul(z, x, y)), raised(lambda: torch.cat([y, x, z]))
+    return errors(lambda: torch.addcmul(z, x, y), lambda: torch.cat([y, x, z]))

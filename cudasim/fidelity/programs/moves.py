@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from fidelity.helpers import gpus, places, raised
+from fidelity.helpers import errors, gpus, places, raised
 
 
 def strides_survive_a_move():
@@ -17,7 +17,7 @@ def strides_survive_a_move():
 
 def numpy_refuses_a_gpu_tensor():
     x = torch.ones(2, device="cuda")
-    return raised(x.numpy), raised(lambda: np.asarray(x)), raised(lambda: np.add(x, 1))
+    return errors(x.numpy, lambda: np.asarray(x), lambda: np.add(x, 1))
 
 
 def views_and_copies_of_pinned_memory():
@@ -45,11 +45,11 @@ def files_of_the_other_gpu():
 
 def a_storage_of_another_device_is_refused():
     x, y = torch.ones(2, device="cuda"), torch.ones(2)
-    return [
-        raised(lambda: x.set_(y.untyped_storage())),
-        raised(lambda: y.set_(x.untyped_storage())),
-        raised(lambda: y.set_(x)),
-    ]
+    return errors(
+        lambda: x.set_(y.untyped_storage()),
+        lambda: y.set_(x.untyped_storage()),
+        lambda: y.set_(x),
+    )
 
 
 def the_array_interface_refuses_gradients():

@@ -4,7 +4,7 @@ import threading
 
 import torch
 
-from fidelity.helpers import beginning, gpus, raised
+from fidelity.helpers import beginning, errors, gpus, raised
 
 
 def streams_come_back_after_thirty_two():
@@ -38,10 +38,9 @@ def events_that_were_not_recorded():
     first = torch.cuda.Event(enable_timing=True)
     second = torch.cuda.Event(enable_timing=True)
     first.record()
-    return [
-        raised(lambda: first.elapsed_time(second)),
-        raised(lambda: second.elapsed_time(first)),
-    ]
+    return errors(
+        lambda: first.elapsed_time(second), lambda: second.elapsed_time(first)
+    )
 
 
 @gpus(2)

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from fidelity.helpers import gpus, raised
+from fidelity.helpers import errors, gpus, raised
 
 
 def a_gradient_of_another_device_is_refused():
@@ -32,12 +32,12 @@ def a_network_moved_after_the_first_step():
             optimizer.step()
             optimizer.zero_grad()
 
-    return [
-        raised(lambda: train(torch.optim.SGD, momentum=0.9, foreach=False)),
-        raised(lambda: train(torch.optim.Adam, foreach=False)),
-        raised(lambda: train(torch.optim.SGD, momentum=0.9, foreach=True)),
-        raised(lambda: train(torch.optim.Adam, foreach=True)),
-    ]
+    return errors(
+        lambda: train(torch.optim.SGD, momentum=0.9, foreach=False),
+        lambda: train(torch.optim.Adam, foreach=False),
+        lambda: train(torch.optim.SGD, momentum=0.9, foreach=True),
+        lambda: train(torch.optim.Adam, foreach=True),
+    )
 
 
 def a_saved_state_follows_its_parameters():
