@@ -21,6 +21,7 @@ from facts import FactsError
 LISTED = Path(__file__).with_name("suites.toml")
 PACKAGE = Path(cudasim.__file__).resolve().parent
 GPUS = 2
+OPTIONS = ("-q", "-p", "no:cacheprovider", "-o", "addopts=")  # of pytest
 ENDED = (0, 1)  # codes of pytest: all tests ran, whether they passed or not
 
 Outcomes = dict[str, str]  # of tests by name: passed, failed or skipped
@@ -104,13 +105,9 @@ def run_tests(folder: Path, suite: dict[str, Any], gpus: int) -> Outcomes:
     ignored = [f"--ignore={name}" for name in suite.get("without", {})]
     with tempfile.TemporaryDirectory() as place:
         report = Path(place, "report.xml")
-        command = [
-            *(sys.executable, "-m", *simulating, "pytest", *suite["tests"]),
-            *("-q", "-p", "no:cacheprovider", "-o", "addopts="),
-            *suite.get("options", []),
-            *ignored,
-            f"--junitxml={report}",
-        ]
+        command = [sys.executable, "-m", *simulating, "pytest", *suite["tests"]]
+        command += [*OPTIONS, *suite.get("options", []), *ignored]
+        command.append(f"--junitxml={report}")
         variables = os.environ | _environment() | suite.get("environment", {})
         done = subprocess.run(command, cwd=folder, env=variables, check=False)
         if done.returncode not in ENDED:
