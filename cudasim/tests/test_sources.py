@@ -131,6 +131,50 @@ REFUSALS = [
         "Input 0 is on device cuda:0 and input 2 is on device cpu",
     ),
     (
+        "aten/src/ATen/cuda/CUDAGraph.cpp",
+        lambda x, y: torch.cuda.CUDAGraph().capture_begin(),
+        "RuntimeError: CUDA graphs must be captured on a non-default stream. (However, "
+        "after capture, it's ok to replay them on the default stream.)",
+    ),
+    (
+        "torch/csrc/cuda/comm.cpp",
+        lambda x, y: comm.broadcast_coalesced([y], [1, 0]),
+        "RuntimeError: All tensors must be on devices[0]: 1",
+    ),
+    (
+        "aten/src/ATen/native/cuda/Indexing.cu",
+        lambda x, y: x.masked_fill(x > 0, y.sum()),
+        "RuntimeError: masked_fill_: Expected inputs to be on same device",
+    ),
+    (
+        "torch/_prims_common/__init__.py",
+        lambda x, y: y + x.to("meta"),
+        "RuntimeError: Tensor on device meta is not on the expected device cuda:0!",
+    ),
+    (
+        "aten/src/ATen/native/sparse/cuda/SparseCUDABlas.cpp",
+        lambda x, y: y.long().to_sparse() @ y.long(),
+        "NotImplementedError: \"addmm_sparse_cuda\" not implemented for 'Long'",
+    ),
+    (
+        "aten/src/ATen/native/cudnn/Conv_v8.cpp",
+        lambda x, y: F.conv2d(y.int()[None, None], y.int()[None, None]),
+        "RuntimeError: GET was unable to find an engine to execute this computation",
+    ),
+    (
+        "aten/src/ATen/native/ConvolutionMM2d.cpp",
+        lambda x, y: F.conv2d(x[None, None], y[None, None]),
+        "RuntimeError: Expected all tensors to be on the same device, but got weight is "
+        "on cuda:0, different from other tensors on cpu (when checking argument in method "
+        "wrapper_CUDA___slow_conv2d_forward)",
+    ),
+    (
+        "aten/src/ATen/native/PackedSequence.cpp",
+        lambda x, y: nn.utils.rnn.pack_padded_sequence(y, y[0].long()),
+        "RuntimeError: 'lengths' argument should be a 1D CPU int64 tensor, but got 1D "
+        "cuda:0 Long tensor",
+    ),
+    (
         "torch/csrc/utils/tensor_new.cpp",
         lambda x, y: y.new([1], device="cpu"),
         "RuntimeError: legacy constructor expects device type: cuda but device type: "
