@@ -1,1 +1,5 @@
-"""PyTorch's own tests of CUDA, unmodified, run under `cudasim`."""
+"""PyTorch's own tests, run against `cudasim`."""
+
+
+class ConformanceError(Exception):
+    """A reason to stop, in one line that says what to do."""

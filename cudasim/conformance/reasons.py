@@ -1,20 +1,19 @@
-"""Why tests of PyTorch do not pass: the list of reasons, and what it lacks or has too much."""
+"""The list of reasons why tests of PyTorch do not pass, and what it lacks or has too much."""
 
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
+from conformance import ConformanceError
 from conformance.running import Verdict
 
 LISTED = Path(__file__).resolve().parent / "reasons.toml"
+KEYS = {"kind", "reason", "tests"}
 KINDS = ("hardware", "test version", "difference")
 PASSED = ("passed", "skipped")
-
-
-class BadReasons(Exception):
-    """A fault in the list, in one line that names the entry and the mend."""
 
 
 @dataclass(frozen=True)
@@ -30,78 +29,79 @@ class Reason:
     run: bool = True
 
     def covers(self, name: str) -> bool:
-        """Whether the test with that name is one of them."""
+        """Return whether the test with that name is one of them."""
         return any(fnmatchcase(name, pattern) for pattern in self.tests)
 
 
 def read(path: Path = LISTED) -> list[Reason]:
-    """The list. Raises BadReasons for another form."""
+    """Read the list. Raises ConformanceError where its form is wrong."""
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8")).get("reason", [])
     except tomllib.TOMLDecodeError as error:
-        raise BadReasons(f"{path.name}: no TOML: {error}") from None
-    found = []
-    for number, each in enumerate(entries, 1):
-        if not isinstance(each, dict) or set(each) - {"run"} != {
-            "kind",
-            "reason",
-            "tests",
-        }:
-            raise BadReasons(
-                f"{path.name}: entry {number}: say kind, reason and tests, no more"
-            )
-        if not isinstance(each.get("run", True), bool) or (
-            not each.get("run", True) and any("*" in name for name in each["tests"])
-        ):
-            raise BadReasons(
-                f"{path.name}: entry {number}: run is true, or false for full names"
-            )
-        if each["kind"] not in KINDS:
-            raise BadReasons(
-                f"{path.name}: entry {number}: kind is one of {', '.join(KINDS)}"
-            )
-        if not str(each["reason"]).strip() or not each["tests"]:
-            raise BadReasons(
-                f"{path.name}: entry {number}: give the reason, and the tests"
-            )
-        found.append(Reason(**each | {"tests": tuple(each["tests"])}))
-    return found
+        raise ConformanceError(f"{path.name}: no TOML: {error}") from None
+
+    reasons = []
+    for number, entry in enumerate(entries, 1):
+        fault = _fault(entry)
+        if fault:
+            raise ConformanceError(f"{path.name}: entry {number}: {fault}")
+        fields = entry | {"tests": tuple(entry["tests"])}
+        reasons.append(Reason(**fields))
+    return reasons
 
 
-def find(name: str, listed: Iterable[Reason]) -> Reason | None:
-    """The reason for the test `file::Class.test`, if there is one."""
-    return next((each for each in listed if each.covers(name)), None)
+def _fault(entry: Any) -> str | None:
+    if not isinstance(entry, dict) or set(entry) - {"run"} != KEYS:
+        return "say kind, reason and tests, no more"
+    run = entry.get("run", True)
+    patterns = any("*" in name for name in entry["tests"])
+    if not isinstance(run, bool) or (not run and patterns):
+        return "run is true, or false for full names"
+    if entry["kind"] not in KINDS:
+        return f"kind is one of {', '.join(KINDS)}"
+    if not str(entry["reason"]).strip() or not entry["tests"]:
+        return "give the reason, and the tests"
+    return None
 
 
-def left_out(file: str, listed: Iterable[Reason]) -> list[str]:
-    """The tests of `file` that are not run."""
-    names = [name.split("::") for each in listed if not each.run for name in each.tests]
-    return [test for where, test in names if where == file]
+def find(name: str, reasons: Iterable[Reason]) -> Reason | None:
+    """Return the reason for the test `file::Class.test`, if there is one."""
+    for reason in reasons:
+        if reason.covers(name):
+            return reason
+    return None
+
+
+def left_out(file: str, reasons: Iterable[Reason]) -> list[str]:
+    """Return the tests of `file` that are not run."""
+    tests = []
+    for reason in reasons:
+        if not reason.run:
+            names = [name.split("::") for name in reason.tests]
+            tests += [test for where, test in names if where == file]
+    return tests
 
 
 def unexplained(
-    file: str, verdicts: Iterable[Verdict], listed: list[Reason]
+    file: str, verdicts: Iterable[Verdict], reasons: list[Reason]
 ) -> list[Verdict]:
-    """The tests of `file` that do not pass and have no reason."""
-    return [
-        each
-        for each in verdicts
-        if each.outcome not in PASSED and find(f"{file}::{each.test}", listed) is None
-    ]
+    """Return the tests of `file` that do not pass and have no reason."""
+    failures = [verdict for verdict in verdicts if verdict.outcome not in PASSED]
+    return [each for each in failures if find(f"{file}::{each.test}", reasons) is None]
 
 
-def outdated(found: dict[str, list[Verdict]], listed: list[Reason]) -> list[str]:
-    """Names in the list under which every test passes, of the files that were run."""
-    failed = [
-        f"{file}::{each.test}"
-        for file, verdicts in found.items()
-        for each in verdicts
-        if each.outcome not in PASSED
-    ]
-    return [
-        pattern
-        for reason in listed
-        for pattern in reason.tests
-        if pattern.partition("::")[0] in found
-        and not any(fnmatchcase(name, pattern) for name in failed)
-    ]
+def outdated(verdicts: dict[str, list[Verdict]], reasons: list[Reason]) -> list[str]:
+    """Return names in the list under which every test passes, of the files that ran."""
+    failed = []
+    for file, of_file in verdicts.items():
+        for verdict in of_file:
+            if verdict.outcome not in PASSED:
+                failed.append(f"{file}::{verdict.test}")
+
+    patterns = []
+    for reason in reasons:
+        for pattern in reason.tests:
+            ran = pattern.partition("::")[0] in verdicts
+            if ran and not any(fnmatchcase(name, pattern) for name in failed):
+                patterns.append(pattern)
+    return patterns

@@ -5,136 +5,163 @@ import os
 import signal
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from conformance import ConformanceError
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parent / "src"  # where `cudasim` is
 FILES = (
-    *("test_cuda", "test_cuda_multigpu", "test_cuda_trace", "test_cuda_primary_ctx"),
-    *(
-        "test_autocast",
-        "test_indexing",
-        "test_view_ops",
-        "test_serialization",
-        "test_torch",
-    ),
-    *("test_segment_reductions", "test_scatter_gather_ops", "test_sort_and_select"),
-    *(
-        "test_type_promotion",
-        "test_shape_ops",
-        "test_tensor_creation_ops",
-        "test_reductions",
-    ),
+    "test_cuda",
+    "test_cuda_multigpu",
+    "test_cuda_trace",
+    "test_cuda_primary_ctx",
+    "test_autocast",
+    "test_indexing",
+    "test_view_ops",
+    "test_serialization",
+    "test_torch",
+    "test_segment_reductions",
+    "test_scatter_gather_ops",
+    "test_sort_and_select",
+    "test_type_promotion",
+    "test_shape_ops",
+    "test_tensor_creation_ops",
+    "test_reductions",
     "test_binary_ufuncs",
 )
-ALONE = (
-    "test_cuda_primary_ctx",
-)  # each test in a process of its own, as PyTorch does it
-LOADING = "(loading)"  # what stands for a test where a file cannot even be loaded
+# Each test of these in a process of its own, as PyTorch does it.
+ALONE = ("test_cuda_primary_ctx",)
+LOADING = "(loading)"  # stands for a test where a file cannot even be loaded
+RUNNING = "running"  # the outcome of a test that has begun and not ended
 TAIL = 300  # characters of an error that are kept
-
-
-class BadSource(Exception):
-    """The folder holds no tests of PyTorch: one line that says what to give."""
+WORDS = 200  # of what a worker said at its end
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of one test: passed, failed, skipped, crashed, too slow or not run, and why."""
+    """The outcome of a test: passed, failed, skipped, crashed, too slow or not run."""
 
     test: str
     outcome: str
     reason: str
 
 
+class Records:
+    """The outcomes of a file's tests, a line of JSON each, as they come."""
+
+    def __init__(self, path: Path) -> None:
+        """Take up an earlier run's, but for the test in which it was stopped."""
+        self.path = path
+        verdicts = self.read()
+        if verdicts and verdicts[-1].outcome == RUNNING:
+            path.write_text("", encoding="utf-8")
+            for verdict in verdicts[:-1]:
+                self.append(verdict)
+
+    def read(self) -> list[Verdict]:
+        """Return all lines."""
+        if not self.path.exists():
+            return []
+        lines = self.path.read_text(encoding="utf-8").splitlines()
+        return [Verdict(**json.loads(line)) for line in lines]
+
+    def append(self, verdict: Verdict) -> None:
+        """Add a line."""
+        with self.path.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps(asdict(verdict)) + "\n")
+
+    def outcomes(self) -> list[Verdict]:
+        """Return the last outcome of each test."""
+        last = {}
+        for verdict in self.read():
+            if verdict.outcome != RUNNING:
+                last[verdict.test] = verdict
+        return list(last.values())
+
+
 def find(source: Path, names: list[str]) -> list[Path]:
-    """The test files `names` of PyTorch's sources, all of FILES if none is named."""
+    """Return the test files `names` of PyTorch's sources, all of FILES if none is named.
+
+    Raises ConformanceError.
+    """
     tests = source / "test"
     unknown = sorted(set(names) - set(FILES))
     if unknown:
-        raise BadSource(
+        raise ConformanceError(
             f"no file of the list: {', '.join(unknown)}; choose from {', '.join(FILES)}"
         )
     paths = [tests / f"{name}.py" for name in names or FILES]
     missing = [path.name for path in paths if not path.is_file()]
     if missing:
-        raise BadSource(
-            f"{tests} has no {', '.join(missing)}: give the folder of PyTorch's sources, the tag "
-            "of the torch in use or what 'apt-get source pytorch' unpacks"
+        raise ConformanceError(
+            f"{tests} has no {', '.join(missing)}: give the folder of PyTorch's sources, "
+            "the tag of the torch in use or what 'apt-get source pytorch' unpacks"
         )
     return paths
 
 
 def version(source: Path) -> str:
-    """The version of PyTorch's sources, from their `version.txt`; `unknown` if there is none."""
+    """Return the version of PyTorch's sources, `unknown` where no file says it."""
     path = source / "version.txt"
     return path.read_text(encoding="utf-8").strip() if path.is_file() else "unknown"
 
 
 def run(
     path: Path,
-    records: Path,
+    notes: Path,
     limit: float,
-    told: Callable[[str], None],
+    report: Callable[[str], None],
     left_out: Sequence[str] = (),
 ) -> list[Verdict]:
-    """What came of each test of the file `path`; `records` is where an earlier run got to.
+    """Return the outcome of each test of the file `path`.
 
-    Those of `left_out` are noted as not run.
-    A process that dies is started again for the tests that are left. `told` gets a line of
-    progress at each death.
+    Outcomes are noted in the file `notes`, from which an earlier run is taken up. Those of
+    `left_out` are noted as not run. A process that dies is started again for the tests that
+    are left, and `report` gets a line about it.
     """
-    _forget_interrupted(records)
+    records = Records(notes)
+    noted = {verdict.test for verdict in records.read()}
     for test in left_out:
-        if test not in {line["test"] for line in _lines(records)}:
-            _append(records, {"test": test, "outcome": "not run", "reason": ""})
+        if test not in noted:
+            records.append(Verdict(test, "not run", ""))
+
     while True:
-        before = len(_lines(records))
-        code, tail = _work(path, records, limit)
-        lines = _lines(records)
-        running = (
-            lines[-1]["test"] if lines and lines[-1]["outcome"] == "running" else None
-        )
-        if running is not None:
-            outcome = "too slow" if "Timeout" in tail else "crashed"
-            why = (
-                f"more than {limit:g} s"
-                if outcome == "too slow"
-                else f"exit status {code}"
-            )
-            _append(records, {"test": running, "outcome": outcome, "reason": why})
-            told(f"{path.stem}: {running}: {outcome}, {why}")
-        elif code:
-            if len(lines) == before:  # it died outside of a test, and would again
-                _append(
-                    records,
-                    {"test": LOADING, "outcome": "failed", "reason": tail[-TAIL:]},
-                )
-                break
-        elif path.stem not in ALONE or len(lines) == before:
+        before = len(records.read())
+        code, tail = _work(path, notes, limit)
+        verdicts = records.read()
+        nothing_new = len(verdicts) == before
+        if verdicts and verdicts[-1].outcome == RUNNING:
+            verdict = _death(verdicts[-1].test, code, tail, limit)
+            records.append(verdict)
+            report(f"{path.stem}: {verdict.test}: {verdict.outcome}, {verdict.reason}")
+        elif code and nothing_new:  # it died outside of a test, and would again
+            records.append(Verdict(LOADING, "failed", tail[-TAIL:]))
             break
-    lines = [line for line in _lines(records) if line["outcome"] != "running"]
-    return [Verdict(**each) for each in {line["test"]: line for line in lines}.values()]
+        elif not code and (nothing_new or path.stem not in ALONE):
+            break
+    return records.outcomes()
 
 
-def _work(path: Path, records: Path, limit: float) -> tuple[int, str]:
-    """The exit status of one worker, and the last that it said."""
-    command = [
-        sys.executable,
-        str(HERE / "worker.py"),
-        str(path),
-        str(records),
-        str(limit),
-    ]
-    command.append("1" if path.stem in ALONE else "0")
-    before = os.environ.get("PYTHONPATH")
-    paths = os.pathsep.join([str(SOURCE), *([before] if before else [])])
+def _death(test: str, code: int, tail: str, limit: float) -> Verdict:
+    if "Timeout" in tail:
+        return Verdict(test, "too slow", f"more than {limit:g} s")
+    return Verdict(test, "crashed", f"exit status {code}")
+
+
+def _work(path: Path, notes: Path, limit: float) -> tuple[int, str]:
+    """Run a worker; return its exit status, and the last that it said."""
+    most = 1 if path.stem in ALONE else 0
+    command = [sys.executable, HERE / "worker.py", path, notes, str(limit), str(most)]
+    paths = [str(SOURCE)]
+    if "PYTHONPATH" in os.environ:
+        paths.append(os.environ["PYTHONPATH"])
+    variables = {"PYTHONPATH": os.pathsep.join(paths), "CUDASIM_QUIET": "1"}
     worker = subprocess.Popen(
         command,
-        env=os.environ | {"PYTHONPATH": paths, "CUDASIM_QUIET": "1"},
+        env=os.environ | variables,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -143,37 +170,11 @@ def _work(path: Path, records: Path, limit: float) -> tuple[int, str]:
         start_new_session=True,
     )
     try:
-        _, said = worker.communicate()
+        _, errors = worker.communicate()
     finally:
         try:
             os.killpg(worker.pid, signal.SIGKILL)  # and what its tests have started
         except ProcessLookupError:
             pass
         worker.wait()
-    return worker.returncode, " ".join(said.split()[-200:]) if said else ""
-
-
-def _lines(records: Path) -> list[dict]:
-    if not records.exists():
-        return []
-    return [
-        json.loads(line) for line in records.read_text(encoding="utf-8").splitlines()
-    ]
-
-
-def _forget_interrupted(records: Path) -> None:
-    """Take out the test in which an earlier run was stopped, so that it runs again."""
-    lines = _lines(records)
-    if lines and lines[-1]["outcome"] == "running":
-        kept = "".join(json.dumps(line) + "\n" for line in lines[:-1])
-        records.write_text(kept, encoding="utf-8")
-
-
-def _append(records: Path, line: dict) -> None:
-    with records.open("a", encoding="utf-8") as lines:
-        lines.write(json.dumps(line) + "\n")
-
-
-def counts(verdicts: list[Verdict]) -> Counter:
-    """How many tests had each outcome."""
-    return Counter(each.outcome for each in verdicts)
+    return worker.returncode, " ".join(errors.split()[-WORDS:])

@@ -1,9 +1,9 @@
 """Run one of PyTorch's test files on simulated GPUs, and note each test's outcome at once.
 
-`python worker.py FILE RECORDS LIMIT NUMBER`: appends two lines of JSON to RECORDS for each
-test, before and after it. Tests that RECORDS names are not run again; so whoever sees this
-process die starts it again, and loses the one test in which it died. A test that takes more
-than LIMIT seconds ends the process. NUMBER is how many tests are run at most; 0 is all.
+`python worker.py FILE NOTES LIMIT NUMBER` appends two lines of JSON to NOTES for each test,
+before and after it. Tests that NOTES names are not run again, so a process that dies can be
+started again, and only the test in which it died is lost. A test that takes more than LIMIT
+seconds ends the process. NUMBER is how many tests are run at most; 0 is all.
 """
 
 import faulthandler
@@ -25,10 +25,12 @@ LENGTH = 300  # characters of a reason that are kept
 class Outcomes(unittest.TestResult):
     """Writes what comes of each test, and watches its time."""
 
-    def __init__(self, records: TextIO, limit: float) -> None:
-        """Outcomes go to `records`; a test has `limit` seconds."""
+    def __init__(self, notes: TextIO, limit: float) -> None:
+        """Outcomes go to `notes`; a test has `limit` seconds."""
         super().__init__()
-        self._records, self._limit, self._outcome = records, limit, ("", "")
+        self._notes = notes
+        self._limit = limit
+        self._outcome = "", ""  # of the test that runs, and the reason
 
     def startTest(self, test: unittest.TestCase) -> None:
         """Note that it runs."""
@@ -38,9 +40,9 @@ class Outcomes(unittest.TestResult):
         faulthandler.dump_traceback_later(self._limit, exit=True)
 
     def stopTest(self, test: unittest.TestCase) -> None:
-        """Note what came of it."""
+        """Note its outcome."""
         faulthandler.cancel_dump_traceback_later()
-        gc.set_debug(0)  # one that failed may have left the collector as it set it
+        gc.set_debug(0)  # a test that failed may have left the collector as it set it
         if gc.garbage:
             gc.garbage.clear()
             gc.collect()
@@ -81,22 +83,23 @@ class Outcomes(unittest.TestResult):
 
     def _write(self, test: str, outcome: str, reason: str) -> None:
         line = {"test": test, "outcome": outcome, "reason": reason[:LENGTH]}
-        self._records.write(json.dumps(line) + "\n")
-        self._records.flush()
+        self._notes.write(json.dumps(line) + "\n")
+        self._notes.flush()
 
 
 def words(error: tuple) -> str:
-    """The kind of an exception, and the first lines that it says."""
-    return f"{error[0].__name__}: {' '.join(str(error[1]).split())}"
+    """Return the class and the message of an exception, in one line."""
+    kind, exception, _ = error
+    return f"{kind.__name__}: {' '.join(str(exception).split())}"
 
 
 def name_of(test: unittest.TestCase) -> str:
-    """`Class.method`."""
+    """Return `Class.method`."""
     return ".".join(test.id().split(".")[-2:])
 
 
 def every(tests: unittest.TestSuite) -> Iterator[unittest.TestCase]:
-    """The tests of a suite of suites."""
+    """Yield the tests of a suite of suites."""
     for test in tests:
         if isinstance(test, unittest.TestSuite):
             yield from every(test)
@@ -104,41 +107,30 @@ def every(tests: unittest.TestSuite) -> Iterator[unittest.TestCase]:
             yield test
 
 
-def known(records: Path) -> set[str]:
-    """The tests that have begun before."""
-    if not records.exists():
+def begun(notes: Path) -> set[str]:
+    """Return the tests that have begun before."""
+    if not notes.exists():
         return set()
-    return {
-        json.loads(line)["test"]
-        for line in records.read_text(encoding="utf-8").splitlines()
-    }
+    lines = notes.read_text(encoding="utf-8").splitlines()
+    return {json.loads(line)["test"] for line in lines}
 
 
 def load(path: Path) -> ModuleType:
-    """The test file as the main module, which PyTorch's tests expect to be."""
+    """Load the test file as the main module, which PyTorch's tests expect to be."""
     spec = importlib.util.spec_from_file_location("__main__", path)
-    module = sys.modules["__main__"] = importlib.util.module_from_spec(spec)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["__main__"] = module
     module.__spec__ = None  # so that processes it spawns find it by its path
     spec.loader.exec_module(module)
     return module
 
 
-def main(file: str, records: str, limit: str, number: str) -> None:
-    """Run the tests of `file` that `records` does not name."""
-    path, notes = Path(file).resolve(), Path(records).resolve()
-    os.environ["PYTORCH_TESTING_DEVICE_ONLY_FOR"] = "cuda"
-    os.environ.setdefault("PYTORCH_TEST_WITH_SLOW", "0")
-    os.chdir(path.parent)
-    sys.path.insert(0, str(path.parent))
-    sys.argv = [str(path)]  # PyTorch's tests read the rest
-    if importlib.util.find_spec("expecttest") is None:
-        stand_in = sys.modules["expecttest"] = ModuleType("expecttest")
-        stand_in.TestCase = (
-            unittest.TestCase
-        )  # all that PyTorch's tests of CUDA need of it
-    sys.modules["torchvision"] = (
-        None  # one beside another build of torch fails as it is loaded
-    )
+def main(file: str, notes: str, limit: str, number: str) -> None:
+    """Run the tests of `file` that `notes` does not name."""
+    path = Path(file).resolve()
+    notes_path = Path(notes).resolve()
+    _prepare(path)
+
     import cudasim
 
     cudasim.enable(gpus=GPUS, force=True)
@@ -146,11 +138,27 @@ def main(file: str, records: str, limit: str, number: str) -> None:
 
     common_utils.run_tests = lambda: None  # what ends each file
     tests = every(unittest.defaultTestLoader.loadTestsFromModule(load(path)))
-    done = known(notes)
+    done = begun(notes_path)
     left = [test for test in tests if name_of(test) not in done]
     suite = unittest.TestSuite(left[: int(number) or None])
-    with notes.open("a", encoding="utf-8") as lines:
+    with notes_path.open("a", encoding="utf-8") as lines:
         suite.run(Outcomes(lines, float(limit)))
+
+
+def _prepare(path: Path) -> None:
+    """Make this process what PyTorch's tests expect."""
+    os.environ["PYTORCH_TESTING_DEVICE_ONLY_FOR"] = "cuda"
+    os.environ.setdefault("PYTORCH_TEST_WITH_SLOW", "0")
+    os.chdir(path.parent)
+    sys.path.insert(0, str(path.parent))
+    sys.argv = [str(path)]  # PyTorch's tests read the rest
+    if importlib.util.find_spec("expecttest") is None:
+        # All that PyTorch's tests of CUDA need of it is a base class.
+        stand_in = ModuleType("expecttest")
+        stand_in.TestCase = unittest.TestCase
+        sys.modules["expecttest"] = stand_in
+    # One beside another build of torch fails as it is loaded.
+    sys.modules["torchvision"] = None
 
 
 if __name__ == "__main__":

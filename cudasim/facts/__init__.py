@@ -1,1 +1,5 @@
-"""What is known of `cudasim`: data, as recorded, and tables of it in Markdown."""
+"""What is known of `cudasim`: recorded data as JSON, and tables of it as Markdown."""
+
+
+class FactsError(Exception):
+    """A reason to stop, in one line that says what to do."""

@@ -8,13 +8,16 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 PROJECT = Path(__file__).resolve().parents[1]
 INTERRUPTED = 130
 ROW = "CUDASIM_SUPPORT=row.json python -m pytest tests"
-LIMIT = 600  # seconds for one test of PyTorch: those that end take a tenth of it on two slow cores
+# Seconds for one test of PyTorch: those that end take a tenth of it on two slow cores.
+LIMIT = 600
 OUTCOMES = Path("_build/conformance")
 GPU1 = "cuda:1"
 
@@ -23,81 +26,75 @@ def survey(options: argparse.Namespace) -> None:
     """run PyTorch's databases of operators and modules on a simulated GPU"""
     from facts import survey
 
-    found = survey.run(options.device, options.sample, options.only, options.processes)
-    if any(row["failed"] for row in found["summary"].values()):
+    result = survey.run(options.device, options.sample, options.only, options.processes)
+    if any(counts["failed"] for counts in result["summary"].values()):
         sys.exit("the survey found failures, named above; nothing is written")
     if (options.device, options.sample, options.only) != (GPU1, 1, ""):
-        return
-    found["exceptions"] = [
-        {name: verdict[name] for name in ("kind", "name", "reason")}
-        for verdict in found.pop("verdicts")
-        if verdict["outcome"] == "expected"
-    ]
-    keep("survey", found)
+        return  # a part of it says nothing of the whole
+
+    exceptions = []
+    for verdict in result.pop("verdicts"):
+        if verdict.outcome == "expected":
+            facts = {"kind": verdict.kind, "name": verdict.name}
+            exceptions.append({**facts, "reason": verdict.reason})
+    keep("survey", result | {"exceptions": exceptions})
 
 
 def conformance(options: argparse.Namespace) -> None:
     """run PyTorch's own tests of CUDA, unmodified, on two simulated GPUs"""
     from conformance import suite
 
-    found, faults = suite.run(
+    result, faults = suite.run(
         options.source, options.files, options.outcomes, options.resume, options.limit
     )
     if faults:
         sys.exit("\n".join([*faults, "nothing is written"]))
     if not options.files:
-        keep("conformance", found)
+        keep("conformance", result)
 
 
 def fidelity(options: argparse.Namespace) -> None:
-    """ask this machine's GPUs what cudasim must answer alike, and write their answers"""
+    """run small programs on this machine's GPUs, and write their answers"""
     from fidelity import recording
 
-    recording.record(recording.ANSWERS, max(1, options.at_once))
+    recording.record()
     draw("fidelity")
 
 
 def simulate(options: argparse.Namespace) -> None:
     """print what cudasim answers to the same programs"""
-    from fidelity import index, recording
+    from fidelity import index, recording, running
 
     known = index.programs()
-    wanted = set(options.names) or set(known)
-    unknown = wanted - set(known) - {name.split(".")[0] for name in known}
+    themes = {name.split(".")[0] for name in known}
+    unknown = set(options.names) - set(known) - themes
     if unknown:
         sys.exit(f"no program and no theme: {', '.join(sorted(unknown))}")
-    from fidelity import running
 
-    names = [
-        name
-        for name in running.suitable(known, options.gpus)
-        if name in wanted or name.split(".")[0] in wanted
-    ]
-    answers = running.simulated(names, options.gpus, options.card, options.seed)
-    print(recording.a_line_each(answers))
-
-
-def calibrate(options: argparse.Namespace) -> None:
-    """measure this machine's GPU for modelled times, and check them"""
-    from calibration.measuring import calibrate
-
-    path = calibrate(options.to, options.force, options.quick)
-    if not options.only_measure:  # timings of an earlier file say nothing of this one
-        _validate(str(path), None, True, options.quick)
+    chosen = []
+    for name, program in known.items():
+        named = not options.names or {name, name.split(".")[0]} & set(options.names)
+        if named and program.gpus <= options.gpus:
+            chosen.append(program)
+    answers = running.simulate(chosen, options.gpus, options.card, options.seed)
+    print(recording.one_a_line(answers))
 
 
-def validate(options: argparse.Namespace) -> None:
-    """time the workloads on this machine's GPU and as modelled for a card"""
-    _validate(options.card, options.to, options.force, options.quick)
+def compare(options: argparse.Namespace) -> None:
+    """print where cudasim answers otherwise than the GPUs that were recorded"""
+    from fidelity import comparing, recording
 
-
-def _validate(card: str, to: Path | None, force: bool, quick: bool) -> None:
-    """Validate; the table of timings tells of it if it is among the others."""
-    from calibration.validating import validate
-
-    print(validate(card, to, force, quick))
-    if not to:
-        draw("timings")
+    reasons = comparing.read_reasons()
+    problems = []
+    for each in recording.read_all():
+        comparison = comparing.compare_with_simulation(each)
+        agree, differ = len(comparison.agree), len(comparison.differ)
+        print(f"{each.name}: {agree} agree, {differ} differ")
+        for name, why in comparison.waiting.items():
+            print(f"{each.name}: {name} waits: {why}")
+        problems += comparing.problems(each, comparison, reasons)
+    if problems:
+        sys.exit("\n".join(problems))
 
 
 def types(options: argparse.Namespace) -> None:
@@ -106,85 +103,90 @@ def types(options: argparse.Namespace) -> None:
 
     if options.card:
         print(json.dumps(kernel_types.read_database(options.card)))
-    elif found := kernel_types.renew(options.write):
-        sys.exit("\n".join(found))
+        return
+    differences = kernel_types.renew(options.write)
+    if differences:
+        sys.exit("\n".join(differences))
 
 
 def suites(options: argparse.Namespace) -> None:
     """run other projects' own tests, from their sources, on two simulated GPUs"""
-    from facts import suites, tables
+    from facts import files, suites
 
-    kept = tables.HERE / "suites.json"
-    for given in options.projects:
-        found = suites.run(given)
-        with tables.read(
-            kept, f"{tables.COMMAND} suites", "restore it with git"
-        ) as before:
-            rows = [
-                row for row in before["projects"] if row["project"] != found["project"]
-            ]
-        rows = sorted([*rows, found | made()], key=lambda row: row["project"])
-        tables.replace(kept, json.dumps({"projects": rows}, indent=1) + "\n")
+    path = files.FOLDER / "suites.json"
+    for argument in options.projects:
+        result = suites.run(argument)
+        with files.reading(
+            path, f"{files.COMMAND} suites", "restore it with git"
+        ) as recorded:
+            rows = {row["project"]: row for row in recorded["projects"]}
+        rows[result["project"]] = result | origin()
+        files.replace_json(
+            "suites", {"projects": [rows[name] for name in sorted(rows)]}
+        )
         draw("suites")
 
 
-def bench(_: argparse.Namespace) -> None:
+def bench(options: argparse.Namespace) -> None:
     """measure what the simulation costs"""
     from facts import bench
 
-    for row in bench.measure():
+    for figure in bench.measure():
         print(
-            f"{row['what']}: {row['value']} {row['unit']} (aim: {row['aim']})",
+            f"cudasim: {figure.what}: {round(figure.value, 2)} {figure.unit} "
+            f"(aim: {figure.aim})",
             flush=True,
         )
 
 
 def support(options: argparse.Namespace) -> None:
     """gather rows: on what the tests ran, and how it went"""
-    from facts import tables
+    from facts import files, recorded_tables
 
     paths = sorted(options.rows.rglob("*.json"))
     if not paths:
         sys.exit(f"{options.rows}: holds no row; write one: '{ROW}'")
-    gathered = tables.HERE / "support.json"
-    with tables.read(
-        gathered, f"{tables.COMMAND} support", "restore it with git"
-    ) as found:
-        rows = {_place(row): row for row in found["rows"]}
+
+    # A newer row takes the place of one of the same system and minor versions.
+    rows = {}
+    gathered = files.FOLDER / "support.json"
+    with files.reading(
+        gathered, f"{files.COMMAND} support", "restore it with git"
+    ) as recorded:
+        for row in recorded["rows"]:
+            rows[_place(row)] = row
     for path in paths:
-        with tables.read(path, ROW, "leave it out") as row:
-            rows[_place(row)] = {name: row[name] for name in tables.SUPPORT}
-    text = json.dumps({"rows": [rows[place] for place in sorted(rows)]}, indent=1)
-    tables.replace(gathered, text + "\n")
+        with files.reading(path, ROW, "leave it out") as row:
+            rows[_place(row)] = {name: row[name] for name in recorded_tables.SUPPORT}
+    files.replace_json("support", {"rows": [rows[place] for place in sorted(rows)]})
     draw("support")
 
 
-def _place(row: dict) -> tuple[str, ...]:
-    """What a row is of; a newer one of the same system and minor versions takes its place."""
-    return row["system"], *(
-        ".".join(row[name].split(".")[:2]) for name in ("python", "torch")
-    )
+def _place(row: dict[str, Any]) -> tuple[str, str, str]:
+    return row["system"], _minor(row["python"]), _minor(row["torch"])
 
 
-def tables(_: argparse.Namespace) -> None:
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def tables(options: argparse.Namespace) -> None:
     """draw every table afresh: after a change of the model, a data sheet, a program"""
     from facts.tables import TABLES
 
     draw(*TABLES)
 
 
-def keep(name: str, found: dict) -> None:
-    """Write what was found, with the day and the machine, and its table."""
-    from facts import tables
+def keep(name: str, result: dict[str, Any]) -> None:
+    """Write a result with its origin, and its table."""
+    from facts import files
 
-    tables.replace(
-        tables.HERE / f"{name}.json", json.dumps(made() | found, indent=1) + "\n"
-    )
+    files.replace_json(name, origin() | result)
     draw(name)
 
 
-def made() -> dict[str, str]:
-    """The day and the machine of what is found now."""
+def origin() -> dict[str, str]:
+    """Return the day and the machine of what is found now."""
     from cudasim.recorded import processor
 
     today = datetime.now(UTC).date().isoformat()
@@ -199,119 +201,85 @@ def draw(*names: str) -> None:
     print("written:", ", ".join(f"facts/{name}.md" for name in names))
 
 
-def stop(*_: object) -> None:
-    """End, once, at Ctrl-C or `kill`; on the way out what was started is ended."""
-    for ending in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(
-            ending, signal.SIG_IGN
-        )  # a second one would leave processes behind
-    raise KeyboardInterrupt
-
-
-COMMANDS = (survey, types, conformance, fidelity, simulate)
-COMMANDS += (calibrate, validate, bench, suites, support, tables)
-
-
-def read_arguments() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python cudasim/facts", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    named = {}
-    for run in COMMANDS:
-        named[run] = commands.add_parser(
-            run.__name__, help=run.__doc__, description=run.__doc__
-        )
-        named[run].set_defaults(run=run)
-    add = named[conformance].add_argument
-    add(
-        "source",
-        type=Path,
-        help="the folder of PyTorch's sources: the tag of the torch in use",
-    )
-    add(
-        "files",
-        nargs="*",
-        metavar="FILE",
-        help="test_cuda, ...; if any, nothing is written",
-    )
-    add("--resume", action="store_true", help="go on where a run was stopped")
-    add("--limit", type=float, default=LIMIT, help=f"seconds for a test ({LIMIT})")
-    add(
-        "--outcomes",
-        type=Path,
-        default=OUTCOMES,
-        help=f"a folder, to resume from ({OUTCOMES})",
-    )
-    named[fidelity].add_argument(
-        "--at-once", type=int, default=4, metavar="N", help="programs (4)"
-    )
-    add = named[simulate].add_argument
-    add("--gpus", type=int, default=2)
-    add("--card", default="T4")
-    add("--seed", type=int, help="shuffle the programs")
-    add(
-        "names",
-        nargs="*",
-        metavar="NAME",
-        help="programs or themes; all if none is named",
-    )
-    add = named[survey].add_argument
-    add(
-        "--sample",
-        type=int,
-        default=1,
-        metavar="N",
-        help="every N-th; nothing is written",
-    )
-    add(
-        "--only", default="", metavar="TEXT", help="names with TEXT; nothing is written"
-    )
-    add(
-        "--device",
-        default=GPU1,
-        help=f"the simulated GPU; nothing is written but of {GPU1}",
-    )
-    add("--processes", type=int, default=2)
-    add = named[types].add_mutually_exclusive_group().add_argument
-    add("--write", action="store_true", help="write them")
-    add("--card", help="print what the database says for a card")
-    add = named[suites].add_argument
-    add(
-        "projects",
-        nargs="+",
-        metavar="PROJECT=FOLDER",
-        help="of facts/suites.toml, its sources",
-    )
-    named[validate].add_argument("--card", required=True, help="its name, or its file")
-    named[calibrate].add_argument(
-        "--only-measure", action="store_true", help="no workloads"
-    )
-    for command in (calibrate, validate):
-        add = named[command].add_argument
-        add("--to", type=Path, metavar="PATH", help="the file to write")
-        add("--force", action="store_true", help="replace a file that is there")
-        add("--quick", action="store_true", help="small sizes, few readings: a trial")
-    named[support].add_argument(
-        "rows", type=Path, help=f"a folder of what '{ROW}' writes"
-    )
+
+    def add(run: Callable[[argparse.Namespace], None]) -> argparse.ArgumentParser:
+        text = run.__doc__
+        command = commands.add_parser(run.__name__, help=text, description=text)
+        command.set_defaults(run=run)
+        return command
+
+    command = add(survey)
+    about = "every N-th; nothing is written"
+    command.add_argument("--sample", type=int, default=1, metavar="N", help=about)
+    about = "names with TEXT; nothing is written"
+    command.add_argument("--only", default="", metavar="TEXT", help=about)
+    about = f"the simulated GPU; nothing is written but of {GPU1}"
+    command.add_argument("--device", default=GPU1, help=about)
+    command.add_argument("--processes", type=int, default=2)
+
+    command = add(types)
+    either = command.add_mutually_exclusive_group()
+    either.add_argument("--write", action="store_true", help="write them")
+    either.add_argument("--card", help="print what the database says for a card")
+
+    command = add(conformance)
+    about = "the folder of PyTorch's sources: the tag of the torch in use"
+    command.add_argument("source", type=Path, help=about)
+    about = "test_cuda, ...; if any, nothing is written"
+    command.add_argument("files", nargs="*", metavar="FILE", help=about)
+    about = "go on where a run was stopped"
+    command.add_argument("--resume", action="store_true", help=about)
+    about = f"seconds for a test ({LIMIT})"
+    command.add_argument("--limit", type=float, default=LIMIT, help=about)
+    about = f"a folder, to resume from ({OUTCOMES})"
+    command.add_argument("--outcomes", type=Path, default=OUTCOMES, help=about)
+
+    add(fidelity)
+    add(compare)
+
+    command = add(simulate)
+    command.add_argument("--gpus", type=int, default=2)
+    command.add_argument("--card", default="T4")
+    command.add_argument("--seed", type=int, help="shuffle the programs")
+    about = "programs or themes; all if none is named"
+    command.add_argument("names", nargs="*", metavar="NAME", help=about)
+
+    add(bench)
+
+    command = add(suites)
+    about = "of facts/suites.toml, its sources"
+    command.add_argument("projects", nargs="+", metavar="PROJECT=FOLDER", help=about)
+
+    command = add(support)
+    command.add_argument("rows", type=Path, help=f"a folder of what '{ROW}' writes")
+
+    add(tables)
     return parser.parse_args()
+
+
+def stop(*_: object) -> None:
+    """End, once, at Ctrl-C or `kill`; on the way out what was started is ended."""
+    # A second signal would leave processes behind.
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ending, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def main() -> None:
     """Carry out one command; what is wrong with the input is one line."""
-    from calibration import CannotCalibrate
-    from conformance.reasons import BadReasons
-    from conformance.running import BadSource
-    from facts.errors import CannotRun
-    from fidelity.comparing import BadFile
-    from fidelity.recording import CannotRecord
+    from conformance import ConformanceError
+    from facts import FactsError
+    from fidelity import FidelityError
 
-    known = (BadFile, BadReasons, BadSource, CannotCalibrate, CannotRecord, CannotRun)
-    options = read_arguments()
+    options = parse_arguments()
     for ending in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ending, stop)
     try:
         options.run(options)
-    except known as error:
+    except (ConformanceError, FactsError, FidelityError) as error:
         sys.exit(str(error))
     except ModuleNotFoundError as error:
         sys.exit(f"no module '{error.name}' here: install torch and numpy")
@@ -321,8 +289,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path[:1] = [
-        str(PROJECT),
-        str(PROJECT / "src"),
-    ]  # where `facts` and `cudasim` are
+    # This folder is the path's first entry; `facts` and `cudasim` are in these.
+    sys.path[:1] = [str(PROJECT), str(PROJECT / "src")]
     main()

@@ -16,35 +16,44 @@ class Layer(nn.Module):
     def __init__(self, width: int, heads: int, scripted: bool) -> None:
         """Fresh weights."""
         super().__init__()
-        self.heads, self.scripted = heads, scripted
-        self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
-        self.mix, self.dropped = nn.Linear(width, width), nn.Dropout(0.1)
-        self.widen, self.narrow = (
-            nn.Linear(width, 4 * width),
-            nn.Linear(4 * width, width),
-        )
-        self.first, self.last = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.heads = heads
+        self.scripted = scripted
+        self.query = nn.Linear(width, width)
+        self.key = nn.Linear(width, width)
+        self.value = nn.Linear(width, width)
+        self.mix = nn.Linear(width, width)
+        self.dropped = nn.Dropout(0.1)
+        self.widen = nn.Linear(width, 4 * width)
+        self.narrow = nn.Linear(4 * width, width)
+        self.first = nn.LayerNorm(width)
+        self.last = nn.LayerNorm(width)
         self.around = nn.Identity()  # for the modules that only call others
 
     def run(self, part: nn.Module, x: Tensor) -> Tensor:
-        """What a part gives."""
+        """Return what a part gives."""
         return part.forward(x) if self.scripted else part(x)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """The layer's result; `mask` is added to the scores of attention."""
+        """Return the layer's result; `mask` is added to the scores of attention."""
         for _ in range(5):
             x = self.run(self.around, x)
-        shape = (*x.shape[:2], self.heads, -1)
-        query, key, value = (
-            self.run(part, x).view(shape).permute(0, 2, 1, 3)
-            for part in (self.query, self.key, self.value)
-        )
+        query = self._split(self.run(self.query, x))
+        key = self._split(self.run(self.key, x))
+        value = self._split(self.run(self.value, x))
+
         scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5 + mask
-        found = self.run(self.dropped, scores.softmax(-1)) @ value
-        found = self.run(self.mix, found.permute(0, 2, 1, 3).contiguous().flatten(2))
-        x = self.run(self.first, self.run(self.dropped, found) + x)
-        found = self.run(self.narrow, F.gelu(self.run(self.widen, x)))
-        return self.run(self.last, self.run(self.dropped, found) + x)
+        attended = self.run(self.dropped, scores.softmax(-1)) @ value
+        attended = attended.permute(0, 2, 1, 3).contiguous().flatten(2)
+        mixed = self.run(self.mix, attended)
+        x = self.run(self.first, self.run(self.dropped, mixed) + x)
+
+        wide = F.gelu(self.run(self.widen, x))
+        narrow = self.run(self.narrow, wide)
+        return self.run(self.last, self.run(self.dropped, narrow) + x)
+
+    def _split(self, x: Tensor) -> Tensor:
+        shape = *x.shape[:2], self.heads, -1
+        return x.view(shape).permute(0, 2, 1, 3)
 
 
 class Encoder(nn.Module):
@@ -55,12 +64,11 @@ class Encoder(nn.Module):
     ) -> None:
         """Fresh weights."""
         super().__init__()
-        self.layers = nn.ModuleList(
-            Layer(width, heads, scripted) for _ in range(layers)
-        )
+        stack = [Layer(width, heads, scripted) for _ in range(layers)]
+        self.layers = nn.ModuleList(stack)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """What the last layer gives."""
+        """Return what the last layer gives."""
         for layer in self.layers:
             x = layer(x, mask)
         return x

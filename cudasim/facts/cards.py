@@ -7,16 +7,22 @@ from cudasim.device.specs import CARDS
 from cudasim.timing.formulas import Work, copy_seconds, kernel_seconds
 from cudasim.timing.sheets import find_sheet, host_sheet
 
-SIZE = 4096  # of the float32 matrices whose product is timed, beside a pinned copy of 1 GiB
-PRODUCT = Work("matmul", 2.0 * SIZE**3, 3 * 4.0 * SIZE**2, shape=(1, SIZE, SIZE, SIZE))
+# A product of float32 matrices is timed, and a pinned copy.
+SIZE = 4096
+FLOPS, BYTES = 2.0 * SIZE**3, 3 * 4.0 * SIZE**2
+PRODUCT = Work("matmul", FLOPS, BYTES, shape=(1, SIZE, SIZE, SIZE))
+COPY = 2**30  # bytes
 
 
 def described(name: str) -> dict[str, Any]:
-    """The sheet of the card called `name`, its host, its memory in bytes, and modelled seconds."""
+    """Return the sheet of a card, with its host, its memory in bytes, and modelled seconds."""
     sheet = find_sheet(name)
-    product, copy = kernel_seconds(PRODUCT, sheet), copy_seconds(2**30, sheet, "pinned")
+    seconds = {
+        "product": kernel_seconds(PRODUCT, sheet),
+        "copy": copy_seconds(COPY, sheet, "pinned"),
+    }
     return asdict(sheet) | {
         "host": asdict(host_sheet(sheet)),
         "memory": CARDS[name].memory,
-        "seconds": {"product": product, "copy": copy},
+        "seconds": seconds,
     }

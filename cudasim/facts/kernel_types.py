@@ -17,68 +17,72 @@ import torch
 import cudasim
 from cudasim.device.specs import CARDS
 from cudasim.dispatch.dtypes import TABLE, short
-from facts.survey import load_databases
+from facts.survey import full_name, load_databases
+
+Types = dict[str, list[str]]  # of samples, by device: cpu, cuda
 
 
-def capabilities() -> dict[tuple[int, int], str]:
-    """One card of each capability that can be simulated, the least first."""
-    found = {card.capability: card.name for card in CARDS.values() if card.capability}
-    return dict(sorted(found.items()))
+def capabilities() -> dict[str, str]:
+    """Return one card of each capability that can be simulated, the least first."""
+    cards = {card.capability: card.name for card in CARDS.values() if card.capability}
+    return {f"{major}.{minor}": cards[major, minor] for major, minor in sorted(cards)}
 
 
-def read_database(card: str) -> dict[str, dict[str, list[str]]]:
-    """Operator -> the types of its samples on the CPU and on CUDA, for that `card`."""
+def read_database(card: str) -> dict[str, Types]:
+    """Return the types that each operator's samples have with that `card`."""
     with cudasim.simulate(gpus=1, card=card, force=True):
         load_databases()
         from torch.testing._internal.common_methods_invocations import op_db
-    return {
-        f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: {
-            "cpu": sorted(map(short, op.dtypes)),
-            "cuda": sorted(map(short, op.dtypesIfCUDA)),
-        }
-        for op in op_db
-    }
+
+    types = {}
+    for op in op_db:
+        cpu, cuda = sorted(map(short, op.dtypes)), sorted(map(short, op.dtypesIfCUDA))
+        types[full_name(op)] = {"cpu": cpu, "cuda": cuda}
+    return types
 
 
 def make_table() -> dict[str, Any]:
-    """The table for the torch in use."""
+    """Return the table for the torch in use."""
     operators: dict[str, dict[str, Any]] = {}
-    for (major, minor), card in capabilities().items():
-        asked = [sys.executable, Path(__file__).parent, "types", "--card", card]
-        done = subprocess.run(asked, check=True, capture_output=True, text=True)
-        for name, types in json.loads(done.stdout.splitlines()[-1]).items():
+    for capability, card in capabilities().items():
+        for name, types in _read_apart(card).items():
             entry = operators.setdefault(name, {"cpu": types["cpu"], "cuda": {}})
             for dtype in types["cuda"]:
-                entry["cuda"].setdefault(dtype, f"{major}.{minor}")
-    least = "{}.{}".format(*next(iter(capabilities())))
-    differing = {
-        name: operators[name]
-        for name in sorted(operators)
-        if _differs(operators[name], least)
-    }
+                entry["cuda"].setdefault(dtype, capability)
+
+    differing = {}
+    for name in sorted(operators):
+        if _differs(operators[name]):
+            differing[name] = operators[name]
     return {"torch": torch.__version__.partition("+")[0], "operators": differing}
 
 
-def _differs(entry: dict[str, Any], least: str) -> bool:
-    """Whether CUDA takes other types than the CPU, or some from a later capability on."""
-    home, away = entry.values()
-    return set(home) != set(away) or any(
-        capability != least for capability in away.values()
-    )
+def _read_apart(card: str) -> dict[str, Types]:
+    command = [sys.executable, Path(__file__).parent, "types", "--card", card]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _differs(entry: dict[str, Any]) -> bool:
+    """Return whether CUDA takes other types than the CPU, or some from a later card on."""
+    least = next(iter(capabilities()))
+    later = any(capability != least for capability in entry["cuda"].values())
+    return later or set(entry["cpu"]) != set(entry["cuda"])
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """What differs between two tables, a line for each operator."""
+    """Return a line for each operator that differs between two tables."""
     before, now = old["operators"], new["operators"]
-    return [
-        f"{name}: {before.get(name, 'no entry')} -> {now.get(name, 'no entry')}"
-        for name in sorted({*before, *now})
-        if before.get(name) != now.get(name)
-    ]
+    lines = []
+    for name in sorted({*before, *now}):
+        if before.get(name) != now.get(name):
+            was, is_now = before.get(name, "no entry"), now.get(name, "no entry")
+            lines.append(f"{name}: {was} -> {is_now}")
+    return lines
 
 
 def renew(write: bool) -> list[str]:
-    """Write the table for the torch in use, or tell how the one that is there differs from it."""
+    """Write the table for the torch in use, or return how it differs from the one there."""
     table = make_table()
     if write:
         TABLE.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")

@@ -1,9 +1,9 @@
 """The model against published measurements.
 
-The rows are in `timings/published.json`. Those of use `fit` gave a sheet its
-figures, those of use `validate` did not. A row names the sheet, and with `differs` what the
-measured form of the card has else (a PCIe board, a larger memory). A ratio is modelled time
-over published time: above one, the model is too slow.
+The rows are in `timings/published.json`. Those of use `fit` gave a sheet its figures, those of
+use `validate` did not. A row names the sheet, and with `differs` what the measured form of the
+card has else (a PCIe board, a larger memory). A ratio is modelled time over published time: above
+one, the model is too slow.
 """
 
 import json
@@ -25,6 +25,22 @@ from facts.resnet import resnet50
 
 PATH = Path(__file__).resolve().parents[1] / "timings" / "published.json"
 
+Amounts = dict[str, float]  # how much work was done, by the unit of its rate
+
+
+def _attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scores = q @ k.mT * q.shape[-1] ** -0.5
+    return scores.softmax(-1) @ v
+
+
+def _layer_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return F.layer_norm(x, weight.shape, weight, bias)
+
+
+def _layer_norm_backward(x: Tensor, weight: Tensor, bias: Tensor, grad: Tensor) -> None:
+    _layer_norm(x, weight, bias).backward(grad)
+
+
 # What a measurement did, on tensors of the row's shapes.
 OPERATIONS: dict[str, Callable] = {
     "matmul": torch.matmul,
@@ -36,13 +52,11 @@ OPERATIONS: dict[str, Callable] = {
     "softmax": lambda x: x.softmax(-1),
     "sum": torch.sum,
     "cat": lambda *tensors: torch.cat(tensors),
-    "layer_norm_backward": lambda x, weight, bias, gradient: F.layer_norm(
-        x, weight.shape, weight, bias
-    ).backward(gradient),
-    "layer_norm": lambda x, weight, bias: F.layer_norm(x, weight.shape, weight, bias),
+    "layer_norm": _layer_norm,
+    "layer_norm_backward": _layer_norm_backward,
     "conv2d": F.conv2d,
     "flash_attention": torch.ops.aten._scaled_dot_product_flash_attention.default,
-    "attention": lambda q, k, v: (q @ k.mT * q.shape[-1] ** -0.5).softmax(-1) @ v,
+    "attention": _attention,
 }
 SECONDS = {"s": 1.0, "ms": 1e-3, "ms/step": 1e-3, "us": 1e-6}
 NEAR = 1.5  # a factor
@@ -66,64 +80,61 @@ class Row:
 
 
 def rows(path: Path = PATH) -> list[Row]:
-    """Every row of the file, modelled. Raises OSError where there is no such file."""
-    return [row_of(each) for each in json.loads(path.read_text(encoding="utf-8"))]
+    """Return every row of the file, modelled. Raises OSError where there is no such file."""
+    measurements = json.loads(path.read_text(encoding="utf-8"))
+    return [row_of(measurement) for measurement in measurements]
 
 
-def row_of(read: dict[str, Any]) -> Row:
-    """A row of the file, modelled. Raises ValueError for a unit or an operation unknown."""
-    sheet = replace(find_sheet(read["sheet"]), **read.get("differs", {}))
-    modelled, amounts = model(read["workload"], sheet)
-    unit, figure = read["unit"], read["figure"]
+def row_of(measurement: dict[str, Any]) -> Row:
+    """Return a measurement, modelled. Raises ValueError for a unit or operation unknown."""
+    differs = measurement.get("differs", {})
+    sheet = replace(find_sheet(measurement["sheet"]), **differs)
+    modelled, amounts = model(measurement["workload"], sheet)
+
+    unit, figure = measurement["unit"], measurement["figure"]
     if unit in SECONDS:
         published = figure * SECONDS[unit]
     elif unit in RATES:
         published = amounts[unit] / (figure * RATES[unit])
     else:
-        raise ValueError(f"{read['id']}: unit {unit!r} is unknown")
-    return Row(read["id"], read["card"], read["use"], published, modelled)
+        raise ValueError(f"{measurement['id']}: unit {unit!r} is unknown")
+    names = [measurement[name] for name in ("id", "card", "use")]
+    return Row(*names, published, modelled)
 
 
-def model(workload: dict[str, Any], sheet: Sheet) -> tuple[float, dict[str, float]]:
-    """(seconds that `workload` takes on a card, how much it is in the units of `RATES`)."""
+def model(workload: dict[str, Any], sheet: Sheet) -> tuple[float, Amounts]:
+    """Return the seconds that `workload` takes on a card, and its amounts."""
     operation = workload["operation"]
     if operation == "copy":
-        seconds = copy_seconds(
-            workload["bytes"], sheet, workload["kind"], workload["way"]
-        )
-        if workload.get("timed") == "synced":
-            seconds += host_sheet(sheet).operation + sheet.launch + sheet.wait
-        return seconds, {"GB/s": float(workload["bytes"])}
-    asked = torch.backends.cuda.matmul.allow_tf32
+        return _copy(workload, sheet)
+
+    tf32 = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = workload.get("tf32", False)
     try:
         if operation in NETS:
-            amounts = {"images/s": float(workload["batch"])}
-            return estimate(NETS[operation](workload), sheet), amounts
-        return _operation(operation, _tensors(workload), workload, sheet)
+            run = NETS[operation](workload)
+            return estimate(run, sheet), {"images/s": float(workload["batch"])}
+        return _operation(workload, sheet)
     finally:
-        torch.backends.cuda.matmul.allow_tf32 = asked
+        torch.backends.cuda.matmul.allow_tf32 = tf32
 
 
-def _tensors(workload: dict[str, Any]) -> list[Tensor]:
-    """What an operation is given; the first few ask for gradients."""
-    with torch.device("meta"):
-        dtype = getattr(torch, workload["dtype"])
-        tensors = [torch.empty(shape, dtype=dtype) for shape in workload["shapes"]]
-    if workload.get("channels_last"):
-        tensors = [each.to(memory_format=torch.channels_last) for each in tensors]
-    for each in tensors[: workload.get("gradients", 0)]:
-        each.requires_grad_()
-    return tensors
+def _copy(workload: dict[str, Any], sheet: Sheet) -> tuple[float, Amounts]:
+    size = workload["bytes"]
+    seconds = copy_seconds(size, sheet, workload["kind"], workload["way"])
+    if workload.get("timed") == "synced":
+        seconds += host_sheet(sheet).operation + sheet.launch + sheet.wait
+    return seconds, {"GB/s": float(size)}
 
 
-def _operation(
-    name: str, tensors: list[Tensor], workload: dict[str, Any], sheet: Sheet
-) -> tuple[float, dict[str, float]]:
-    """`model` of operations on tensors: timed as a kernel, queued by PyTorch, or with a wait."""
+def _operation(workload: dict[str, Any], sheet: Sheet) -> tuple[float, Amounts]:
+    """Model an operation: timed as a kernel, with a wait, or queued by PyTorch."""
+    operation = OPERATIONS[workload["operation"]]
+    tensors = _tensors(workload)
+    arguments = workload.get("arguments", {})
 
     def run() -> None:
-        OPERATIONS[name](*tensors, **workload.get("arguments", {}))
+        operation(*tensors, **arguments)
 
     with Estimate(sheet) as mode:
         run()
@@ -138,23 +149,35 @@ def _operation(
     return estimate(run, sheet, repeat=30), amounts
 
 
-def _resnet(workload: dict[str, Any]) -> Callable[[], None]:
-    """A step of ResNet-50, training with momentum or inference, all in one type."""
+def _tensors(workload: dict[str, Any]) -> list[Tensor]:
+    """Return the operands of an operation; the first few ask for gradients."""
     dtype = getattr(torch, workload["dtype"])
-    layout = (
-        torch.channels_last
-        if workload.get("channels_last")
-        else torch.contiguous_format
-    )
+    tensors = []
+    for shape in workload["shapes"]:
+        tensor = torch.empty(shape, dtype=dtype, device="meta")
+        if workload.get("channels_last"):
+            tensor = tensor.to(memory_format=torch.channels_last)
+        tensors.append(tensor)
+    for tensor in tensors[: workload.get("gradients", 0)]:
+        tensor.requires_grad_()
+    return tensors
+
+
+def _resnet(workload: dict[str, Any]) -> Callable[[], None]:
+    """Return a step of ResNet-50, training with momentum or inference, all in one type."""
+    dtype = getattr(torch, workload["dtype"])
+    batch = workload["batch"]
+    layout = torch.contiguous_format
+    if workload.get("channels_last"):
+        layout = torch.channels_last
     with torch.device("meta"):
         net = resnet50().to(dtype=dtype, memory_format=layout)
-        x = torch.empty(workload["batch"], 3, 224, 224, dtype=dtype).to(
-            memory_format=layout
-        )
-        y = torch.empty(workload["batch"], dtype=torch.int64)
+        x = torch.empty(batch, 3, 224, 224, dtype=dtype).to(memory_format=layout)
+        y = torch.empty(batch, dtype=torch.int64)
     if workload["operation"] == "resnet50_infer":
         net.eval().requires_grad_(False)
         return lambda: net(x)
+
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, foreach=True)
 
     def step() -> None:
@@ -166,19 +189,16 @@ def _resnet(workload: dict[str, Any]) -> Callable[[], None]:
 
 
 def _bert(workload: dict[str, Any]) -> Callable[[], object]:
-    """Inference of an encoder, on what its embedding gives."""
+    """Return the inference of an encoder, on what its embedding gives."""
     dtype = getattr(torch, workload["dtype"])
     layers, width, heads = workload["layers"], workload["width"], workload["heads"]
     batch, length = workload["batch"], workload["length"]
+    scripted = workload.get("scripted", False)
     with torch.device("meta"):
-        net = (
-            Encoder(layers, width, heads, workload.get("scripted", False))
-            .to(dtype)
-            .eval()
-        )
+        net = Encoder(layers, width, heads, scripted).to(dtype)
         x = torch.empty(batch, length, width, dtype=dtype)
         mask = torch.empty(batch, 1, 1, length, dtype=dtype)
-    net.requires_grad_(False)
+    net.eval().requires_grad_(False)
     return lambda: net(x, mask)
 
 
@@ -186,6 +206,7 @@ NETS = {"resnet50_train": _resnet, "resnet50_infer": _resnet, "bert_infer": _ber
 
 
 def summary(ratios: list[float]) -> tuple[float, float]:
-    """(median of |ratio - 1|, share of the ratios that are within a factor of `NEAR`)."""
-    within = [1 / NEAR <= ratio <= NEAR for ratio in ratios]
-    return median(abs(ratio - 1) for ratio in ratios), sum(within) / len(within)
+    """Return the median of |ratio - 1|, and the share within a factor of `NEAR`."""
+    errors = [abs(ratio - 1) for ratio in ratios]
+    near = [ratio for ratio in ratios if 1 / NEAR <= ratio <= NEAR]
+    return median(errors), len(near) / len(ratios)

@@ -37,30 +37,31 @@ class Row:
 
 
 def read(path: Path = PATH) -> list[dict[str, Any]]:
-    """The rows as they are in the file."""
+    """Return the measurements as they are in the file."""
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def row_of(each: dict[str, Any]) -> Row:
-    """A row of the file, modelled. Raises KeyError for a link that is unknown."""
-    cluster = cluster_of(each)
-    if each["kind"] == "all_reduce":
-        speed = each["size"] / all_reduce_seconds(each["size"], cluster)
-        return Row(each["id"], each["size"] / each["figure"], speed, speed)
-    alone = each["batch"] / each["one"]
-    found = step_of(Training(alone, each["gradients"]), cluster)
-    published = each["figure"] / each["one"] / each["gpus"]
-    bare = alone / (alone + found.communication)
-    return Row(each["id"], published, alone / found.step, bare)
+def row_of(measurement: dict[str, Any]) -> Row:
+    """Return a measurement, modelled. Raises KeyError for a link that is unknown."""
+    cluster = cluster_of(measurement)
+    if measurement["kind"] == "all_reduce":
+        size = measurement["size"]
+        speed = size / all_reduce_seconds(size, cluster)
+        return Row(measurement["id"], size / measurement["figure"], speed, speed)
+
+    # The figures are samples a second: of one GPU, and of all.
+    alone = measurement["batch"] / measurement["one"]
+    modelled = step_of(Training(alone, measurement["gradients"]), cluster)
+    published = measurement["figure"] / measurement["one"] / measurement["gpus"]
+    bare = alone / (alone + modelled.communication)
+    return Row(measurement["id"], published, alone / modelled.step, bare)
 
 
-def cluster_of(each: dict[str, Any]) -> Cluster:
-    """The GPUs of a row and what joins them."""
-    between = each["between"] and links("between")[each["between"]]
-    return Cluster(
-        each["gpus"],
-        each["server"],
-        links("inside")[each["inside"]],
-        between,
-        each["cards"],
-    )
+def cluster_of(measurement: dict[str, Any]) -> Cluster:
+    """Return the GPUs of a measurement and what joins them."""
+    inside = links("inside")[measurement["inside"]]
+    between = None
+    if measurement["between"]:
+        between = links("between")[measurement["between"]]
+    gpus, server = measurement["gpus"], measurement["server"]
+    return Cluster(gpus, server, inside, between, measurement["cards"])

@@ -9,118 +9,138 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import cudasim
-from facts.errors import CannotRun
+from facts import FactsError
 
 LISTED = Path(__file__).with_name("suites.toml")
 PACKAGE = Path(cudasim.__file__).resolve().parent
+GPUS = 2
+OPTIONS = ("-q", "-p", "no:cacheprovider", "-o", "addopts=")  # of pytest
 ENDED = (0, 1)  # codes of pytest: all tests ran, whether they passed or not
 
+Outcomes = dict[str, str]  # of tests by name: passed, failed or skipped
 
-def run(given: str) -> dict[str, Any]:
-    """What came of a project's tests: `project=folder of its sources`.
 
-    Raises CannotRun for another project or folder, where pytest could not begin, and for a test
-    that fails on simulated GPUs alone and has no reason in the list.
+def run(argument: str) -> dict[str, Any]:
+    """Return the outcome of a project's tests, given as `project=folder of its sources`.
+
+    Raises FactsError for another project or folder, where pytest could not begin, and for a
+    test that fails on simulated GPUs alone and has no reason in the list.
     """
-    project, _, folder = given.partition("=")
-    about = tomllib.loads(LISTED.read_text(encoding="utf-8")).get(project)
-    if about is None:
-        raise CannotRun(f"{project}: not a project of {LISTED.name}; add it there")
-    if not Path(folder or project, about["tests"][0]).exists():
-        raise CannotRun(
-            f"{given}: no {about['tests'][0]} there; name the folder of its sources"
+    project, _, folder = argument.partition("=")
+    suite = tomllib.loads(LISTED.read_text(encoding="utf-8")).get(project)
+    if suite is None:
+        raise FactsError(f"{project}: not a project of {LISTED.name}; add it there")
+    sources = Path(folder or project)
+    first = suite["tests"][0]
+    if not (sources / first).exists():
+        raise FactsError(
+            f"{argument}: no {first} there; name the folder of its sources"
         )
     try:
-        found = {"project": project, "version": version(about.get("package", project))}
+        installed = version(suite.get("package", project))
     except PackageNotFoundError:
-        raise CannotRun(f"{project}: not installed; {about['install']}") from None
-    plain, simulated = (
-        _verdicts(Path(folder or project), about, gpus) for gpus in (0, 2)
-    )
-    failed = {name for name, outcome in simulated.items() if outcome == "failed"}
-    anyway = {name for name in failed if plain.get(name) == "failed"}
-    reasons = []
-    for reason, patterns in about.get("reasons", {}).items():
-        named = {
-            name
-            for name in failed
-            if any(fnmatch.fnmatch(name, each) for each in patterns)
-        }
-        reasons.append([len(named - anyway), reason])
-        failed -= named
-    if failed := sorted(failed - anyway):
-        raise CannotRun(
-            "\n".join(f"{name}: failed, no reason in {LISTED.name}" for name in failed)
-        )
-    ran = {name for name, outcome in simulated.items() if outcome != "skipped"}
-    return found | {
-        "alone": sum(outcome == "passed" for outcome in plain.values()),
-        "passed": sum(outcome == "passed" for outcome in simulated.values()),
-        "thanks": sum(plain.get(name, "skipped") == "skipped" for name in ran),
-        "failed": sum(count for count, _ in reasons),
+        raise FactsError(f"{project}: not installed; {suite['install']}") from None
+
+    plain = run_tests(sources, suite, gpus=0)
+    simulated = run_tests(sources, suite, gpus=GPUS)
+    counts = count(plain, simulated, suite.get("reasons", {}))
+    return {"project": project, "version": installed, **counts}
+
+
+def count(
+    plain: Outcomes, simulated: Outcomes, reasons: dict[str, list[str]]
+) -> dict[str, Any]:
+    """Return the figures of a project: its tests without a GPU, and on simulated ones.
+
+    `reasons` has patterns of names of tests by reason. Raises FactsError for a test that
+    fails on simulated GPUs alone and has none.
+    """
+    failed = _named(simulated, "failed")
+    anyway = failed & _named(plain, "failed")
+
+    explained = []
+    without_reason = failed - anyway
+    for reason, patterns in reasons.items():
+        tests = {name for name in without_reason if _matches(name, patterns)}
+        without_reason -= tests
+        if tests:
+            explained.append([len(tests), reason])
+    if without_reason:
+        lines = [
+            f"{name}: failed, no reason in {LISTED.name}"
+            for name in sorted(without_reason)
+        ]
+        raise FactsError("\n".join(lines))
+
+    ran = set(simulated) - _named(simulated, "skipped")
+    ran_before = set(plain) - _named(plain, "skipped")
+    return {
+        "alone": len(_named(plain, "passed")),
+        "passed": len(_named(simulated, "passed")),
+        "thanks": len(ran - ran_before),
+        "failed": sum(number for number, _ in explained),
         "anyway": len(anyway),
-        "reasons": [each for each in reasons if each[0]],
+        "reasons": explained,
     }
 
 
-def _verdicts(folder: Path, about: dict[str, Any], gpus: int) -> dict[str, str]:
-    """Test -> passed, failed or skipped, with so many simulated GPUs."""
-    out = [f"--ignore={name}" for name in about.get("without", {})]
-    options = [
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-o",
-        "addopts=",
-        *about.get("options", []),
-        *out,
-    ]
+def _named(outcomes: Outcomes, wanted: str) -> set[str]:
+    return {name for name, outcome in outcomes.items() if outcome == wanted}
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
+
+
+def run_tests(folder: Path, suite: dict[str, Any], gpus: int) -> Outcomes:
+    """Run a project's tests with so many simulated GPUs."""
     simulating = ["cudasim", "--gpus", str(gpus), "-m"] if gpus else []
-    # What a suite starts, it finds beside this Python; a `sitecustomize` lets it see the GPUs.
-    paths = [
-        str(PACKAGE / "inherit"),
-        str(PACKAGE.parent),
-        os.environ.get("PYTHONPATH", ""),
-    ]
-    variables = {
-        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-        "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]),
-        "HF_HUB_OFFLINE": "1",
-    }
-    variables |= about.get("environment", {})
+    ignored = [f"--ignore={name}" for name in suite.get("without", {})]
     with tempfile.TemporaryDirectory() as place:
         report = Path(place, "report.xml")
-        command = [
-            sys.executable,
-            "-m",
-            *simulating,
-            "pytest",
-            *about["tests"],
-            *options,
-        ]
-        done = subprocess.run(
-            [*command, f"--junitxml={report}"],
-            cwd=folder,
-            env=os.environ | variables,
-            check=False,
-        )
+        command = [sys.executable, "-m", *simulating, "pytest", *suite["tests"]]
+        command += [*OPTIONS, *suite.get("options", []), *ignored]
+        command.append(f"--junitxml={report}")
+        variables = os.environ | _environment() | suite.get("environment", {})
+        done = subprocess.run(command, cwd=folder, env=variables, check=False)
         if done.returncode not in ENDED:
-            raise CannotRun(f"{folder}: pytest ended with {done.returncode}; see above")
-        return {
-            f"{case.get('classname')}::{case.get('name')}": _outcome(case)
-            for case in ElementTree.parse(report).getroot().iter("testcase")
-        }
+            raise FactsError(
+                f"{folder}: pytest ended with {done.returncode}; see above"
+            )
+        return _read_report(report)
 
 
-def _outcome(case: ElementTree.Element) -> str:
-    """The outcome of a test of a JUnit report."""
-    kinds = {child.tag for child in case}
-    if kinds & {"failure", "error"}:
-        return "failed"
-    return "skipped" if "skipped" in kinds else "passed"
+def _environment() -> dict[str, str]:
+    """Return the variables with which what a suite starts sees this Python and the GPUs."""
+    # A `sitecustomize` in the first enables cudasim in every Python that is started.
+    paths = [str(PACKAGE / "inherit"), str(PACKAGE.parent)]
+    if os.environ.get("PYTHONPATH"):
+        paths.append(os.environ["PYTHONPATH"])
+    programs = [os.path.dirname(sys.executable), os.environ["PATH"]]
+    return {
+        "PYTHONPATH": os.pathsep.join(paths),
+        "PATH": os.pathsep.join(programs),
+        "HF_HUB_OFFLINE": "1",
+    }
+
+
+def _read_report(path: Path) -> Outcomes:
+    """Return the outcomes in a JUnit report."""
+    outcomes = {}
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        kinds = {child.tag for child in case}
+        if kinds & {"failure", "error"}:
+            outcome = "failed"
+        elif "skipped" in kinds:
+            outcome = "skipped"
+        else:
+            outcome = "passed"
+        outcomes[f"{case.get('classname')}::{case.get('name')}"] = outcome
+    return outcomes

@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 from cudasim.timing.scaling import Cluster, all_reduce_seconds
 
-BUCKET = 25 * 2**20  # bytes: `bucket_cap_mb` of DistributedDataParallel
-FIRST = (
-    2**20
-)  # bytes of the first bucket: `torch.distributed._DEFAULT_FIRST_BUCKET_BYTES`
+# Bytes: `bucket_cap_mb` of DistributedDataParallel, and
+# `torch.distributed._DEFAULT_FIRST_BUCKET_BYTES`.
+BUCKET = 25 * 2**20
+FIRST = 2**20
 BACKWARD = 2 / 3  # of a step: two products for each one of the forward pass
-WAITED = 0.07  # of a step, for the slowest: chosen so that published runs of DDP are in the band
+# Of a step, for the slowest: chosen so that published runs of DDP are in the band.
+WAITED = 0.07
 
 
 class Training(NamedTuple):
@@ -34,7 +35,7 @@ class Step(NamedTuple):
 
 
 def step_of(training: Training, cluster: Cluster) -> Step:
-    """A step of data-parallel training. Raises ValueError as `all_reduce_seconds`."""
+    """Return a step of data-parallel training. Raises ValueError as `all_reduce_seconds`."""
     step, gradients, bucket = training
     backward = BACKWARD * step
     sent = end = communication = 0.0
@@ -52,13 +53,12 @@ def step_of(training: Training, cluster: Cluster) -> Step:
 
 
 def efficiency(training: Training, cluster: Cluster) -> float:
-    """Samples a second of each GPU, over those of one GPU alone: 1 is perfect."""
+    """Return samples a second of each GPU over those of one GPU alone: 1 is perfect."""
     return training.step / step_of(training, cluster).step
 
 
 def least_efficiency(training: Training, cluster: Cluster) -> float:
-    """The same if nothing is hidden and all wait for the slowest: the lower edge of the band."""
+    """Return the lower edge of the band: nothing is hidden, and all wait for the slowest."""
     waited = WAITED * training.step if cluster.gpus > 1 else 0.0
-    return training.step / (
-        training.step + waited + step_of(training, cluster).communication
-    )
+    communication = step_of(training, cluster).communication
+    return training.step / (training.step + waited + communication)

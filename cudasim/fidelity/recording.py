@@ -1,4 +1,4 @@
-"""Asking the GPUs of this machine, and writing what they answer."""
+"""Record what the GPUs of this machine answer, in `answers/<card>.json`."""
 
 import json
 import os
@@ -6,180 +6,137 @@ import platform
 import re
 import shutil
 import subprocess
-import sys
-from collections.abc import Callable
+import warnings
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fidelity.index import ANSWERS, programs
+import torch
 
-# As in book/tools/cards.py, which a machine with nothing but torch and NumPy cannot import.
-MAKERS = r"\b(NVIDIA|AMD|Intel\(R\)|Tesla|GeForce|Quadro|Instinct|Radeon)\b"
-DETAILS = (
-    r"\b(\d+ ?GB|HBM\w*|SXM\w*|PCI[Ee]|NVL|Generation|OAM)\b"  # memory, plug, filler
-)
+from fidelity import FidelityError, running
+from fidelity.index import HERE, programs
 
-
-class CannotRecord(Exception):
-    """Why no answers can be recorded here, in one line that names the fix."""
+ANSWERS = HERE / "answers"
 
 
-def record(
-    folder: Path, most: int = 4, stand_in: tuple[int, str] | None = None
-) -> Path:
-    """Ask every program that this machine has GPUs enough for; returns the file written.
+@dataclass
+class Recording:
+    """What the GPUs of one machine answered."""
 
-    At the most `most` run at once. `stand_in`, a number of GPUs and a card, is for tests of the
-    recorder alone: cudasim answers, and `folder` must be another than the answers of real GPUs.
-    Raises CannotRecord without a real GPU. The file is written when all have answered.
-    """
-    if stand_in and folder.resolve() == ANSWERS:
-        raise CannotRecord(
-            f"{folder}: answers of cudasim are never recorded as those of a GPU"
-        )
-    if not stand_in:
-        _refuse_simulation()
+    card: str
+    gpus: int
+    capability: list[int]
+    torch: str
+    cuda: str
+    driver: str
+    python: str
+    system: str
+    date: str
+    programs: dict[str, dict[str, Any]]  # by name: the `code` that ran, its `answer`
+
+    @property
+    def name(self) -> str:
+        """The name of the file: `nvidia-h100-pcie`, `2x-tesla-t4`."""
+        card = re.sub(r"[^a-z0-9]+", "-", self.card.lower()).strip("-")
+        return card if self.gpus == 1 else f"{self.gpus}x-{card}"
+
+    def write(self, folder: Path) -> Path:
+        """Write the file in one stroke, so that an interruption leaves the earlier one."""
+        folder.mkdir(parents=True, exist_ok=True)
+        facts = asdict(self)
+        answers = one_a_line(facts.pop("programs"))
+        head = json.dumps(facts, indent=1).removesuffix("\n}")
+        path = folder / f"{self.name}.json"
+        part = path.with_suffix(".part")
+        part.write_text(f'{head},\n "programs": {answers}\n}}\n', encoding="utf-8")
+        os.replace(part, path)
+        return path
+
+
+def read(path: Path) -> Recording:
+    """Read a recording. Raises FidelityError."""
     try:
-        from fidelity import running
-    except ModuleNotFoundError as error:
-        raise CannotRecord(
-            f"no module '{error.name}' here: install torch and numpy"
-        ) from None
-    if not hasattr(os, "fork"):
-        raise CannotRecord(
-            "this system cannot fork, which programs in fresh processes need"
-        )
-    about = _ask_facts(running, stand_in)
+        return Recording(**json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        remedy = "record it again with 'python cudasim/facts fidelity'"
+        raise FidelityError(f"{path}: not a recording ({error}); {remedy}") from None
+
+
+def read_all(folder: Path = ANSWERS) -> list[Recording]:
+    """Read what has been recorded so far."""
+    return [read(path) for path in sorted(folder.glob("*.json"))]
+
+
+def one_a_line(answers: dict[str, Any]) -> str:
+    """Return answers as JSON with a line for each program: a diff then shows which changed."""
+    lines = []
+    for name, given in answers.items():
+        lines.append(f"  {json.dumps(name)}: {json.dumps(given, ensure_ascii=False)}")
+    return "{\n" + ",\n".join(lines) + "\n }"
+
+
+def record(folder: Path = ANSWERS) -> Path:
+    """Run every program that this machine has enough GPUs for; return the file written.
+
+    Raises FidelityError without a real GPU.
+    """
+    recording = _describe_machine()
+    if "Simulated" in recording.card and folder == ANSWERS:
+        raise FidelityError("these GPUs are simulated: only real ones are recorded")
+
     known = programs()
-    names = running.suitable(known, about["gpus"])
-    given = _ask(running, names, most, stand_in)
-    about["programs"] = {
-        name: {"code": known[name].code, "answer": given[name]} for name in names
-    }
-    path = folder / f"{about['name']}.json"
-    _write(path, about)
-    print(
-        f"{path}: {len(names)} programs answered, {len(known) - len(names)} need more GPUs"
-    )
-    surprises = [name for name in names if running.unexpected(given[name])]
+    suitable = [each for each in known.values() if each.gpus <= recording.gpus]
+    surprises = []
+    for number, program in enumerate(suitable, 1):
+        given = running.answer_apart(program.name)
+        recording.programs[program.name] = {"code": program.code, "answer": given}
+        if running.is_unexpected(given):
+            surprises.append(program.name)
+        print(f"[{number}/{len(suitable)}] {program.name}", flush=True)
+
+    path = recording.write(folder)
+    missing = len(known) - len(suitable)
+    print(f"{path}: {len(suitable)} programs answered, {missing} need more GPUs")
     if surprises:
-        print(
-            f"of these, {len(surprises)} raised what they do not expect: {', '.join(surprises)}"
-        )
+        print(f"errors that the programs do not expect: {', '.join(surprises)}")
     return path
 
 
-def card_folder(names: list[str]) -> str:
-    """The name of the file for these cards: `h100`, or `2xh100`.
+def _describe_machine() -> Recording:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")  # torch says so if the driver is too old
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if count == 0:
+        reason = f"torch {torch.__version__} finds none"
+        if caught:
+            reason = " ".join(str(caught[0].message).split())
+        raise FidelityError(f"no GPU to record: {reason}")
 
-    Raises CannotRecord if they are not all of one model.
-    """
-    models = {_model(name) for name in names}
-    if len(models) > 1:
-        raise CannotRecord(
-            f"cards of several models ({', '.join(sorted(models))}); choose those of one with "
-            "CUDA_VISIBLE_DEVICES"
+    cards = {torch.cuda.get_device_name(index) for index in range(count)}
+    if len(cards) > 1:
+        raise FidelityError(
+            f"cards of several models ({', '.join(sorted(cards))}): choose those of one "
+            "with CUDA_VISIBLE_DEVICES"
         )
-    model = models.pop()
-    return f"{len(names)}x{model}" if len(names) > 1 else model
-
-
-def _model(name: str) -> str:
-    words = re.sub(DETAILS, " ", re.sub(MAKERS, " ", name.replace("-", " ")))
-    return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
-
-
-def _refuse_simulation() -> None:
-    simulator = sys.modules.get("cudasim")
-    if os.environ.get("CUDASIM_GPUS") or (simulator and simulator.is_enabled()):
-        raise CannotRecord(
-            "cudasim is enabled: only real GPUs are recorded; unset CUDASIM_GPUS and try again"
-        )
-
-
-def _ask_facts(running: Any, stand_in: tuple[int, str] | None) -> dict[str, Any]:
-    """What is written with the answers: the card, the versions, the day."""
-    task = {"facts": partial(_in_child, stand_in, running.facts)}
-    ((_, about),) = running.in_processes(task, 1)
-    if reason := running.unexpected(about):
-        raise CannotRecord(
-            f"torch cannot say which GPUs are here: {' '.join(reason.split())}"
-        )
-    if not about["names"]:
-        reason = "is a build without CUDA" if about["cuda"] is None else "finds none"
-        if about["warnings"]:
-            reason = f"says: {' '.join(about['warnings'][0].split())}"
-        raise CannotRecord(f"no GPU to record: torch {about['torch']} {reason}")
-    if not stand_in and any("Simulated" in name for name in about["names"]):
-        raise CannotRecord("these GPUs are simulated: only real ones are recorded")
-    names = about.pop("names")
-    del about["warnings"]
-    return {
-        "name": card_folder(names),
-        "card": names[0],
-        "gpus": len(names),
-        **about,
-        "driver": _driver(),
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "date": datetime.now(UTC).date().isoformat(),
-    }
+    return Recording(
+        card=cards.pop(),
+        gpus=count,
+        capability=list(torch.cuda.get_device_capability()),
+        torch=torch.__version__,
+        cuda=torch.version.cuda or "none",
+        driver=_driver(),
+        python=platform.python_version(),
+        system=f"{platform.system()} {platform.machine()}",
+        date=datetime.now(UTC).date().isoformat(),
+        programs={},
+    )
 
 
 def _driver() -> str:
     if shutil.which("nvidia-smi") is None:
         return "unknown"
-    ask = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    told = subprocess.run(
-        ask, capture_output=True, text=True, check=False
-    ).stdout.split()
-    return told[0] if told else "unknown"
-
-
-def _ask(
-    running: Any, names: list[str], most: int, stand_in: tuple[int, str] | None
-) -> dict[str, Any]:
-    """The answers by name; what looks at the card's memory runs alone."""
-    together, alone = running.by_company(names)
-    given = {}
-    for some, at_once in ((together, most), (alone, 1)):
-        tasks = {
-            name: partial(_in_child, stand_in, partial(running.answer, name))
-            for name in some
-        }
-        for name, answer in running.in_processes(tasks, at_once):
-            given[name] = answer
-            print(f"[{len(given):3d}/{len(names)}] {name}", flush=True)
-    return given
-
-
-def _in_child(stand_in: tuple[int, str] | None, task: Callable[[], Any]) -> Any:
-    """In a process of its own: do the task, on simulated GPUs if they are the stand-in."""
-    if not stand_in:
-        return task()
-    import cudasim
-
-    with cudasim.simulate(*stand_in, force=True):
-        return task()
-
-
-def a_line_each(programs: dict[str, Any]) -> str:
-    """A JSON object with a line for each program, so that a change of one is seen."""
-    lines = [
-        f"  {json.dumps(name)}: {json.dumps(each, ensure_ascii=False)}"
-        for name, each in programs.items()
-    ]
-    return "{\n" + ",\n".join(lines) + "\n }"
-
-
-def _write(path: Path, about: dict[str, Any]) -> None:
-    """Write the file at one stroke, so that an interruption leaves the earlier one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    head = {name: value for name, value in about.items() if name != "programs"}
-    text = json.dumps(head, indent=1).removesuffix("\n}") + ',\n "programs": '
-    text += a_line_each(about["programs"]) + "\n}\n"
-    part = path.with_suffix(".json.part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    versions = done.stdout.split()
+    return versions[0] if versions else "unknown"

@@ -9,9 +9,9 @@ import time
 import pytest
 from programs import PROJECT, write
 
-from conformance import reasons, running
+from conformance import ConformanceError, reasons, running
 from conformance.running import LOADING, Verdict
-from facts import tables
+from facts import files
 
 pytestmark = pytest.mark.full  # each case starts Python and PyTorch, and kills them
 
@@ -56,65 +56,57 @@ class TestSome(unittest.TestCase):
     def test_g_takes_too_long(self):
         time.sleep(600)
 """
-LEFT_OUT = reasons.Reason(
-    "hardware", "slow", ("test_cuda::TestSome.test_g_takes_too_long",), False
+TOO_LONG = reasons.Reason(
+    "hardware", "slow", ("test_cuda::TestSome.test_g_takes_too_long",), run=False
 )
+OTHERS = reasons.Reason("hardware", "why", ("test_cuda::TestSome.*",))
+OUTCOMES = {
+    "a_dies": ("crashed", "exit status 3"),
+    "b_hangs": ("too slow", "more than 15 s"),
+    "c_fails": ("failed", "AssertionError: 2.0 != 3"),
+    "d_passes": ("passed", ""),
+    "e_skipped": ("skipped", "not here"),
+    "f_parts": ("failed", "AssertionError: 1 != 0"),
+    "g_takes_too_long": ("not run", ""),
+}
 
 
 def test_each_outcome_is_noted_and_kept_once_every_failure_has_its_reason(
     tmp_path, monkeypatch, facts
 ):
-    monkeypatch.setattr(tables, "HERE", tmp_path)
+    monkeypatch.setattr(files, "FOLDER", tmp_path)
     monkeypatch.setattr(running, "FILES", ("test_cuda",))
-    monkeypatch.setattr(reasons, "read", lambda: [LEFT_OUT])
-    command = [
-        "conformance",
-        tmp_path,
-        "--outcomes",
-        tmp_path / "outcomes",
-        "--limit",
-        15,
-    ]
+    monkeypatch.setattr(reasons, "read", lambda: [TOO_LONG])
     path = write(tmp_path / "test" / "test_cuda.py", TESTS)
     write(path.with_name("torchvision.py"), "raise RuntimeError('nms does not exist')")
-    with pytest.raises(
-        SystemExit, match=r"TestSome\.test_c_fails: failed, no reason in reasons"
-    ):
+    outcomes = tmp_path / "outcomes"
+    command = ["conformance", tmp_path, "--outcomes", outcomes, "--limit", 15]
+
+    message = r"TestSome\.test_c_fails: failed, no reason in reasons"
+    with pytest.raises(SystemExit, match=message):
         facts(*command)
     assert not (tmp_path / "conformance.json").exists()
-    records = tmp_path / "outcomes" / "test_cuda.jsonl"
-    verdicts = running.run(
-        path, records, 15, print, reasons.left_out("test_cuda", [LEFT_OUT])
-    )
-    found = {verdict.test.partition(".test_")[2]: verdict for verdict in verdicts}
-    assert {name: verdict.outcome for name, verdict in found.items()} == {
-        **{
-            "a_dies": "crashed",
-            "b_hangs": "too slow",
-            "c_fails": "failed",
-            "d_passes": "passed",
-        },
-        **{"e_skipped": "skipped", "f_parts": "failed", "g_takes_too_long": "not run"},
-    }
-    assert (
-        found["a_dies"].reason == "exit status 3"
-        and found["e_skipped"].reason == "not here"
-    )
-    assert found["c_fails"].reason.startswith("AssertionError: 2.0 != 3")
+    notes = outcomes / "test_cuda.jsonl"
+    verdicts = running.run(path, notes, 15, print)  # nothing is left to run
+    by_name = {each.test.removeprefix("TestSome.test_"): each for each in verdicts}
+    assert by_name.keys() == OUTCOMES.keys()
+    for name, (outcome, reason) in OUTCOMES.items():
+        assert by_name[name].outcome == outcome
+        assert by_name[name].reason.startswith(reason)
 
-    lines = (
-        records.read_text().splitlines()
-    )  # as if a run had been stopped in the fourth test
-    stopped = next(number for number, line in enumerate(lines) if "d_passes" in line)
-    records.write_text("\n".join(lines[: stopped + 1]) + "\n")
-    why = reasons.Reason("hardware", "why", ("test_cuda::TestSome.*",))
-    monkeypatch.setattr(reasons, "read", lambda: [LEFT_OUT, why])
+    # As if a run had been stopped in the fourth test.
+    lines = notes.read_text().splitlines(keepends=True)
+    begun = next(number for number, line in enumerate(lines) if "d_passes" in line)
+    notes.write_text("".join(lines[: begun + 1]))
+    monkeypatch.setattr(reasons, "read", lambda: [TOO_LONG, OTHERS])
     facts(*command, "--resume")
-    assert running.run(path, records, 15, print) == verdicts
+    assert running.run(path, notes, 15, print) == verdicts
     lines = (tmp_path / "conformance.md").read_text().splitlines()
     assert "| test_cuda | 7 | 1 | 4 | 1 | 1 |" in lines
-    rows = ["| test_cuda | 1 | hardware | slow |", "| test_cuda | 4 | hardware | why |"]
-    assert lines[-2:] == rows
+    assert lines[-2:] == [
+        "| test_cuda | 1 | hardware | slow |",
+        "| test_cuda | 4 | hardware | why |",
+    ]
 
 
 def test_a_file_that_cannot_be_loaded_is_one_failure(tmp_path):
@@ -144,34 +136,35 @@ def test_a_run_that_is_stopped_ends_its_worker(tmp_path):
     )
     while run.poll() is None and not (worker.exists() and worker.read_text()):
         time.sleep(0.1)
+
     run.send_signal(signal.SIGTERM)
-    _, said = run.communicate(timeout=60)
-    assert run.returncode == 130 and len(said.splitlines()) == 1
+    _, errors = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert len(errors.splitlines()) == 1
     with pytest.raises(ProcessLookupError):
         for _ in range(600):
             os.kill(int(worker.read_text()), 0)
             time.sleep(0.1)
 
 
-def listed(tmp_path, text):
+def read_list(tmp_path, text):
+    """Read a list with one reason, whose beginning is given."""
     text = f'[[reason]]\nkind = "hardware"\nreason = "why"\n{text}'
     return reasons.read(write(tmp_path / "reasons.toml", text))
 
 
 def test_a_failure_without_a_reason_and_a_reason_without_a_failure_are_named(tmp_path):
-    known = listed(tmp_path, 'tests = ["file::A.*", "file::B.gone"]')
-    outcomes = {
-        "A.one": "failed",
-        "B.gone": "passed",
-        "B.new": "crashed",
-        "B.left": "skipped",
-    }
-    found = [Verdict(name, outcome, "") for name, outcome in outcomes.items()]
-    assert [verdict.test for verdict in reasons.unexplained("file", found, known)] == [
-        "B.new"
+    listed = read_list(tmp_path, 'tests = ["file::A.*", "file::B.gone"]')
+    new = Verdict("B.new", "crashed", "")
+    verdicts = [
+        Verdict("A.one", "failed", ""),
+        Verdict("B.gone", "passed", ""),
+        Verdict("B.left", "skipped", ""),
+        new,
     ]
-    assert reasons.outdated({"file": found}, known) == ["file::B.gone"]
-    assert reasons.outdated({"other": []}, known) == []
+    assert reasons.unexplained("file", verdicts, listed) == [new]
+    assert reasons.outdated({"file": verdicts}, listed) == ["file::B.gone"]
+    assert reasons.outdated({"other": []}, listed) == []
 
 
 @pytest.mark.parametrize(
@@ -187,19 +180,20 @@ def test_a_failure_without_a_reason_and_a_reason_without_a_failure_are_named(tmp
     ],
 )
 def test_a_bad_list_is_refused(tmp_path, text, words):
-    with pytest.raises(reasons.BadReasons, match=words):
-        listed(tmp_path, text)
+    with pytest.raises(ConformanceError, match=words):
+        read_list(tmp_path, text)
 
 
 def test_the_list_names_files_that_are_run():
     for reason in reasons.read():
-        assert {name.partition("::")[0] for name in reason.tests} <= set(running.FILES)
+        files_named = {name.partition("::")[0] for name in reason.tests}
+        assert files_named <= set(running.FILES)
 
 
-def test_a_folder_without_tests_is_refused_in_one_line(tmp_path, facts):
-    for name, words in (
-        ("test_cuda", "give the folder of Py"),
-        ("test_other", "no file of the l"),
-    ):
-        with pytest.raises(SystemExit, match=f"^[^\n]*{words}[^\n]*$"):
-            facts("conformance", tmp_path, name)
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("test_cuda", "give the folder of Py"), ("test_other", "no file of the l")],
+)
+def test_a_folder_without_tests_is_refused_in_one_line(tmp_path, facts, name, words):
+    with pytest.raises(SystemExit, match=f"^[^\n]*{words}[^\n]*$"):
+        facts("conformance", tmp_path, name)

@@ -1,4 +1,4 @@
-"""What a kernel of the program's own costs; where it runs: `fidelity/programs/operators.py`."""
+"""The cost of a kernel of the program's own."""
 
 import torch
 from torch.library import Library

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import cudasim
-from fidelity.asking import captured
+from fidelity.helpers import captured
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 

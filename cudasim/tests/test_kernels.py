@@ -13,7 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import cudasim
 from cudasim.dispatch import dtypes
 from facts.survey import load_databases
-from fidelity.asking import raised
+from fidelity.helpers import raised
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 

@@ -9,7 +9,7 @@ from calls import in_thread
 import cudasim
 from cudasim.patches import guards
 from cudasim.patching import Patches
-from fidelity.asking import raised
+from fidelity.helpers import raised
 
 
 def test_an_index_alone_is_a_gpu_and_its_class_is_torchs_own(two_gpus):

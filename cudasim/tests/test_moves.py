@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import cudasim
-from fidelity.asking import raised
+from fidelity.helpers import raised
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 

@@ -75,7 +75,7 @@ def test_data_parallel_on_chosen_gpus_with_an_error_and_with_a_layer_that_nobody
     ]
 
 
-# What programs of `fidelity` leave out of torch.cuda.comm.
+# `torch.cuda.comm`; what it refuses is in `witnesses.toml` and `test_sources.py`.
 
 
 def test_copies_on_each_gpu_but_its_own():

@@ -1,5 +1,5 @@
-"""Where tensors say they live, however they are made and viewed. More of it is asked by
-`fidelity/programs`, in `factories.py`, `indexing.py`, `printing.py`."""
+"""Where tensors say they live, however they are made and viewed. More of it is in
+`test_sources.py`, and in `mixing.py` and `moves.py` of `fidelity/programs`."""
 
 import pytest
 import torch

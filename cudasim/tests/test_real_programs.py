@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 import cudasim
-from fidelity.asking import places
+from fidelity.helpers import places
 
 
 def test_device_context_is_the_same_whenever_torch_first_looks_up_its_factories():

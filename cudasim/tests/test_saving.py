@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import cudasim
-from fidelity.asking import places, raised
+from fidelity.helpers import places, raised
 
 
 def checkpoint():

@@ -1,5 +1,5 @@
 """Memory that is shared with other processes and libraries, and storages that are not on a GPU.
-More of it is asked by `fidelity/programs/sharing.py`."""
+More of it is in `test_sources.py`."""
 
 import multiprocessing.reduction
 
@@ -10,7 +10,7 @@ import torch.multiprocessing as mp
 from torch import nn
 
 import cudasim
-from fidelity.asking import places, raised
+from fidelity.helpers import places, raised
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 held = torch.cuda.memory_allocated

@@ -5,7 +5,7 @@ import torch
 from calls import in_thread
 
 import cudasim
-from fidelity.asking import raised
+from fidelity.helpers import raised
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 

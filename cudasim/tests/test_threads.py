@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import cudasim
-from fidelity.asking import raised
+from fidelity.helpers import raised
 
 
 def answers_of(*calls):

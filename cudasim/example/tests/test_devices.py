@@ -15,19 +15,22 @@ def test_a_module_moves_as_a_whole(kit, gpus):
 @pytest.mark.gpus(2)
 def test_a_classifier_grows_on_its_own_gpu(kit, gpus):
     wider = kit.widen(nn.Linear(4, 2, bias=False, device=gpus[1].device), 3)
-    assert wider.weight.shape == (5, 4) and wider.weight.device == gpus[1].device
+    assert wider.weight.shape == (5, 4)
+    assert wider.weight.device == gpus[1].device
 
 
 @pytest.mark.gpus(1)
 def test_scores_may_be_on_a_gpu(kit, gpus):
     scores = torch.tensor([[2.0, 1.0], [0.0, 1.0]], device=gpus[0].device)
-    assert kit.accuracy(scores, torch.tensor([0, 0], device=gpus[0].device)) == 0.5
+    targets = torch.tensor([0, 0], device=gpus[0].device)
+    assert kit.accuracy(scores, targets) == 0.5
 
 
 @pytest.mark.gpus(1, memory="1GiB")
 def test_an_epoch_leaves_nothing_behind(kit, gpus):
     model = nn.Linear(8, 1, device=gpus[0].device)
-    x, meter = torch.ones(4, 8, device=gpus[0].device), kit.Meter()
+    x = torch.ones(4, 8, device=gpus[0].device)
+    meter = kit.Meter()
     with gpus.no_leak():
         kit.epoch(model, [(x, x[:, :1])] * 3, meter)
     assert meter.mean() >= 0
@@ -37,10 +40,8 @@ def test_an_epoch_leaves_nothing_behind(kit, gpus):
 def test_a_step_without_a_line_waits_for_nothing(kit, gpus):
     model = nn.Linear(8, 1, device=gpus[0].device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    x, y = (
-        torch.ones(4, 8, device=gpus[0].device),
-        torch.ones(4, 1, device=gpus[0].device),
-    )
+    x = torch.ones(4, 8, device=gpus[0].device)
+    y = torch.ones(4, 1, device=gpus[0].device)
     with gpus.no_sync(), gpus.no_copies():
         assert kit.step(model, optimizer, x, y, number=1) is None
     assert kit.step(model, optimizer, x, y, number=10).startswith("step 10: loss ")

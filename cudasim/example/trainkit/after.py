@@ -18,22 +18,23 @@ class Distances(before.Distances):
     def __init__(self, length: int) -> None:
         """Distances to `length` positions."""
         nn.Module.__init__(self)
-        self.register_buffer(
-            "table", torch.arange(length, dtype=torch.float32), persistent=False
-        )
+        table = torch.arange(length, dtype=torch.float32)
+        self.register_buffer("table", table, persistent=False)
 
 
 def widen(classifier: nn.Linear, more: int) -> nn.Linear:
     """The new rows are made where the old ones are."""
     old = classifier.weight.detach()
-    wider = nn.Linear(old.shape[1], old.shape[0] + more, bias=False)
-    wider.weight = nn.Parameter(torch.cat([old, old.new_zeros(more, old.shape[1])]))
+    classes, width = old.shape
+    wider = nn.Linear(width, classes + more, bias=False)
+    wider.weight = nn.Parameter(torch.cat([old, old.new_zeros(more, width)]))
     return wider
 
 
 def accuracy(scores: Tensor, targets: Tensor) -> float:
     """The scores are compared where they are; one number is read."""
-    return float((scores.argmax(1) == targets).float().mean())
+    right = scores.argmax(1) == targets
+    return float(right.float().mean())
 
 
 class Meter(before.Meter):
@@ -41,7 +42,8 @@ class Meter(before.Meter):
 
     def add(self, loss: Tensor) -> None:
         """Count `loss`, a single number."""
-        self.total, self.number = self.total + loss.item(), self.number + 1
+        self.total += loss.item()
+        self.number += 1
 
 
 def step(

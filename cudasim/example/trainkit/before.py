@@ -15,33 +15,34 @@ class Distances(nn.Module):
     def __init__(self, length: int) -> None:
         """https://github.com/ChaoningZhang/MobileSAM/pull/47"""
         super().__init__()
-        self.table = torch.arange(length, dtype=torch.float32)  # `to` does not move it
+        # `to` does not move it.
+        self.table = torch.arange(length, dtype=torch.float32)
 
     def forward(self, scores: Tensor) -> Tensor:
-        """`scores`, (batch, length), less the distances."""
+        """Return `scores`, (batch, length), less the distances."""
         return scores - self.table
 
 
 def widen(classifier: nn.Linear, more: int) -> nn.Linear:
-    """A classifier that knows `more` classes, beside those that `classifier` knows.
+    """Return a classifier that knows `more` classes, besides those of `classifier`.
 
     https://github.com/LAMDA-CL/PyCIL/issues/60
     """
     old = classifier.weight.detach()
-    zeros = torch.zeros(
-        more, old.shape[1]
-    ).cuda()  # on the current GPU, not on the classifier's
-    wider = nn.Linear(old.shape[1], old.shape[0] + more, bias=False)
+    classes, width = old.shape
+    zeros = torch.zeros(more, width).cuda()  # on the current GPU, not the classifier's
+    wider = nn.Linear(width, classes + more, bias=False)
     wider.weight = nn.Parameter(torch.cat([old, zeros]))
     return wider
 
 
 def accuracy(scores: Tensor, targets: Tensor) -> float:
-    """The share of rows whose greatest score is that of their target.
+    """Return the share of rows whose greatest score is that of their target.
 
     https://github.com/argilla-io/biome-text/issues/145
     """
-    return float(np.mean(scores.detach().numpy().argmax(1) == targets.numpy()))
+    chosen = scores.detach().numpy().argmax(1)
+    return float(np.mean(chosen == targets.numpy()))
 
 
 class Meter:
@@ -49,17 +50,16 @@ class Meter:
 
     def __init__(self) -> None:
         """https://github.com/BatsResearch/labelmodels/issues/4"""
-        self.total, self.number = 0.0, 0
+        self.total = 0.0
+        self.number = 0
 
     def add(self, loss: Tensor) -> None:
         """Count `loss`, a single number."""
-        self.total, self.number = (
-            self.total + loss,
-            self.number + 1,
-        )  # keeps the graph of each
+        self.total = self.total + loss  # keeps the graph of each
+        self.number += 1
 
     def mean(self) -> float:
-        """The mean so far."""
+        """Return the mean so far."""
         return float(self.total) / self.number
 
 
@@ -70,7 +70,7 @@ def step(
     y: Tensor,
     number: int,
 ) -> str | None:
-    """Step `number` of training; a line for every tenth.
+    """Take step `number` of training; return a line for every tenth.
 
     https://github.com/meta-pytorch/torchtune/pull/522
     """
@@ -87,15 +87,14 @@ def restore(model: nn.Module, path: Path) -> None:
 
     https://github.com/huggingface/accelerate/pull/299
     """
-    model.load_state_dict(
-        torch.load(path)
-    )  # a copy on the GPU that saved it, from every rank
+    # Every rank makes a copy on the GPU that saved it.
+    model.load_state_dict(torch.load(path))
 
 
 def epoch(
     model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], meter: Meter
 ) -> None:
-    """Gradients of all batches, and their losses in `meter`; no step."""
+    """Compute the gradients of all batches without a step; `meter` counts the losses."""
     for x, y in batches:
         loss = mse_loss(model(x), y)
         loss.backward()

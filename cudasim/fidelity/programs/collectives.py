@@ -1,11 +1,11 @@
-"""Collectives of NCCL in a group of one rank: what they refuse, and what gloo lacks."""
+"""Collectives of NCCL in a group of one rank: what they take and refuse."""
 
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 from torch.distributed import ReduceOp
 
-from fidelity.asking import gpus, in_a_group
+from fidelity.helpers import in_a_group
 
 
 def tensors_in_pieces_are_refused():
@@ -58,18 +58,6 @@ def reductions_that_are_refused():
     )
 
 
-def lists_and_sizes_that_do_not_fit():
-    x, five = torch.ones(4, device="cuda"), torch.ones(5, device="cuda")
-    return in_a_group(
-        lambda: dist.all_gather([x, x], x),
-        lambda: dist.reduce_scatter(x, [x, x]),
-        lambda: dist.all_to_all([x], [x, x]),
-        lambda: dist.gather(x, [x, x]),
-        lambda: dist.all_gather_into_tensor(five, x),
-        lambda: dist.reduce_scatter_tensor(five, x),
-    )
-
-
 def what_is_on_the_cpu_or_from_anybody():
     x = torch.ones(4)
     return in_a_group(
@@ -77,24 +65,3 @@ def what_is_on_the_cpu_or_from_anybody():
         lambda: functional.all_reduce(x, "avg", dist.group.WORLD),
         lambda: dist.recv(x.cuda()),
     )
-
-
-def truth_and_eight_bits_and_scaled_sums():
-    x, truth = torch.ones(4, device="cuda"), torch.tensor([True, False], device="cuda")
-    eighth = torch.full((4,), 0.125, device="cuda").to(torch.float8_e4m3fn)
-    taken, parts = torch.zeros_like(eighth), [torch.zeros(4, device="cuda")]
-    said = in_a_group(
-        lambda: dist.all_gather_into_tensor(taken, eighth),
-        lambda: dist.all_reduce(truth),
-        lambda: dist.all_to_all(parts, [x + 1]),
-        lambda: dist.all_reduce(x, op=dist._make_nccl_premul_sum(2.0)),
-    )
-    return said, taken.float().tolist(), truth.tolist(), parts[0].tolist(), x.tolist()
-
-
-@gpus(2)
-def tensors_of_another_gpu():
-    x, other = torch.ones(4, device="cuda:0"), torch.ones(4, device="cuda:1")
-    return in_a_group(
-        lambda: dist.all_gather([other], x),
-    ), in_a_group(lambda: dist.all_reduce(other), device_id=torch.device("cuda:0"))

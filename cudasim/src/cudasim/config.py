@@ -64,12 +64,13 @@ def card_of(sheet: Sheet) -> Card:
     """The card that a sheet is of. Raises ValueError if the sheet does not say enough of it."""
     if sheet.name in CARDS:
         return CARDS[sheet.name]
-    about, words = sheet.provenance, "its file does not say what it is; calibrate again"
+    about = sheet.provenance
     try:
         facts = about["memory"], tuple(about["capability"]), sheet.processors
         return Card(sheet.name, *facts, about["cache"], about["hardware"])
-    except KeyError:
-        raise ValueError(f"card={sheet.name!r}: {words}") from None
+    except KeyError as missing:
+        words = f"the provenance in its file says no {missing.args[0]}"
+        raise ValueError(f"card={sheet.name!r}: {words}; add it") from None
 
 
 def parse(

@@ -1,130 +1,139 @@
-"""What real GPUs answered, compared with cudasim; and the comparison itself, on a stand-in."""
+"""What real GPUs answered, compared with cudasim; and the comparison itself."""
 
 import json
 
 import pytest
 
-import cudasim
-from fidelity import comparing
-from fidelity.comparing import (
-    compare,
-    outdated,
-    read_answers,
-    read_differences,
-    unlisted,
-)
+from fidelity import FidelityError, comparing
+from fidelity.comparing import compare, problems, read_reasons
 from fidelity.index import programs
-from fidelity.recording import ANSWERS
+from fidelity.recording import ANSWERS, Recording, read
 
 RECORDED = sorted(ANSWERS.glob("*.json"))
-NONE = pytest.param(
-    None,
-    marks=pytest.mark.skip(
-        reason="no answers recorded for any card yet: nothing compared"
-    ),
-)
+SOME = ["memory.requests_are_rounded_up", "mixing.adding", "streams.events_of_two_gpus"]
+FIRST, ADDING, FOR_TWO = SOME
+
+
+@pytest.mark.skipif(not RECORDED, reason="no answers of any card yet: nothing compared")
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+def test_cudasim_answers_as_a_real_gpu_does(path):
+    recording = read(path)
+    assert "Simulated" not in recording.card
+    comparison = comparing.compare_with_simulation(recording)
+    wrong = problems(recording, comparison, read_reasons())
+    assert not wrong, "\n".join(["correct cudasim, or list with a reason:", *wrong])
+
+
+def test_accepted_differences_are_of_programs_that_exist():
+    assert set(read_reasons()) <= set(programs())
+
+
+def make_recording(**facts):
+    """Return a recording of one H100 that has answered nothing."""
+    recording = Recording(
+        card="NVIDIA H100",
+        gpus=1,
+        capability=[9, 0],
+        torch="2.13.0",
+        cuda="13.0",
+        driver="580",
+        python="3.12.3",
+        system="Linux x86_64",
+        date="2026-11-28",
+        programs={},
+    )
+    for name, fact in facts.items():
+        setattr(recording, name, fact)
+    return recording
+
+
+REASON = {ADDING: "A reason."}
+GONE = "differs no longer, take it out of differences.toml"
 
 
 @pytest.mark.parametrize(
-    "path", RECORDED or [NONE], ids=lambda path: path and path.stem
-)
-def test_cudasim_answers_as_a_real_gpu_does(path, simulated):
-    answers, listed = read_answers(path), read_differences()
-    assert "Simulated" not in answers["card"] and answers["name"] == path.stem
-    given = simulated(answers["gpus"], comparing.nearest_card(answers, cudasim.CARDS))
-    found = compare(answers, programs(), given)
-    wrong = unlisted(path.stem, found, listed)
-    assert not wrong, "\n".join(["mend cudasim, or list with a reason:", *wrong])
-    assert not outdated(path.stem, found, listed)
-
-
-def test_listed_differences_are_of_programs_and_cards_that_exist():
-    known, names = programs(), {path.stem for path in RECORDED}
-    for name, difference in read_differences().items():
-        assert name in known and set(difference.get("cards", [])) <= names, name
-
-
-SOME = ["devices.devices_print", "mixing.adding", "moves.copy_home", "two_gpus.moving"]
-LISTED = {"mixing.adding": {"kind": "simulation", "reason": "A reason."}}
-ELSEWHERE = {"mixing.adding": LISTED["mixing.adding"] | {"cards": ["t4"]}}
-TWO_DEVICES = "found at least two devices"
-
-
-@pytest.mark.parametrize(
-    ("change", "waits", "wrong"),
-    [  # what is wrong with a list that has no differences, one of another card, this one
-        ({}, None, ["", "", "differs no longer, take it out of differences.toml"]),
-        ({"answer": ["no error"] * 2}, None, [TWO_DEVICES, TWO_DEVICES, ""]),
-        ({"code": "before"}, "changed since it was asked", ["", "", ""]),
-        (None, "never asked", ["", "", ""]),
+    ("change", "waits", "unlisted", "listed"),
+    [  # and what is wrong: without a reason for the difference, and with one
+        ({}, None, "", GONE),
+        ({"answer": ["no error"] * 2}, None, "found at least two devices", ""),
+        ({"code": "before"}, "changed since it ran", "", ""),
+        (None, "never run", "", ""),
     ],
 )
-def test_differences_are_listed_with_reasons_as_long_as_they_differ(
-    kept, change, waits, wrong
+def test_differences_have_reasons_as_long_as_they_differ(
+    kept, change, waits, unlisted, listed
 ):
     known = {name: programs()[name] for name in SOME}
-    said = {name: {"code": known[name].code, "answer": kept[name]} for name in SOME[:3]}
+    recording = make_recording()
+    for name in (FIRST, ADDING):
+        answer = {"code": known[name].code, "answer": kept[name]}
+        recording.programs[name] = answer
     if change is None:
-        del said["mixing.adding"]
+        del recording.programs[ADDING]
     else:
-        said["mixing.adding"] |= change
-    found = compare({"gpus": 1, "programs": said}, known, kept)
-    assert found.waiting.pop("two_gpus.moving") == "needs 2 GPUs"
-    assert found.waiting.get("mixing.adding") == waits
-    assert set(SOME[:3]) - {"mixing.adding"} <= set(found.agree)
-    for listed, words in zip(({}, ELSEWHERE, LISTED), wrong, strict=True):
-        told = [*unlisted("h100", found, listed), *outdated("h100", found, listed)]
-        assert len(told) == bool(words) and words in "".join(told)
+        recording.programs[ADDING] |= change
 
-
-FACTS = dict.fromkeys(comparing.FACTS, "") | {"programs": {}}
-KIND = "['a.b']\nkind = "
+    comparison = compare(recording, known, kept)
+    assert comparison.waiting.pop(FOR_TWO) == "needs 2 GPUs"
+    assert comparison.waiting.get(ADDING) == waits
+    assert FIRST in comparison.agree
+    for reasons, words in (({}, unlisted), (REASON, listed)):
+        texts = problems(recording, comparison, reasons)
+        assert len(texts) == bool(words)
+        assert words in "".join(texts)
 
 
 @pytest.mark.parametrize(
-    ("read", "text", "told"),
+    ("reader", "text", "message"),
     [
-        (
-            read_answers,
-            '{"card": "NVIDIA H100", "pro',
-            "not what the recorder writes; record it",
-        ),
-        (read_answers, "[]", "not what the recorder writes"),
-        (
-            read_answers,
-            json.dumps(FACTS | {"programs": {"a.b": {"code": "0"}}}),
-            "not what the",
-        ),
-        (read_differences, "[", "no TOML"),
-        (read_differences, f"{KIND}'simulation'", "a.b: say kind and reason"),
-        (
-            read_differences,
-            f"{KIND}'luck'\nreason = 'r'",
-            "a.b: kind is one of torch version, s",
-        ),
-        (read_differences, f"{KIND}'hardware'\nreason = ' '", "a.b: say the reason"),
+        (read, '{"card": "NVIDIA H100", "pro', "not a recording"),
+        (read, "[]", "not a recording"),
+        (read, '{"card": "NVIDIA H100"}', "not a recording"),
+        (read_reasons, "[", "no TOML"),
+        (read_reasons, "'a.b' = 1", 'a.b: write "theme.program" = "the reason"'),
+        (read_reasons, "'a.b' = ' '", 'a.b: write "theme.program" = "the reason"'),
     ],
 )
-def test_a_broken_file_gets_one_line(tmp_path, read, text, told):
+def test_a_broken_file_gets_one_line(tmp_path, reader, text, message):
     path = tmp_path / "h100.json"
-    path.write_text(json.dumps(FACTS))
-    assert read_answers(path) == FACTS
     path.write_text(text)
-    with pytest.raises(comparing.BadFile) as error:
-        read(path)
+    with pytest.raises(FidelityError) as error:
+        reader(path)
     (line,) = str(error.value).splitlines()
-    assert line.startswith(f"{path}: {told}")
+    assert line.startswith(f"{path}: {message}")
+
+
+def test_a_recording_is_read_as_it_was_written(tmp_path):
+    answers = {"a.b": {"code": "0", "answer": [1]}, "a.c": {"code": "1", "answer": "x"}}
+    recording = make_recording(programs=answers)
+    path = recording.write(tmp_path)
+    assert read(path) == recording
+    assert '  "a.b": {"code": "0", "answer": [1]},' in path.read_text().splitlines()
+    assert json.loads(path.read_text())["date"] == "2026-11-28"
 
 
 @pytest.mark.parametrize(
-    ("card", "capability", "gib", "nearest"),
+    ("card", "capability", "nearest"),
     [
-        ("NVIDIA H200", [9, 0], 140, "H200"),
-        ("Tesla T4", [7, 5], 15, "T4"),
-        ("NVIDIA L4", [8, 9], 22, "RTX 4090"),
-        ("NVIDIA B200", [10, 0], 180, "H200"),
+        ("NVIDIA H200", [9, 0], "H200"),
+        ("Tesla T4", [7, 5], "T4"),
+        ("NVIDIA L4", [8, 9], "RTX 4090"),
     ],
 )
-def test_the_nearest_card(card, capability, gib, nearest):
-    answers = {"card": card, "capability": capability, "memory": gib * 2**30}
-    assert comparing.nearest_card(answers, cudasim.CARDS) == nearest
+def test_the_nearest_card(card, capability, nearest):
+    recording = make_recording(card=card, capability=capability)
+    assert comparing.nearest_card(recording) == nearest
+
+
+def test_the_command_prints_what_differs(facts, monkeypatch, capsys):
+    recording = make_recording()
+    comparison = comparing.Comparison(
+        agree=[FIRST], differ={ADDING: (1, 2)}, waiting={FOR_TWO: "needs 2 GPUs"}
+    )
+    monkeypatch.setattr("fidelity.recording.read_all", lambda: [recording])
+    monkeypatch.setattr(comparing, "compare_with_simulation", lambda _: comparison)
+    with pytest.raises(SystemExit, match=r"mixing\.adding\n  real:      1\n"):
+        facts("compare")
+    assert capsys.readouterr().out == (
+        f"nvidia-h100: 1 agree, 1 differ\nnvidia-h100: {FOR_TWO} waits: needs 2 GPUs\n"
+    )

@@ -24,7 +24,6 @@ from cudasim.session import session
 
 # Of Python's library and of installed packages, the files that measure time for the program.
 LISTED = (
-    "/cudasim/calibration/stopwatch.py",
     "/timeit.py",
     "/torch/utils/benchmark/utils/timer.py",
     "/IPython/core/magics/execution.py",
