@@ -10,7 +10,7 @@ from typing import Any
 from facts import FactsError
 
 FOLDER = Path(__file__).resolve().parent
-README = FOLDER.parent / "README.md"
+PROJECTS_PAGE = FOLDER.parent / "docs" / "other-projects.md"
 COMMAND = "python cudasim/facts"
 
 

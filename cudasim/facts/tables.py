@@ -23,8 +23,8 @@ def write(names: Iterable[str]) -> None:
     for name in names:
         files.replace(files.FOLDER / f"{name}.md", draw(name))
         if name == "suites":
-            readme = files.README.read_text(encoding="utf-8")
-            files.replace(files.README, with_suites(readme))
+            page = files.PROJECTS_PAGE.read_text(encoding="utf-8")
+            files.replace(files.PROJECTS_PAGE, with_suites(page))
 
 
 def draw(name: str) -> str:
@@ -33,7 +33,7 @@ def draw(name: str) -> str:
 
 
 def with_suites(readme: str) -> str:
-    """Return the README with the table of other projects' tests between its marks."""
+    """Return the page with the table of other projects' tests between its marks."""
     head, rest = readme.split(BEGIN)
     tail = rest[rest.index(END) :]
     return f"{head}{BEGIN}{draw('suites')}\n{tail}"

@@ -35,7 +35,7 @@ def test_a_table_is_what_its_data_give(name):
 
 
 def test_the_readme_has_the_table_of_other_projects():
-    readme = files.README.read_text(encoding="utf-8")
+    readme = files.PROJECTS_PAGE.read_text(encoding="utf-8")
     assert readme == tables.with_suites(readme)
 
 
@@ -122,7 +122,7 @@ def project(folder, monkeypatch):
     """The sources of a project that is listed, in a folder of facts with a README."""
     monkeypatch.setattr(suites, "LISTED", write(folder / "suites.toml", LISTED + WHY))
     readme = write(folder / "README.md", f"{tables.BEGIN}{tables.END}")
-    monkeypatch.setattr(files, "README", readme)
+    monkeypatch.setattr(files, "PROJECTS_PAGE", readme)
     write(folder / "suites.json", '{"projects": []}')
     write(folder / "project" / "tests" / "test_all.py", SUITE)
     return folder / "project"

@@ -42,7 +42,7 @@ def timeline(card: str | None = None) -> "Recording":
     happened since the last timeline, or since the simulation began. As the last
     expression of a notebook's cell it displays itself.
 
-    `card` is one of those with a data sheet, or the path of a calibrated card's file:
+    `card` is one of those with a data sheet, or the path of a data sheet of your own:
     under a modelled clock, the block takes the times of that card instead. It begins
     when the simulated GPUs have done all that was submitted before, and changes times
     alone: values, memory and the name of the GPU stay.
