@@ -9,7 +9,8 @@ import cudasim
 
 ORDER = (
     "behaviour words modes device timing startup_file config frameworks jax tensorflow "
-    "patching clock session dispatch patches backends simulation recorded testing startup ipython kernel __main__"
+    "patching clock session dispatch patches backends simulation recorded testing "
+    "startup ipython kernel __main__"
 ).split()
 MODULES = sorted(
     path for path in PACKAGE.rglob("*.py") if path.parent.name != "inherit"
