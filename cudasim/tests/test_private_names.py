@@ -35,7 +35,7 @@ def named():
 @pytest.mark.parametrize("kind", ["cuda", "mps"])
 def test_every_name_that_is_replaced_is_known_to_pytorch(kind, named):
     with cudasim.simulate(device_type=kind, force=True):
-        replaced = [(owner, name) for owner, name, _ in session.patches._before]
+        replaced = [(owner, name) for owner, name, _ in session.patches._attributes]
     missing = [
         f"{owner.__name__}.{name}"
         for owner, name in replaced
