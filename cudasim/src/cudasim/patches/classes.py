@@ -27,6 +27,8 @@ class HostType(type):
     A stand-in is equal to the type it stands for, so that tables find it.
     """
 
+    _original: type
+
     def __call__(cls, *args, **kwargs) -> Any:
         if args and isinstance(args[0], Tensor):
             gpu = gpu_of(args[0])

@@ -143,7 +143,7 @@ def read_numbers(original: Callable, self: Tensor, *args, **kwargs) -> Any:
     if gpu is not None and session.clock is not None:
         count = self.numel()
         name = original.__name__
-        if name == "_str":
+        if name == private.TENSOR_TO_TEXT.name:
             count = min(count, private.print_options.threshold)
             name = "print"
         read_back(gpu, name, count * self.element_size())
