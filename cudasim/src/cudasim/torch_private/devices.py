@@ -56,7 +56,7 @@ CUDA = Bindings(
     tunableop_set_numerical_check_tolerances
     """,
 )
-LINEAR_ALGEBRA = Bindings(
+LIBRARIES = Bindings(
     "_",
     """
     get_linalg_preferred_backend set_linalg_preferred_backend

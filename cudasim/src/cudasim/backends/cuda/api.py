@@ -369,7 +369,7 @@ def _patch_bindings(patches: Patches) -> None:
     patches.bind(private.CUDA, FUNCTIONS | functions_of_settings(CUDA_SETTINGS))
     functions = functions_of_settings(LINEAR_ALGEBRA_SETTINGS)
     functions["cudnn_set_conv_benchmark_empty_cache"] = nothing
-    patches.bind(private.LINEAR_ALGEBRA, functions)
+    patches.bind(private.LIBRARIES, functions)
     patches.replace(*private.ACTIVATE_GPU_TRACE, traces.activate)
     patches.replace(*private.HAS_CUDA, True)
     patches.replace(*private.DEVICE_PROPERTIES, CudaProperties)
