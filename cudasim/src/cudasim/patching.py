@@ -131,10 +131,6 @@ class Patches:
                 function.cache_clear()
                 self.finally_do(function.cache_clear)
 
-    def attributes(self) -> list[tuple[Any, str]]:
-        """Return (owner, name) of every attribute that was replaced or added."""
-        return [(owner, name) for owner, name, _ in self._attributes]
-
     def replaced(self) -> list[tuple[Any, Any]]:
         """Return (value before, value now) of every attribute that was there before."""
         return [
