@@ -16,7 +16,13 @@ import torch
 from programs import PACKAGE
 
 import cudasim
-from cudasim.torch_private import NOT_EVERYWHERE, TRIED, Attribute, Bindings
+from cudasim.torch_private import (
+    CALLED_BY_PYTORCH,
+    NOT_EVERYWHERE,
+    TRIED,
+    Attribute,
+    Bindings,
+)
 
 # The modules of the list are imported within the tests: without a name that they read they
 # cannot be, and then the first test says which names are missing.
@@ -222,6 +228,12 @@ def test_what_waits_has_private_names():
         assert any(True for path in paths for _ in names_used(path)), (
             f"{name} has no private names any more: take it out of WAITING"
         )
+
+
+def test_methods_that_pytorch_calls_are_ours_and_in_pytorch():
+    for name, where in CALLED_BY_PYTORCH.items():
+        assert name in our_names(), name
+        assert name in names_in_pytorch() or "since" in where, name
 
 
 def replaced_in_simulations():

@@ -30,10 +30,9 @@ import torch
 
 from cudasim.patching import Patches
 from cudasim.session import session
+from cudasim.torch_private.devices import REGISTRY
 
 NEW_SLOT = 65  # the number of `tp_new` (CPython, Include/typeslots.h)
-# c10::impl::device_guard_impl_registry
-REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
 CPU = 0  # its number among the types of devices
 
 _read_slot = PYFUNCTYPE(c_void_p, py_object, c_int)(("PyType_GetSlot", pythonapi))

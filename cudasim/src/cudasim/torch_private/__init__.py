@@ -30,6 +30,12 @@ NOT_EVERYWHERE = {
     "_get_device_properties": "only in builds for CUDA",
 }
 
+# Methods that classes of ours have because PyTorch calls them.
+CALLED_BY_PYTORCH = {
+    "_rebuild_buckets": "of the Reducer of DistributedDataParallel",
+    "_retain_pool": "of CUDAGraph, since PyTorch 2.14",
+}
+
 
 class Attribute(NamedTuple):
     """A private attribute that cudasim replaces; unpack it for `replace` and its kin."""

@@ -7,6 +7,10 @@ from torch import cuda
 
 from cudasim.torch_private import Attribute, Bindings
 
+# What C++ knows of each type of device: c10::impl::device_guard_impl_registry, a symbol of
+# its library.
+REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
+
 # torch.accelerator
 ACCELERATOR = Bindings(
     "_accelerator_",
