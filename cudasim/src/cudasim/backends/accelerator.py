@@ -18,7 +18,7 @@ from cudasim.session import session
 from cudasim.torch_private import devices as private
 
 
-def nothing(*args: Any) -> None:
+def do_nothing(*args: Any) -> None:
     """Stand for what has nothing to do on a simulated GPU."""
 
 
@@ -98,7 +98,7 @@ FUNCTIONS: dict[str, Callable] = {
     "getDefaultGenerator": lambda index: session.gpu(index).generator,
     "isAllocatorInitialized": lambda: True,
     "emptyCache": memory.empty_cache,
-    "emptyHostCache": nothing,
+    "emptyHostCache": do_nothing,
     "getDeviceStats": lambda index: memory.stats(memory.of(index)),
     "resetPeakStats": lambda index: memory.of(index).reset_peaks(),
     "resetAccumulatedStats": lambda index: memory.of(index).reset_totals(),

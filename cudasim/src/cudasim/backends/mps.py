@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from cudasim.backends.accelerator import nothing, refuse, wait
+from cudasim.backends.accelerator import do_nothing, refuse, wait
 from cudasim.backends.memory import empty_cache
 from cudasim.backends.streams import Event
 from cudasim.device.gpu import GPU
@@ -70,8 +70,8 @@ def functions_for(gpu: GPU) -> dict[str, Callable]:
         "releaseEvent": events.release,
         "recordEvent": events.record,
         "queryEvent": lambda number: True,
-        "waitForEvent": nothing,
-        "synchronizeEvent": nothing,
+        "waitForEvent": do_nothing,
+        "synchronizeEvent": do_nothing,
         "elapsedTimeOfEvents": events.elapsed_time,
         "compileShader": NO_SOURCE,
         "loadMetalllib": NO_SOURCE,

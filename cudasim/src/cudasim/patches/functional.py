@@ -38,7 +38,9 @@ def _operands(args: tuple, kwargs: dict) -> list[Tensor]:
     return tensors_in((*args, *kwargs.values()))
 
 
-def together(first: Tensor, others: Iterable[tuple[Any, Any]], message: str) -> None:
+def require_same_device(
+    first: Tensor, others: Iterable[tuple[Any, Any]], message: str
+) -> None:
     """Raise RuntimeError if one of the named `others` is a tensor elsewhere than `first`."""
     here = device_of(first)
     for name, tensor in others:
@@ -54,10 +56,10 @@ def together(first: Tensor, others: Iterable[tuple[Any, Any]], message: str) -> 
 
 @checks(torch, "meshgrid", "block_diag")
 @checks(torch.linalg, "multi_dot")
-def apart(name: str, *args, **kwargs) -> None:
+def check_together(name: str, *args, **kwargs) -> None:
     tensors = tensors_in(args)
     if tensors:
-        together(tensors[0], enumerate(tensors), APART[name])
+        require_same_device(tensors[0], enumerate(tensors), APART[name])
 
 
 @replaces(torch.linalg, "matrix_rank", "cond")
@@ -80,7 +82,7 @@ def matrix_rank(
 @checks(torch.linalg, *RESULTS)
 def result_elsewhere(name: str, *args, out: Tensor | None = None, **kwargs) -> None:
     if out is not None:
-        together(_operands(args, kwargs)[0], [("out", out)], RESULTS[name])
+        require_same_device(_operands(args, kwargs)[0], [("out", out)], RESULTS[name])
 
 
 @checks(torch, "inner", "tensordot")
@@ -111,21 +113,23 @@ def quantile(
         # Anything else that is wrong with `q` is found before its device.
         if q.dim() <= 1 and q.dtype == input.dtype:
             others.insert(0, ("q", q))
-    together(input, others, APART["quantile"])
+    require_same_device(input, others, APART["quantile"])
 
 
 @checks((torch, Tensor), "take_along_dim")
 def take_along_dim(
     name: str, input: Tensor, indices: Any, *args, out: Any = None, **kwargs
 ) -> None:
-    together(input, [("indices", indices), ("out", out)], APART["take_along_dim"])
+    require_same_device(
+        input, [("indices", indices), ("out", out)], APART["take_along_dim"]
+    )
 
 
 @checks(*private.STFT)  # which `torch.stft`, in Python, calls
 @checks(torch, "istft")
 def stft(name: str, input: Tensor, *args, **kwargs) -> None:
     window = args[3] if len(args) > 3 else kwargs.get("window")
-    together(input, [(name, window)], APART["stft"])
+    require_same_device(input, [(name, window)], APART["stft"])
 
 
 @checks(torch.linalg, "lstsq", when=lambda: session.type.has_cudnn)
@@ -156,7 +160,7 @@ def recurrent(
         return
     others = [("hidden", state) for state in tensors_in((hidden,))]
     others += [("parameter", weight) for weight in weights]
-    together(input, others, APART["recurrent"])
+    require_same_device(input, others, APART["recurrent"])
 
 
 @replaces(nn.functional, "one_hot")

@@ -91,7 +91,7 @@ class ToCopyInTransform(ToCopy):
 backward_class(ToCopy).__name__ = "ToCopyBackward0"  # what CUDA's own prints
 
 
-def functionalized(
+def run_functionalized(
     original: Callable, interpreter: Any, function: type, *operands: Any
 ) -> Any:
     """Run a `Function` within `torch.func.functionalize`: PyTorch cannot, we can a copy."""

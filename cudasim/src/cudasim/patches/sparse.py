@@ -10,7 +10,7 @@ from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import CPU, device_of, gpu_of
-from cudasim.patches.functional import together
+from cudasim.patches.functional import require_same_device
 from cudasim.patching import replaces
 
 # The parts of each constructor. The last are the values, whose device is the whole's.
@@ -60,7 +60,7 @@ def refuse_apart(tensors: dict[str, Tensor]) -> None:
         else:
             message += "{there} and {here}!"
     first = next(iter(tensors.values()))
-    together(tensors.get("values", first), tensors.items(), message)
+    require_same_device(tensors.get("values", first), tensors.items(), message)
 
 
 @replaces(torch.nested, "nested_tensor", "as_nested_tensor")

@@ -79,7 +79,7 @@ def resize(original: Callable, self: UntypedStorage, size: int) -> UntypedStorag
         tags.recount(self)
 
 
-def pinned(tensor: Tensor) -> Tensor:
+def pin(tensor: Tensor) -> Tensor:
     """Mark the memory of `tensor` as pinned; return it."""
     if tags.gpu_of(tensor) is not None:
         raise RuntimeError("Only dense CPU tensors can be pinned")
@@ -95,7 +95,7 @@ def pin_memory(original: Callable, self: Tensor, device: Any = None) -> Tensor:
         raise RuntimeError(
             f"cannot pin '{self.type()}' only dense CPU tensors can be pinned"
         )
-    return pinned(self.clone())
+    return pin(self.clone())
 
 
 @replaces(Tensor, "is_pinned", overridable=True)

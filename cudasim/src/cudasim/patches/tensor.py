@@ -12,7 +12,7 @@ from cudasim.dispatch.booking import read_back
 from cudasim.dispatch.tags import TAG, gpu_of, gpu_read, is_scratch
 from cudasim.dispatch.waiting import wait_for
 from cudasim.patches import storage
-from cudasim.patches.moves import functionalized, move
+from cudasim.patches.moves import move, run_functionalized
 from cudasim.patching import Patches, around, changed, checks, replaces
 from cudasim.session import session
 from cudasim.torch_private import dispatch
@@ -41,7 +41,7 @@ def patch_tensor(patches: Patches) -> None:
 
     rules = dispatch.custom_function_call.functorch_table
     kind = dispatch.TransformType.Functionalize
-    patches.replace_item(rules, kind, around(functionalized, rules[kind]))
+    patches.replace_item(rules, kind, around(run_functionalized, rules[kind]))
     _patch_moves(patches)
 
 

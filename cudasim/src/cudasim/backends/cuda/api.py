@@ -14,7 +14,7 @@ from torch import cuda
 
 from cudasim import config
 from cudasim.backends import accelerator, memory
-from cudasim.backends.accelerator import exchange_device, nothing, refuse
+from cudasim.backends.accelerator import do_nothing, exchange_device, refuse
 from cudasim.backends.cuda import graphs, legacy, streams
 from cudasim.backends.streams import end_of, now, place_of, set_stream, stream_data
 from cudasim.device.gpu import GPU, Allocation
@@ -241,9 +241,9 @@ FUNCTIONS: dict[str, Callable] = {
     "getMemoryFraction": lambda index: memory.of(index).fraction,
     "setMemoryFraction": lambda part, index: memory.of(index).set_fraction(part),
     "resetPeakMemoryStats": lambda index: memory.of(index).reset_peaks(),
-    "resetPeakHostMemoryStats": nothing,
+    "resetPeakHostMemoryStats": do_nothing,
     "resetAccumulatedMemoryStats": lambda index: memory.of(index).reset_totals(),
-    "resetAccumulatedHostMemoryStats": nothing,
+    "resetAccumulatedHostMemoryStats": do_nothing,
     "record_memory_history": memory.record_history,
     "record_memory_history_legacy": memory.record_history_legacy,
     "attach_out_of_memory_observer": memory.observe_refusals,
@@ -251,17 +251,17 @@ FUNCTIONS: dict[str, Callable] = {
     "cudaCachingAllocator_raw_delete": raw_delete,
     "changeCurrentAllocator": NO_ALLOCATOR,
     "customAllocator": NO_ALLOCATOR,
-    "ipc_collect": nothing,
+    "ipc_collect": do_nothing,
     # Libraries.
     "getCurrentBlasHandle": lambda: 0,
     "getCurrentSolverHandle": lambda: 0,
-    "clearCublasWorkspaces": nothing,
+    "clearCublasWorkspaces": do_nothing,
     "get_conv_benchmark_empty_cache": lambda: True,
     "jiterator_compile_and_launch_kernel": NO_SOURCE,
     "tunableop_get_results": tuple,
     "tunableop_get_validators": tuple,
     "tunableop_read_file": lambda filename: False,
-    "tunableop_set_numerical_check_tolerances": nothing,
+    "tunableop_set_numerical_check_tolerances": do_nothing,
 }
 
 # What PyTorch reads back, and what changes nothing here: what reads it, what sets it, and
@@ -368,7 +368,7 @@ def patch_api(patches: Patches) -> None:
 def _patch_bindings(patches: Patches) -> None:
     patches.bind(private.CUDA, FUNCTIONS | functions_of_settings(CUDA_SETTINGS))
     functions = functions_of_settings(LINEAR_ALGEBRA_SETTINGS)
-    functions["cudnn_set_conv_benchmark_empty_cache"] = nothing
+    functions["cudnn_set_conv_benchmark_empty_cache"] = do_nothing
     patches.bind(private.LIBRARIES, functions)
     patches.replace(*private.ACTIVATE_GPU_TRACE, traces.activate)
     patches.replace(*private.HAS_CUDA, True)
@@ -411,6 +411,6 @@ def _patch_libraries(patches: Patches) -> None:
     patches.replace(plans["size"], "getter", lambda index: 0)
     patches.replace(plans["max_size"], "getter", lambda index: limits.get(index, PLANS))
     patches.replace(plans["max_size"], "setter", limits.__setitem__)
-    patches.replace(*private.CLEAR_PLAN_CACHE, nothing)
+    patches.replace(*private.CLEAR_PLAN_CACHE, do_nothing)
     plan_caches = torch.backends.cuda.cuFFTPlanCacheManager()
     patches.replace(torch.backends.cuda, "cufft_plan_cache", plan_caches)

@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary, ref
 import torch
 from torch import cuda
 
-from cudasim.backends.accelerator import is_capturing, nothing, refuse
+from cudasim.backends.accelerator import do_nothing, is_capturing, refuse
 from cudasim.backends.cuda.streams import stand_in
 from cudasim.backends.streams import place_of
 from cudasim.device.allocator import Memory
@@ -209,7 +209,7 @@ class CUDAGraph:
         return session.capturing[place_of()].graph()
 
     # `use_mem_pool` calls it since 2.14; here the graph's steps hold their tensors.
-    _retain_pool = nothing
+    _retain_pool = do_nothing
 
 
 class MemPool:
@@ -300,7 +300,7 @@ def patch_graphs(patches: Patches) -> None:
     for name, function in FUNCTIONS.items():
         _replace_everywhere(patches, private.POOLS.attribute(name), function)
     _replace_everywhere(patches, private.GRAPH_POOL_HANDLE, new_pool)
-    _replace_everywhere(patches, private.EMPTY_HOST_CACHE, nothing)
+    _replace_everywhere(patches, private.EMPTY_HOST_CACHE, do_nothing)
 
     # The default stream of captures is that of another simulation.
     patches.replace(cuda.graphs.graph, "default_capture_stream", None)

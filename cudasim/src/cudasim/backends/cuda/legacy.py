@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cudasim.backends.accelerator import nothing
+from cudasim.backends.accelerator import do_nothing
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.patching import Patches
@@ -108,7 +108,7 @@ class Markers:
     def rangeStartA(self, message: str) -> int:
         return next(self._ids)
 
-    rangeEnd = staticmethod(nothing)
+    rangeEnd = staticmethod(do_nothing)
     markA = rangeEnd
     deviceRangeStart = rangeEnd
     deviceRangeEnd = rangeEnd

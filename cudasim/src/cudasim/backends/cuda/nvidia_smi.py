@@ -185,7 +185,7 @@ def is_alive(pid: int) -> bool:
     return state not in ("Z", "X")
 
 
-def chosen(cards: list[Card], wanted: str) -> list[Card]:
+def select_cards(cards: list[Card], wanted: str) -> list[Card]:
     """Return those of `cards` that `--id` names: indices, identities or bus numbers."""
     by_name: dict[str, Card] = {}
     for card in cards:
@@ -198,7 +198,7 @@ def chosen(cards: list[Card], wanted: str) -> list[Card]:
         raise Refusal("No devices were found", NOT_FOUND) from None
 
 
-def table(cards: list[Card], processes: list[Process]) -> list[str]:
+def draw_table(cards: list[Card], processes: list[Process]) -> list[str]:
     about = ["SIMULATED GPUs, by cudasim: no NVIDIA driver is involved"]
     if processes:
         context = max(card.context for card in cards) // MIB
@@ -238,7 +238,7 @@ def _boxed(*parts: list[str]) -> list[str]:
     return lines
 
 
-def values(names: list[str], fields: Fields, rows: list, options: set) -> list[str]:
+def query(names: list[str], fields: Fields, rows: list, options: set) -> list[str]:
     """Return the fields called `names` of each row, as CSV."""
     for name in names:
         if name not in fields:
@@ -271,22 +271,22 @@ def answer(options: argparse.Namespace, folder: str | None) -> list[str]:
     """Return the lines that the command prints."""
     cards, processes = published(folder)
     if options.id is not None:
-        cards = chosen(cards, options.id)
+        cards = select_cards(cards, options.id)
         indices = {card.index for card in cards}
         processes = [process for process in processes if process.index in indices]
     if options.list_gpus:
         return [f"GPU {card.index}: {card.name} (UUID: {card.uuid})" for card in cards]
 
-    query = options.query_gpu or options.query_compute_apps
-    if not query:
-        return table(cards, processes)
-    names = [name.strip() for name in query.split(",")]
+    fields = options.query_gpu or options.query_compute_apps
+    if not fields:
+        return draw_table(cards, processes)
+    names = [name.strip() for name in fields.split(",")]
     form = {word.strip() for word in options.format.split(",")}
     if "csv" not in form:
         raise Refusal("A query needs --format=csv", BAD_ARGUMENT)
     if options.query_gpu:
-        return values(names, CARD_FIELDS, cards, form)
-    return values(names, PROCESS_FIELDS, processes, form)
+        return query(names, CARD_FIELDS, cards, form)
+    return query(names, PROCESS_FIELDS, processes, form)
 
 
 def make_parser() -> argparse.ArgumentParser:

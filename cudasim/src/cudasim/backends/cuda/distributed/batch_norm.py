@@ -146,7 +146,7 @@ def _centred(input: Tensor, mean: Tensor) -> Tensor:
     return _wide(input) - _along(mean, input)
 
 
-def computed(function: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
+def compute(function: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Return what `function` makes of tensors on a GPU; the CPU has no operator `func`."""
     gpu = gpu_of(args[0])
     if gpu is None:
@@ -164,4 +164,4 @@ FUNCTIONS = (
 )
 for _function in FUNCTIONS:
     _operator = getattr(torch.ops.aten, f"batch_norm_{_function.__name__}").default
-    rule(_operator)(functools.partial(computed, _function))
+    rule(_operator)(functools.partial(compute, _function))

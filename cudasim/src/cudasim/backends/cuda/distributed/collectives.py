@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from cudasim.backends.cuda.distributed import errors, refusals
-from cudasim.backends.cuda.distributed.groups import named, roll_of
+from cudasim.backends.cuda.distributed.groups import bind_arguments, roll_of
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.tags import gpu_of
 from cudasim.torch_private.distributed import CoalescingManager
@@ -25,7 +25,7 @@ def collective(original: Callable, *args: Any, **kwargs: Any) -> Any:
 
     Groups of gloo's own are left alone.
     """
-    arguments = named(original, args, kwargs)
+    arguments = bind_arguments(original, args, kwargs)
     roll = roll_of(arguments.get("group"))
     if roll is None:
         return original(**arguments)
@@ -37,15 +37,15 @@ def collective(original: Callable, *args: Any, **kwargs: Any) -> Any:
     target = next(iter(arguments.values()))
     is_on_gpu = isinstance(target, Tensor) and gpu_of(target) is not None
     if is_on_gpu and arguments.get("op") is not None:
-        work = reduced(original, arguments, target)
+        work = reduce(original, arguments, target)
     else:
         work = original(**arguments)
     if work is None:
-        let_go(tensors, use_counts)
+        wait_for_release(tensors, use_counts)
     return work
 
 
-def reduced(original: Callable, arguments: dict[str, Any], target: Tensor) -> Any:
+def reduce(original: Callable, arguments: dict[str, Any], target: Tensor) -> Any:
     """Reduce; an average, which gloo has not, is a sum and a division."""
     op = arguments["op"]
     refusals.refuse_reduction(op, target.dtype)
@@ -69,7 +69,7 @@ def reduced(original: Callable, arguments: dict[str, Any], target: Tensor) -> An
     return work
 
 
-def let_go(tensors: list[Tensor], use_counts: list[int]) -> None:
+def wait_for_release(tensors: list[Tensor], use_counts: list[int]) -> None:
     """Wait until gloo's thread holds none of the `tensors`, which had so many owners before.
 
     It drops them a moment after the collective is done. If it is the last owner, and that
@@ -88,7 +88,7 @@ def message(original: Callable, *args: Any, **kwargs: Any) -> Any:
     try:
         return collective(original, *args, **kwargs)
     except RuntimeError as error:
-        arguments = named(original, args, kwargs)
+        arguments = bind_arguments(original, args, kwargs)
         roll = roll_of(arguments.get("group"))
         if roll is None or "Timed out" not in str(error):
             raise
@@ -102,7 +102,7 @@ def message(original: Callable, *args: Any, **kwargs: Any) -> Any:
 
 def all_to_all(original: Callable, *args: Any, **kwargs: Any) -> Any:
     """Run `all_to_all` by `all_to_all_single`: gloo takes no parts that differ in size."""
-    arguments = named(original, args, kwargs)
+    arguments = bind_arguments(original, args, kwargs)
     if roll_of(arguments.get("group")) is None:
         return original(**arguments)
     outputs = arguments.pop("output_tensor_list")
@@ -127,7 +127,7 @@ def all_to_all(original: Callable, *args: Any, **kwargs: Any) -> Any:
 
 def coalescing(original: Callable, *args: Any, **kwargs: Any) -> AbstractContextManager:
     """Run collectives one by one where a device is named: gloo cannot put them together."""
-    arguments = named(original, args, kwargs)
+    arguments = bind_arguments(original, args, kwargs)
     if arguments.get("device") is not None and roll_of(arguments.get("group")):
         return nullcontext(CoalescingManager())
     return original(**arguments)

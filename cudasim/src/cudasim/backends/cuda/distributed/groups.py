@@ -77,14 +77,14 @@ def bound_device(device: Any) -> GPU | None:
     return resolve(device)
 
 
-def named(original: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
+def bind_arguments(original: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
     """Return the arguments of a call of `original`, by name."""
     return signature_of(original).bind(*args, **kwargs).arguments
 
 
 def init_process_group(original: Callable, *args: Any, **kwargs: Any) -> None:
     """Use gloo where NCCL is requested: by name, by a device, or by default."""
-    arguments = named(original, args, kwargs)
+    arguments = bind_arguments(original, args, kwargs)
     gpu = bound_device(arguments.pop("device_id", None))
     if arguments.get("backend") is not None:
         requested = nccl_in(arguments["backend"])
@@ -112,7 +112,7 @@ def init_process_group(original: Callable, *args: Any, **kwargs: Any) -> None:
 
 def new_group(original: Callable, *args: Any, **kwargs: Any) -> Any:
     """Use gloo where NCCL is requested, or stands behind the default group."""
-    arguments = named(original, args, kwargs)
+    arguments = bind_arguments(original, args, kwargs)
     world = roll_of() if dist.is_initialized() else None
     gpu = bound_device(arguments.pop("device_id", None))
     if gpu is None and world is not None:
@@ -141,7 +141,7 @@ def get_backend(original: Callable, group: Any = None) -> str:
 
 
 def barrier(original: Callable, *args: Any, **kwargs: Any) -> Any:
-    arguments = named(original, args, kwargs)
+    arguments = bind_arguments(original, args, kwargs)
     indices = arguments.pop("device_ids", None)
     roll = roll_of(arguments.get("group"))
     if roll is not None:
