@@ -49,7 +49,7 @@ def test_the_class_is_left_as_it_was():
 
 
 def test_a_python_that_keeps_its_slots_elsewhere_is_told(monkeypatch):
-    monkeypatch.setattr(guards, "_slot", lambda cls, number: 1)
+    monkeypatch.setattr(guards, "_read_slot", lambda cls, number: 1)
     with pytest.raises(RuntimeError, match="no way to make objects of"):
         guards.patch_making(Patches(), torch.device, lambda original: original)
     assert torch.device("cpu").type == "cpu"

@@ -1,23 +1,49 @@
-"""Patches of torch's Python attributes, all of which can be taken back exactly."""
+"""Patches of PyTorch's Python attributes, all of which can be taken back exactly.
+
+A function that stands in the place of another is called with the original first:
+`function(original, *args, **kwargs)`. The decorators `replaces` and `checks` register
+such functions where they are defined; `patch_functions` puts them in place as a
+simulation begins, and `Patches.restore` takes everything back as it ends.
+"""
 
 import functools
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import ClassMethodDescriptorType, ModuleType
 from typing import Any
 
 from torch.overrides import handle_torch_function, has_torch_function
 
-When = Callable[[], bool] | None
-_ABSENT = object()
-_table: list[tuple] = []  # (owner, name, function, overridable, when)
+from cudasim.torch_private import Bindings
+
+Condition = Callable[[], bool] | None
+
+_ABSENT = object()  # the value of an attribute or an item that is not there
+
+
+@dataclass
+class Replacement:
+    """A function that is to stand in the place of `owner.name`."""
+
+    owner: Any
+    name: str
+    function: Callable
+    overridable: bool
+    condition: Condition
+
+
+_replacements: list[Replacement] = []  # in the order of their registration
 
 
 def around(
     function: Callable, original: Callable, overridable: bool = False
 ) -> Callable:
-    """`function(original, *args, **kwargs)` in the place of `original`, under its name.
-    An `overridable` one is left to operands with a `__torch_function__`, as torch's own are."""
+    """Return a function, named like `original`, that calls `function(original, ...)`.
+
+    As with torch's own functions, an `overridable` one is left to operands that have a
+    `__torch_function__`.
+    """
 
     @functools.wraps(original)
     def replaced(*args, **kwargs) -> Any:
@@ -40,45 +66,62 @@ def changed(owner: Any, **values: Any) -> Iterator[None]:
 
 
 class Patches:
-    """What was replaced; `restore` puts all of it back, the last first, as the same objects."""
+    """The changes to PyTorch so far.
+
+    `restore` takes all of them back, the last one first, and puts the same objects in
+    their places again.
+    """
 
     def __init__(self) -> None:
-        self._before: list[tuple[Any, str, Any]] = []  # attributes
-        self._undo: list[Callable] = []  # an ExitStack would take twice the time
+        # (owner, name, its own value before) of every attribute that was replaced.
+        self._attributes: list[tuple[Any, str, Any]] = []
+        # What to do on leaving. An ExitStack would take twice the time.
+        self._undo: list[Callable] = []
 
     def finally_do(self, action: Callable, *args) -> None:
+        """Call `action(*args)` on `restore`."""
         self._undo.append(functools.partial(action, *args))
 
     def restore(self) -> None:
+        """Take everything back."""
         while self._undo:
-            self._undo.pop()()
+            action = self._undo.pop()
+            action()
 
     def replace(self, owner: Any, name: str, value: Any) -> None:
-        own = vars(owner).get(
-            name, _ABSENT
-        )  # what is inherited is restored by deleting
-        self._before.append((owner, name, own))
-        undo = (delattr, owner, name) if own is _ABSENT else (setattr, owner, name, own)
-        self.finally_do(*undo)
+        """Set the attribute `name` of `owner` until `restore`."""
+        own = vars(owner).get(name, _ABSENT)
+        self._attributes.append((owner, name, own))
+        if own is _ABSENT:  # inherited, or new
+            self.finally_do(delattr, owner, name)
+        else:
+            self.finally_do(setattr, owner, name, own)
         setattr(owner, name, value)
 
+    def bind(self, bindings: Bindings, functions: Mapping[str, Callable]) -> None:
+        """Replace `bindings` of `torch._C` by `functions`, by name without the prefix."""
+        for name, function in functions.items():
+            self.replace(*bindings.attribute(name), function)
+
     def wrap(
-        self, owner: Any, name: str, how: Callable, overridable: bool = False
+        self, owner: Any, name: str, function: Callable, overridable: bool = False
     ) -> Callable:
-        """Have `how(original, ...)` answer `owner.name(...)`; returns what stands there."""
+        """Let `function` run around `owner.name`; return what then stands there."""
         own = vars(owner).get(name)
-        if isinstance(
-            own, classmethod | ClassMethodDescriptorType
-        ):  # the second is C++'s
-            wrapped = classmethod(around(how, getattr(own, "__func__", own)))
+        if isinstance(own, classmethod):
+            wrapped = classmethod(around(function, own.__func__))
+        elif isinstance(own, ClassMethodDescriptorType):  # a class method in C++
+            wrapped = classmethod(around(function, own))
         else:
-            wrapped = around(how, getattr(owner, name), overridable)
+            wrapped = around(function, getattr(owner, name), overridable)
+
         self.replace(owner, name, wrapped)
         return wrapped
 
     def replace_item(self, mapping: MutableMapping, key: Any, value: Any) -> None:
-        """Set `mapping[key]` to `value` until `restore`, unless the program sets it meanwhile."""
-        self.finally_do(_put_back, mapping, key, mapping.get(key, _ABSENT), value)
+        """Set `mapping[key]` until `restore`, unless the program changes it meanwhile."""
+        own = mapping.get(key, _ABSENT)
+        self.finally_do(_put_back, mapping, key, own, value)
         mapping[key] = value
 
     def forget(self, module: ModuleType) -> None:
@@ -89,42 +132,53 @@ class Patches:
                 self.finally_do(function.cache_clear)
 
     def replaced(self) -> list[tuple[Any, Any]]:
-        """(what it was, what it is) of every attribute replaced so far that was there before."""
+        """Return (value before, value now) of every attribute that was there before."""
         return [
             (own, vars(owner)[name])
-            for owner, name, own in self._before
+            for owner, name, own in self._attributes
             if own is not _ABSENT
         ]
 
 
 def _put_back(mapping: MutableMapping, key: Any, own: Any, value: Any) -> None:
-    if mapping.get(key) == value:
-        if own is _ABSENT:
-            del mapping[key]
-        else:
-            mapping[key] = own
+    if mapping.get(key) != value:
+        return  # the program has set it since
+    if own is _ABSENT:
+        del mapping[key]
+    else:
+        mapping[key] = own
 
 
 def replaces(
-    owners: Any, *names: str, overridable: bool = False, when: When = None
+    owners: Any, *names: str, overridable: bool = False, when: Condition = None
 ) -> Callable:
-    """Let the decorated function run `around` those called `names` of an owner, or of several.
-    Only where `when()` holds as a simulation begins. Of two, that which stands above runs first."""
+    """Register the decorated function to run around `names` of an owner, or of several.
+
+    It does so only where `when()` holds as a simulation begins. Of two functions around
+    the same one, that whose decorator stands above runs first.
+    """
+    if not isinstance(owners, tuple):
+        owners = (owners,)
 
     def register(function: Callable) -> Callable:
-        for owner in owners if isinstance(owners, tuple) else (owners,):
-            _table.extend((owner, name, function, overridable, when) for name in names)
+        for owner in owners:
+            for name in names:
+                replacement = Replacement(owner, name, function, overridable, when)
+                _replacements.append(replacement)
         return function
 
     return register
 
 
-def checks(owners: Any, *names: str, when: When = None) -> Callable:
-    """The same for a function that looks at the name and the arguments first, and may raise."""
+def checks(owners: Any, *names: str, when: Condition = None) -> Callable:
+    """Register a function that looks at each call first, and may refuse it.
+
+    It is called with the name of the function, and with the arguments.
+    """
 
     def register(check: Callable[..., None]) -> Callable:
-        def checked(called: str, original: Callable, /, *args, **kwargs) -> Any:
-            check(called, *args, **kwargs)
+        def checked(name: str, original: Callable, /, *args, **kwargs) -> Any:
+            check(name, *args, **kwargs)
             return original(*args, **kwargs)
 
         for name in names:
@@ -135,6 +189,12 @@ def checks(owners: Any, *names: str, when: When = None) -> Callable:
 
 
 def patch_functions(patches: Patches) -> None:
-    for owner, name, function, overridable, when in _table:
-        if when is None or when():
-            patches.wrap(owner, name, function, overridable)
+    """Put in place what `replaces` and `checks` have registered."""
+    for replacement in _replacements:
+        if replacement.condition is None or replacement.condition():
+            patches.wrap(
+                replacement.owner,
+                replacement.name,
+                replacement.function,
+                replacement.overridable,
+            )

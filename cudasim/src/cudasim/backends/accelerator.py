@@ -1,5 +1,8 @@
-"""`torch.accelerator`, answered by the simulated GPUs. Its modules are Python over functions of
-`torch._C`; those are replaced, so what programs call, and its errors, are torch's own."""
+"""`torch.accelerator`, answered by the simulated GPUs.
+
+Its modules are Python over functions of `torch._C`. Those are replaced, so what programs
+call, and its errors, are torch's own.
+"""
 
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -12,73 +15,90 @@ from cudasim.dispatch import traces
 from cudasim.dispatch.waiting import CAPTURING, complain
 from cudasim.patching import Patches
 from cudasim.session import session
+from cudasim.torch_private import devices as private
+
+
+def do_nothing(*args: Any) -> None:
+    """Stand for what has nothing to do on a simulated GPU."""
+
+
+def refuse(message: str, *args: Any, **kwargs: Any) -> NoReturn:
+    """Raise NotImplementedError; `partial(refuse, message)` stands for what is missing."""
+    raise NotImplementedError(message)
+
+
+def current_device() -> torch.device:
+    return torch.device(session.type.name)
+
+
+def current_index() -> int:
+    return session.current().index
 
 
 def exchange_device(index: int) -> int:
+    """Make GPU `index` the current one, and return which was; -1 changes nothing."""
     if index < 0:
         return -1
-    before = session.current().index
+    before = current_index()
     session.set_current(index)
     return before
 
 
 def wait(index: int | None = None) -> None:
+    """Wait until GPU `index`, or the current one, has done all that it was given."""
     gpu = session.gpu(index)
     if session.sync_debug & CAPTURING:
         complain()
     traces.fire("DeviceSynchronization")
     if session.races is not None:
-        for line in [line for line in session.races.known if line[0] == gpu.index]:
+        lines = [line for line in session.races.known if line[0] == gpu.index]
+        for line in lines:
             session.races.wait(line)
-    ends = [end for (index, _), end in session.asleep.items() if index == gpu.index]
-    clock = session.clock
-    wait_until(max(ends, default=0) if clock is None else clock.cards[gpu.index].end)
+
+    if session.clock is not None:
+        wait_until(session.clock.cards[gpu.index].end)
+    else:
+        ends = [end for place, end in session.asleep.items() if place[0] == gpu.index]
+        wait_until(max(ends, default=0))
 
 
 def is_capturing() -> bool:
     return place_of() in session.capturing
 
 
-def dtypes() -> set[torch.dtype]:
-    kinds = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
+def supported_dtypes() -> set[torch.dtype]:
     missing = ("torch.q", "torch.bits", *session.type.missing)
-    return {kind for kind in kinds if not str(kind).startswith(missing)}
+    return {
+        value
+        for value in vars(torch).values()
+        if isinstance(value, torch.dtype) and not str(value).startswith(missing)
+    }
 
 
-def nothing(*args: Any) -> None:
-    """In the place of what has nothing to do on a simulated GPU."""
+def current_stream(index: int) -> Stream:
+    stream_id = session.current_stream(session.gpu(index).index)
+    return Stream(stream_id=stream_id, device_index=index)
 
 
-def refuse(words: str, *args: Any, **kwargs: Any) -> NoReturn:
-    """Say why something is not to be had; `partial(refuse, words)` stands in its place."""
-    raise NotImplementedError(words)
-
-
-# What stands for the functions of torch._C, by what follows `_accelerator_` in their names.
-BINDINGS: dict[str, Callable] = {
-    "getAccelerator": lambda check=None: torch.device(session.type.name),
+FUNCTIONS: dict[str, Callable] = {
+    "getAccelerator": lambda check=None: current_device(),
+    "getDeviceIndex": current_index,
+    "setDeviceIndex": exchange_device,
+    "exchangeDevice": exchange_device,
+    "maybeExchangeDevice": exchange_device,
     "hooks_device_count": session.count,
-    "hooks_get_current_device": lambda: session.current().index,
-    "getDeviceIndex": lambda: session.current().index,
+    "hooks_get_current_device": current_index,
     "hooks_set_current_device": session.set_current,
-    **dict.fromkeys(
-        ("hooks_exchange_device", "exchangeDevice", "setDeviceIndex"), exchange_device
-    ),
-    **dict.fromkeys(
-        ("hooks_maybe_exchange_device", "maybeExchangeDevice"), exchange_device
-    ),
+    "hooks_exchange_device": exchange_device,
+    "hooks_maybe_exchange_device": exchange_device,
+    "getDeviceCapability": lambda index: {"supported_dtypes": supported_dtypes()},
     "synchronizeDevice": wait,
-    "getDefaultGenerator": lambda index: (
-        session.gpu(index).generator
-    ),  # since torch 2.14
-    "getDeviceCapability": lambda index: {"supported_dtypes": dtypes()},
-    "getStream": lambda index: Stream(
-        stream_id=session.current_stream(session.gpu(index).index), device_index=index
-    ),
+    "getStream": current_stream,
     "setStream": lambda stream: set_stream(stream.stream_id, stream.device_index),
+    "getDefaultGenerator": lambda index: session.gpu(index).generator,
     "isAllocatorInitialized": lambda: True,
     "emptyCache": memory.empty_cache,
-    "emptyHostCache": nothing,
+    "emptyHostCache": do_nothing,
     "getDeviceStats": lambda index: memory.stats(memory.of(index)),
     "resetPeakStats": lambda index: memory.of(index).reset_peaks(),
     "resetAccumulatedStats": lambda index: memory.of(index).reset_totals(),
@@ -89,9 +109,8 @@ BINDINGS: dict[str, Callable] = {
 
 
 def patch_accelerator(patches: Patches) -> None:
-    for name, function in BINDINGS.items():
-        patches.replace(torch._C, f"_accelerator_{name}", function)
-    patches.replace(torch._C, "_get_accelerator", BINDINGS["getAccelerator"])
+    patches.bind(private.ACCELERATOR, FUNCTIONS)
+    patches.replace(*private.GET_ACCELERATOR, FUNCTIONS["getAccelerator"])
     patches.forget(torch.accelerator)
     torch.get_device_module.cache_clear()
     patches.finally_do(torch.get_device_module.cache_clear)

@@ -1,4 +1,7 @@
-"""What torch reports of the simulated GPUs' allocators, named as in torch/csrc/cuda/Module.cpp."""
+"""What torch reports of the simulated GPUs' allocators.
+
+Names are those of torch/csrc/cuda/Module.cpp.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,9 +14,12 @@ from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.waiting import address
 from cudasim.session import session
 
+# The names of `torch.cuda.memory_stats`, and of our counts that are reported under them.
+COUNTS = TABLES["memory_stats"]
+
 
 def of(index: int) -> Memory:
-    """The memory of GPU `index`. Raises PyTorch's RuntimeError if there is none."""
+    """Return the memory of GPU `index`. Raises PyTorch's RuntimeError if there is none."""
     if not 0 <= index < len(session.gpus):
         raise RuntimeError(f"Invalid device argument {index}: did you call init?")
     return session.gpus[index].memory
@@ -25,18 +31,16 @@ def empty_cache() -> None:
 
 
 def free_and_total(index: int) -> tuple[int, int]:
-    """Bytes of GPU `index` as the driver counts them. As on a card, who asks has a context."""
+    """Return bytes of GPU `index` as the driver counts them.
+
+    As on a card, the question makes a context.
+    """
     memory = session.gpu(index).memory
     memory.touch()
     return memory.free, memory.size
 
 
-# The names of `torch.cuda.memory_stats`, and of the counts that are told under them.
-FIGURES = TABLES["memory_stats"]
-
-
 def stats(memory: Memory) -> dict[str, Any]:
-    pools = ("all", memory), ("small_pool", memory.small), ("large_pool", memory.large)
     result: dict[str, Any] = {
         "num_alloc_retries": memory.retries,
         "num_ooms": memory.refusals,
@@ -46,23 +50,30 @@ def stats(memory: Memory) -> dict[str, Any]:
         "num_device_free": memory.given,
         "num_oom_rejections": 0,
     }
-    for public, name in FIGURES.items():
-        result[public] = {kind: pool.counts.stat(name) for kind, pool in pools}
-    for public in ("oversize_allocations", "oversize_segments"):
-        result[public] = dict.fromkeys(("current", "peak", "allocated", "freed"), 0)
+    for public_name, name in COUNTS.items():
+        result[public_name] = {
+            "all": memory.counts.stat(name),
+            "small_pool": memory.small.counts.stat(name),
+            "large_pool": memory.large.counts.stat(name),
+        }
+    for public_name in ("oversize_allocations", "oversize_segments"):
+        result[public_name] = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
     return result
 
 
 def snapshot(which: tuple | None = None) -> dict[str, list]:
-    """The segments of every GPU, or of the pools whose id begins `which`, and their history."""
-    pool = PUBLIC if which is None else tuple(which[:2])
+    """Return the segments of every GPU, and their history.
+
+    Only those of the pool whose id `which` begins with, if it names one.
+    """
+    pool_id = PUBLIC if which is None else tuple(which[:2])
+    segments = []
+    for gpu in session.gpus:
+        for blocks in gpu.memory.segments():
+            if pool_id in (PUBLIC, blocks[0].pool.id):
+                segments.append(_describe_segment(gpu.index, blocks))
     return {
-        "segments": [
-            _segment(gpu.index, blocks)
-            for gpu in session.gpus
-            for blocks in gpu.memory.segments()
-            if pool in (PUBLIC, blocks[0].pool.id)
-        ],
+        "segments": segments,
         "device_traces": [_events(gpu) for gpu in session.gpus],
         "allocator_settings": {
             "expandable_segments": session.settings.expandable,
@@ -72,38 +83,43 @@ def snapshot(which: tuple | None = None) -> dict[str, list]:
     }
 
 
-def _segment(index: int, blocks: list[Block]) -> dict[str, Any]:
+def _describe_segment(index: int, blocks: list[Block]) -> dict[str, Any]:
     first = blocks[0]
-    used = sum(block.size for block in blocks if block.used)
+    used_blocks = [block for block in blocks if block.used]
+    used = sum(block.size for block in used_blocks)
     return {
         "device": index,
         "address": first.address,
         "total_size": sum(block.size for block in blocks),
         "allocated_size": used,
         "active_size": used,
-        "requested_size": sum(block.requested for block in blocks if block.used),
+        "requested_size": sum(block.requested for block in used_blocks),
         "stream": address(first.stream, index),
         "segment_type": "small" if first.pool.small else "large",
         "segment_pool_id": first.pool.id,
         "is_expandable": first.range is not None,
         "frames": list(first.origin),
-        "blocks": [
-            {
-                "address": block.address,
-                "size": block.size,
-                "requested_size": block.requested,
-                "state": "active_allocated" if block.used else "inactive",
-                "frames": list(block.frames),
-            }
-            for block in blocks
-        ],
+        "blocks": [_describe_block(block) for block in blocks],
+    }
+
+
+def _describe_block(block: Block) -> dict[str, Any]:
+    return {
+        "address": block.address,
+        "size": block.size,
+        "requested_size": block.requested,
+        "state": "active_allocated" if block.used else "inactive",
+        "frames": list(block.frames),
     }
 
 
 def _events(gpu: GPU) -> list[dict[str, Any]]:
-    events = getattr(gpu.memory.history, "events", ())
+    history = gpu.memory.history
+    if history is None:
+        return []
     return [
-        {**event, "stream": address(event["stream"], gpu.index)} for event in events
+        {**event, "stream": address(event["stream"], gpu.index)}
+        for event in history.events
     ]
 
 
@@ -115,19 +131,26 @@ def record_history(
     clear: bool,
     *more: Any,
 ) -> None:
-    """Keep a history of every GPU's memory from now on; None ends it. `stacks` has no effect: there
-    are no frames but Python's. `more[2]` is `skip_actions`; torch 2.14 adds `record_cuda`, last."""
+    """Keep a history of every GPU's memory from now on; None ends it.
+
+    `stacks` has no effect: there are no frames but Python's. `more[2]` is `skip_actions`;
+    PyTorch 2.14 adds `record_cuda`, last.
+    """
     if enabled not in (None, "state", "all"):
         raise RuntimeError("expected state to be 'state', 'all', or None")
     if context not in LEVELS:
         raise RuntimeError("expected context to be 'state', 'alloc', 'all', or None")
     if stacks not in ("python", "all"):
         raise RuntimeError("expected stacks to be 'python', or 'all'")
-    for gpu in session.gpus if all(more[4:]) else ():
-        before, history = gpu.memory.history, None
+    if not all(more[4:]):  # PyTorch 2.14 may leave out CUDA
+        return
+
+    limit = entries if enabled == "all" else 1
+    for gpu in session.gpus:
+        history = None
         if enabled is not None:
-            entries = entries if enabled == "all" else 1
-            history = History(LEVELS[context], entries, frozenset(more[2]))
+            history = History(LEVELS[context], limit, frozenset(more[2]))
+            before = gpu.memory.history
             if before is not None and not clear:
                 history.events.extend(before.events)
         gpu.memory.record(history)
@@ -136,8 +159,13 @@ def record_history(
 def record_history_legacy(
     enabled: bool, context: bool, entries: int, context_of_allocations: bool, *more: Any
 ) -> None:
-    level = "all" if context_of_allocations else "state" if context else None
-    record_history("all" if enabled else None, level, "all", entries, False, *more[2:])
+    level = None
+    if context_of_allocations:
+        level = "all"
+    elif context:
+        level = "state"
+    state = "all" if enabled else None
+    record_history(state, level, "all", entries, False, *more[2:])
 
 
 def observe_refusals(observer: Callable[[int, int, int, int], None]) -> None:

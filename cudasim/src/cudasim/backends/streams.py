@@ -1,7 +1,10 @@
-"""Streams and events of simulated GPUs. Results are there when an operation returns. So a stream is
-busy only while it sleeps (`torch.cuda._sleep`), and an event is a reading of the host's clock; but
-a virtual clock is obeyed. Rules, numbers and errors are those of c10/cuda/CUDAStream.cpp and
-ATen/cuda/CUDAEvent.h."""
+"""Streams and events of simulated GPUs.
+
+Results are there when an operation returns. So a stream is busy only while it sleeps
+(`torch.cuda._sleep`), and an event is a reading of the host's clock; but a virtual clock
+is obeyed. Rules, numbers and errors are those of c10/cuda/CUDAStream.cpp and
+ATen/cuda/CUDAEvent.h.
+"""
 
 import itertools
 import time
@@ -19,19 +22,19 @@ from cudasim.dispatch.waiting import address, sleep_until, wait_for
 from cudasim.patching import Patches
 from cudasim.session import session
 
-POOL = (
-    32  # streams of each priority that a GPU has; after the last comes the first again
-)
-PRIORITIES = (0, -3)  # the least and the greatest
+# Streams of each priority that a GPU has. After the last comes the first again.
+POOL = 32
+LEAST_PRIORITY = 0
+GREATEST_PRIORITY = -3
 
-Place = capture.Place
+Place = capture.Place  # (index of a GPU, id of a stream)
 _Stream, _Event = torch.Stream, torch.Event  # PyTorch's own classes
-_handles = itertools.count(
-    0x5C0DA0001000, 0x40
-)  # what stands for the addresses of events
+# What stands for the addresses of events.
+_handles = itertools.count(0x5C0DA0001000, 0x40)
 
 
 def place_of(stream: _Stream | None = None) -> Place:
+    """Return the place of a stream; None is the current one."""
     if stream is not None:
         return stream.device_index, stream.stream_id
     index = session.current().index
@@ -46,11 +49,14 @@ def set_stream(
 
 
 def now() -> int:
-    """Nanoseconds of the virtual clock, or of the machine's."""
-    return time.perf_counter_ns() if session.clock is None else session.clock.now
+    """Return the nanoseconds of the virtual clock, or of the machine's."""
+    if session.clock is None:
+        return time.perf_counter_ns()
+    return session.clock.now
 
 
 def end_of(index: int, stream_id: int) -> int:
+    """Return when a stream will have done what it was given."""
     if session.clock is None:
         return session.asleep.get((index, stream_id), 0)
     return session.clock.cards[index].stream(stream_id).end
@@ -64,22 +70,25 @@ def wait_until(when: int) -> None:
 
 
 def spend(call: str) -> None:
-    """Let a `call` cost its time: who goes on asking whether something is done gets on."""
+    """Let a `call` cost its time.
+
+    A program that asks again and again whether something is done has to get on.
+    """
     if session.clock is not None:
         session.clock.spend(session.clock.operation, call)
 
 
 def gpu_for(device: Any) -> GPU | None:
-    found = resolve(session.type.name if device is None else device)
-    return found if isinstance(found, GPU) else None
+    """Return the GPU that `device` names, or the current one for None; None for others."""
+    target = resolve(session.type.name if device is None else device)
+    return target if isinstance(target, GPU) else None
 
 
 class Event(_Event):
     __doc__ = _Event.__doc__
     event_id = 0  # what stands for its address; 0 until it is recorded
-    device: torch.device | None = (
-        None  # of the stream on which it was recorded, or will be
-    )
+    # That of the stream on which it was recorded, or will be.
+    device: torch.device | None = None
 
     def __new__(
         cls, device: Any = None, *, enable_timing: bool = False, **flags: bool
@@ -89,27 +98,30 @@ class Event(_Event):
         if gpu is None:
             return _Event(device, enable_timing=enable_timing, **flags)
         self = super().__new__(cls, "cpu", **flags)
-        self.device, self._timed = gpu.device, enable_timing
-        self._when: int | None = (
-            None  # what comes before it is done; None until it is recorded
-        )
+        self.device = gpu.device
+        self._timed = enable_timing
+        # When all that comes before it is done; None until it is recorded.
+        self._when: int | None = None
         self._mark: capture.Mark | None = None  # what it stands for, if it was captured
-        self._known: dict = {}  # what comes before it, for who looks for races
+        self._known: dict = {}  # what comes before it, for the search for races
         self._clock = session.clock
         return self
 
     def record(self, stream: _Stream | None = None) -> None:
         self._check()
-        place = place_of(stream)
-        gpu = session.gpu(place[0])
+        place = index, stream_id = place_of(stream)
+        gpu = session.gpu(index)
         if self._when is not None and gpu.device != self.device:
-            here = f"Event device {self.device.index} does not match"
-            raise RuntimeError(f"{here} recording stream's device {gpu.index}.")
+            raise RuntimeError(
+                f"Event device {self.device.index} does not match "
+                f"recording stream's device {gpu.index}."
+            )
         self.device = gpu.device
         if not self.event_id:
             self.event_id = next(_handles)
             traces.fire("EventCreation", self.event_id)
-        traces.fire("EventRecord", self.event_id, address(place[1], place[0]))
+        traces.fire("EventRecord", self.event_id, address(stream_id, index))
+
         self._mark = capture.mark(place) if session.capturing else None
         if session.races is not None:
             self._known = dict(session.races.known[place])
@@ -120,14 +132,14 @@ class Event(_Event):
         self._check()
         if self._when is None:
             return
-        place = place_of(stream)
-        traces.fire("EventWait", self.event_id, address(place[1], place[0]))
+        place = index, stream_id = place_of(stream)
+        traces.fire("EventWait", self.event_id, address(stream_id, index))
         if session.capturing:
             capture.wait(place, self._mark)
-        self._tell(place)
+        self._order_before(place)
         spend("wait")
         if session.clock is not None:
-            session.clock.hold(*place, self._when)
+            session.clock.hold(index, stream_id, self._when)
         elif self._when > now():
             session.asleep[place] = max(self._when, end_of(*place))
             session.watch()
@@ -135,26 +147,29 @@ class Event(_Event):
     def query(self) -> bool:
         self._check()
         spend("query")
-        done = (self._when or 0) <= now()
-        if done:
-            self._tell(HOST)
-        return done
+        is_done = self._when is None or self._when <= now()
+        if is_done:
+            self._order_before(HOST)
+        return is_done
 
     def synchronize(self) -> None:
         self._check()
         if self._when is not None:
             traces.fire("EventSynchronization", self.event_id)
-            self._tell(HOST)
+            self._order_before(HOST)
             wait_until(self._when)
 
-    def _tell(self, line: Place) -> None:
+    def _order_before(self, line: Place) -> None:
+        """Note, for the search for races, that `line` comes after what this event marks."""
         if session.races is not None:
             session.races.learn(line, self._known)
 
     def _check(self) -> None:
         if self._clock is not session.clock:
-            words = "this event was made in a simulation that has ended, or before modelled time"
-            raise RuntimeError(f"{words} began; make and record it again")
+            raise RuntimeError(
+                "this event was made in a simulation that has ended, or before "
+                "modelled time began; make and record it again"
+            )
 
     def elapsed_time(self, end_event: "Event") -> float:
         """Milliseconds, of the virtual clock if there is one, from this event to `end_event`."""
@@ -172,10 +187,10 @@ class Event(_Event):
             raise ValueError(
                 "Both events must be recorded before calculating elapsed time."
             )
-        if end_event.device != self.device and (
-            error := session.type.elapsed_between_devices()
-        ):
-            raise error
+        if end_event.device != self.device:
+            error = session.type.elapsed_between_devices()
+            if error:
+                raise error
         if max(self._when, end_event._when) > now():
             raise RuntimeError(
                 "Both events must be completed before calculating elapsed time."
@@ -207,10 +222,7 @@ class Stream(_Stream):
             gpu = gpu_for(device)
             if gpu is None:
                 return _Stream(device, priority=priority)
-            level = -max(min(priority, PRIORITIES[0]), PRIORITIES[1])
-            count = session.streams.setdefault((gpu.index, level), itertools.count())
-            stream_id = next(count) % POOL << 5 | level + 1 << 1 | 1
-            ids = {"stream_id": stream_id, "device_index": gpu.index}
+            ids = {"stream_id": _next_id(gpu, priority), "device_index": gpu.index}
         self = super().__new__(cls, **{"device_type": session.type.number, **ids})
         self._outer = []
         self.native_handle = address(self.stream_id, self.device_index)
@@ -237,7 +249,8 @@ class Stream(_Stream):
         self.wait_event(stream.record_event())
 
     def record_event(self, event: Event | None = None) -> Event:
-        event = self.event_type() if event is None else event
+        if event is None:
+            event = self.event_type()
         event.record(self)
         return event
 
@@ -253,13 +266,20 @@ class Stream(_Stream):
         session.set_current(index)
 
 
-Stream.__module__ = Event.__module__ = (
-    "torch"  # as their own do, for who prints the class
-)
+# As their own do, for programs that print the class.
+Stream.__module__ = Event.__module__ = "torch"
+
+
+def _next_id(gpu: GPU, priority: int) -> int:
+    """Return the id of the next stream of a priority: (its number, its level, 1) in bits."""
+    level = -max(min(priority, LEAST_PRIORITY), GREATEST_PRIORITY)
+    taken = session.streams.setdefault((gpu.index, level), itertools.count())
+    number = next(taken) % POOL
+    return number << 5 | level + 1 << 1 | 1
 
 
 def record_stream(original: Any, tensor: Tensor, stream: _Stream) -> None:
-    """`Tensor.record_stream`: on a GPU it matters to who looks for races."""
+    """Stand for `Tensor.record_stream`: on a GPU it matters to the search for races."""
     if gpu_of(tensor) is None:
         original(tensor, stream)
     elif session.races is not None:
@@ -267,7 +287,7 @@ def record_stream(original: Any, tensor: Tensor, stream: _Stream) -> None:
 
 
 def stream_data(index: int, stream_id: int) -> tuple[int, int, int]:
-    """(id, index, type of device): what `torch.cuda` makes a stream from."""
+    """Return what `torch.cuda` makes a stream from: (id, index, type of device)."""
     count = len(session.gpus)
     if not 0 <= index < count:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Replacements for attributes of torch that every type of device shares: all are imported here."""
+"""Replacements of torch's attributes for every type of device: all are imported here."""
 
 import importlib
 import pkgutil

@@ -1,5 +1,8 @@
-"""Gradients: where they begin, where they end, and the errors of the engine. C++ believes every
-tensor to be on the CPU, so devices are compared here (torch/csrc/autograd/engine.cpp)."""
+"""Gradients: where they begin, where they end, and the errors of the engine.
+
+C++ believes every tensor to be on the CPU, so devices are compared here, as
+torch/csrc/autograd/engine.cpp does it.
+"""
 
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -14,154 +17,175 @@ from cudasim.clock.watching import backward_nodes
 from cudasim.dispatch.tags import CPU, device_of, gpu_of, put, storage_of
 from cudasim.patches.moves import copy_to
 from cudasim.patching import replaces
+from cudasim.torch_private import tensors as private
 from cudasim.words import WORDS
 
-PLACES = "_cudasim_places"  # of a step of a graph: the GPUs of its arguments, and of its results
-NOWHERE = object()  # that of an argument that is no tensor
-CROSSINGS = (
-    "ToCopyBackward0",
-    "CopyBackwards",
-)  # steps of graphs that may change the device
+# The attribute of a node of a graph that holds the GPUs of its arguments and results.
+PLACES = "_cudasim_places"
+NOT_A_TENSOR = object()  # stands for the GPU of such an argument
+# The nodes of graphs that may change the device.
+CROSSINGS = ("ToCopyBackward0", "CopyBackwards")
 BACKWARDS = [
     name for name in ("apply", "apply_boxed") if hasattr(BackwardCFunction, name)
 ]
 
 
-def _tuple(value: Any) -> tuple:
+def _as_tuple(value: Any) -> tuple:
     return value if isinstance(value, tuple) else (value,)
 
 
-def _sent(source: Any, target: Tensor) -> Any:
-    """`source` where `target` is, if its gradient has to find the way back; else itself."""
-    if isinstance(source, Tensor) and source.requires_grad and torch.is_grad_enabled():
-        gpu = gpu_of(target)
-        return source if gpu is gpu_of(source) else copy_to(source, gpu, {})
-    return source
+def _on_gpus(values: Iterable) -> list:
+    return [
+        gpu_of(value) if isinstance(value, Tensor) else NOT_A_TENSOR for value in values
+    ]
+
+
+def _moved_to(source: Any, target: Tensor) -> Any:
+    """Return `source` where `target` is, if its gradient has to find the way back.
+
+    Anything else is returned as it is.
+    """
+    if not isinstance(source, Tensor):
+        return source
+    if not source.requires_grad or not torch.is_grad_enabled():
+        return source
+    gpu = gpu_of(target)
+    return source if gpu is gpu_of(source) else copy_to(source, gpu, {})
 
 
 @replaces(Tensor, "copy_")
 def copy_(original: Callable, self: Tensor, *args, **kwargs) -> Tensor:
     if args:
-        args = (_sent(args[0], self), *args[1:])
+        args = (_moved_to(args[0], self), *args[1:])
     elif "src" in kwargs:
-        kwargs["src"] = _sent(kwargs["src"], self)
+        kwargs["src"] = _moved_to(kwargs["src"], self)
     return original(self, *args, **kwargs)
 
 
 @replaces(Tensor, "__setitem__")
 def setitem(original: Callable, self: Tensor, index: Any, value: Any) -> None:
-    """`tensor[index] = value`, the same. Of chosen places, only one number may be elsewhere."""
+    """Copy, as `copy_` does, if the index is a view; else only a number may be elsewhere."""
     if isinstance(value, Tensor):
-        is_view = all(
-            type(part) in (int, slice, NoneType, EllipsisType) for part in _tuple(index)
-        )
-        value = _sent(value, self) if is_view or not value.dim() else value
+        kinds = (int, slice, NoneType, EllipsisType)
+        is_view = all(type(part) in kinds for part in _as_tuple(index))
+        if is_view or value.dim() == 0:
+            value = _moved_to(value, self)
     original(self, index, value)
 
 
-@replaces(torch.autograd, "_make_grads")
+@replaces(*private.MAKE_GRADS)
 def make_grads(original: Callable, outputs: Iterable, *args, **kwargs) -> tuple:
-    """Where backward begins with a gradient that it was given, which has to be at home."""
+    """Begin a backward pass with gradients that have to be where their outputs are."""
     outputs = tuple(outputs)
-    made = zip(_places(outputs), original(outputs, *args, **kwargs), strict=True)
+    gradients = original(outputs, *args, **kwargs)
+    homes = _on_gpus(outputs)
+    pairs = zip(homes, gradients, strict=True)
     return tuple(
-        _at_home(*pair, index, "invalid gradient") for index, pair in enumerate(made)
+        _at_home(home, gradient, index, "invalid gradient")
+        for index, (home, gradient) in enumerate(pairs)
     )
 
 
-def _at_home(home: Any, gradient: Any, index: int, words: str) -> Any:
-    if home is NOWHERE or not isinstance(gradient, Tensor) or gpu_of(gradient) is home:
+def _at_home(home: Any, gradient: Any, index: int, message: str) -> Any:
+    """Return `gradient` if it is on the GPU `home`, as a number always can be.
+
+    Raises RuntimeError, which begins with `message`, for one that is elsewhere.
+    """
+    if home is NOT_A_TENSOR or not isinstance(gradient, Tensor):
         return gradient
-    if (
-        gradient.is_meta or storage_of(gradient) is None
-    ):  # batched by `is_grads_batched`
+    if gpu_of(gradient) is home or gradient.is_meta:
         return gradient
-    if not gradient.dim():
+    if storage_of(gradient) is None:  # batched by `is_grads_batched`
+        return gradient
+    if gradient.dim() == 0:
         return copy_to(gradient, home, {})
-    there, got = home.device if home else CPU, device_of(gradient)
+
+    expected = home.device if home else CPU
     raise RuntimeError(
-        f"{words} at index {index} - expected device {there} but got {got}"
+        f"{message} at index {index} - expected device {expected} "
+        f"but got {device_of(gradient)}"
     )
 
 
 @replaces(Tensor, "register_hook", overridable=True)
-@replaces(
-    BackwardCFunction, "register_hook", "register_prehook"
-)  # C++'s own cannot be replaced
+# C++'s own class of nodes cannot be changed.
+@replaces(BackwardCFunction, "register_hook", "register_prehook")
 def register_hook(original: Callable, self: Any, hook: Callable) -> Any:
-    """What a hook returns is of its gradient's type: the words are check_variable_result's."""
+    """Check that a hook leaves gradients on their device, as C++'s check_variable_result."""
 
     @wraps(hook)
     def checked(gradients: Any, *more: tuple) -> Any:
-        found = hook(gradients, *more)
-        for was, now in zip(_tuple(gradients), _tuple(found), strict=False):
-            if (
-                isinstance(now, Tensor)
-                and isinstance(was, Tensor)
-                and now.is_cpu is not was.is_cpu
-            ):
-                changed = getattr(hook, "__name__", "<unknown>"), was.type(), now.type()
-                raise RuntimeError(WORDS["devices"]["hook"].format(*changed))
-        return found
+        results = hook(gradients, *more)
+        pairs = zip(_as_tuple(gradients), _as_tuple(results), strict=False)
+        for before, after in pairs:
+            both = isinstance(before, Tensor) and isinstance(after, Tensor)
+            if both and before.is_cpu is not after.is_cpu:
+                name = getattr(hook, "__name__", "<unknown>")
+                message = WORDS["devices"]["hook"]
+                raise RuntimeError(message.format(name, before.type(), after.type()))
+        return results
 
     return original(self, checked)
 
 
 @replaces(Function, "apply")
 def apply_function(original: Callable, cls: type, *args, **kwargs) -> Any:
-    """`Function.apply`, which notes on which devices its gradients have to be."""
+    """Note, on a `Function`'s node, on which devices its gradients have to be."""
     out = original(cls, *args, **kwargs)
-    nodes = (made.grad_fn for made in _tuple(out) if isinstance(made, Tensor))
-    if node := next(
-        (node for node in nodes if isinstance(node, cls._backward_cls)), None
-    ):
-        setattr(node, PLACES, (_places(args), _places(_tuple(out))))
+    results = _as_tuple(out)
+    for result in results:
+        node = result.grad_fn if isinstance(result, Tensor) else None
+        if isinstance(node, private.backward_class(cls)):
+            setattr(node, PLACES, (_on_gpus(args), _on_gpus(results)))
+            break
     return out
-
-
-def _places(values: tuple) -> list:
-    return [gpu_of(each) if isinstance(each, Tensor) else NOWHERE for each in values]
 
 
 @replaces(BackwardCFunction, *BACKWARDS)
 def apply_backward(original: Callable, self: Any, *args) -> Any:
-    """The backward of a function of the program's own, whose gradients have to be at home."""
-    homes, ends = getattr(self, PLACES, ((), ()))
-    for gradient, end in zip(args, ends, strict=False):
-        if (
-            end is not NOWHERE
-            and isinstance(gradient, Tensor)
-            and gpu_of(gradient) is not end
-        ):
-            put(gradient, end)  # zeros, which C++ made for a result that was not used
+    """Run the backward of a `Function`, whose gradients have to be where its inputs were."""
+    input_gpus, output_gpus = getattr(self, PLACES, ((), ()))
+    for gradient, gpu in zip(args, output_gpus, strict=False):
+        if gpu is NOT_A_TENSOR or not isinstance(gradient, Tensor):
+            continue
+        if gpu_of(gradient) is not gpu:
+            put(gradient, gpu)  # zeros that C++ made for a result that was not used
+
     found = original(self, *args)
-    if not homes:
+    if not input_gpus:
         return found
-    gradients = list(_tuple(found))
+    return _check_gradients(self, list(_as_tuple(found)), input_gpus)
+
+
+def _check_gradients(node: Any, gradients: list, input_gpus: list) -> tuple:
+    message = f"Function {type(node).__name__} returned an invalid gradient"
     index = -1  # among the tensors, as the engine counts
-    for place, (home, needed) in enumerate(
-        zip(homes, self.needs_input_grad, strict=False)
-    ):
-        index += home is not NOWHERE
-        if needed and place < len(gradients):
-            words = f"Function {type(self).__name__} returned an invalid gradient"
-            gradients[place] = _at_home(home, gradients[place], index, words)
+    pairs = zip(input_gpus, node.needs_input_grad, strict=False)
+    for position, (home, needed) in enumerate(pairs):
+        if home is not NOT_A_TENSOR:
+            index += 1
+        if needed and position < len(gradients):
+            gradients[position] = _at_home(home, gradients[position], index, message)
     return tuple(gradients)
 
 
-@replaces(torch.autograd, "_engine_run_backward")
+@replaces(*private.RUN_BACKWARD)
 def run_engine(original: Callable, outputs: Any, *args, **kwargs) -> Any:
-    """What starts the engine, whose errors name types of tensors."""
+    """Start the engine. Its errors name types of tensors, which are made those of GPUs."""
     try:
         return original(outputs, *args, **kwargs)
     except RuntimeError as error:
-        named = "modified by an inplace operation: [torch." in str(error)
-        on_gpus = named and all(
-            isinstance(each, Tensor) and gpu_of(each) for each in outputs
-        )
-        if on_gpus and not any(
-            type(step).__name__ in CROSSINGS for step in backward_nodes(outputs)
-        ):
-            there = outputs[0].type().rpartition(".")[0]
-            error.args = (str(error).replace("[torch", f"[{there}", 1),)
+        message = str(error)
+        names_type = "modified by an inplace operation: [torch." in message
+        if names_type and _stays_on_gpus(outputs):
+            module = outputs[0].type().rpartition(".")[0]
+            error.args = (message.replace("[torch", f"[{module}", 1),)
         raise
+
+
+def _stays_on_gpus(outputs: Iterable) -> bool:
+    """Tell whether all outputs are on GPUs, and nothing in their graph changes the device."""
+    for output in outputs:
+        if not isinstance(output, Tensor) or gpu_of(output) is None:
+            return False
+    return all(type(step).__name__ not in CROSSINGS for step in backward_nodes(outputs))

@@ -1,11 +1,15 @@
-"""Classes that know simulated GPUs: `torch.device` and `torch.Generator`, which are PyTorch's own,
-and what stands in for types of tensors, as none on a GPU is a `torch.FloatTensor`."""
+"""Classes that know simulated GPUs: `torch.device`, `torch.Generator`, and tensor types.
+
+The first two are PyTorch's own. A `torch.FloatTensor` and its kin get stand-ins, as no
+tensor on a GPU is one.
+"""
 
 import re
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from cudasim.device.generator import Generator
 from cudasim.device.gpu import GPU
@@ -14,19 +18,22 @@ from cudasim.dispatch.tags import gpu_of
 from cudasim.patches.guards import patch_making
 from cudasim.patching import Patches, replaces
 from cudasim.session import session
+from cudasim.torch_private import tensors as private
 
 
 class HostType(type):
-    """The class of what stands in for types of the CPU, and is equal to them: tables find it."""
+    """The class of the stand-ins for the CPU's tensor types.
+
+    A stand-in is equal to the type it stands for, so that tables find it.
+    """
+
+    _original: type
 
     def __call__(cls, *args, **kwargs) -> Any:
-        if args and isinstance(args[0], torch.Tensor) and (gpu := gpu_of(args[0])):
-            mine = _options(cls._original, torch.bool) or _options(
-                cls._original, torch.uint8
-            )
-            theirs = _options(cls._original, args[0].dtype) or (mine[0], mine[0])
-            there = theirs[1].replace("device=cpu", f"device={gpu.device}")
-            raise TypeError(f"expected {mine[0]} (got {there})")
+        if args and isinstance(args[0], Tensor):
+            gpu = gpu_of(args[0])
+            if gpu is not None:
+                raise _refuse_gpu_tensor(cls._original, args[0].dtype, gpu)
         return cls._original(*args, **kwargs)
 
     def __instancecheck__(cls, instance: Any) -> bool:
@@ -48,7 +55,19 @@ class HostType(type):
         return getattr(cls._original, name)
 
 
-def _options(kind: type, dtype: torch.dtype) -> tuple[str, str] | None:
+def _refuse_gpu_tensor(kind: type, dtype: torch.dtype, gpu: GPU) -> TypeError:
+    """Return the error with which a type of the CPU refuses a tensor on a GPU."""
+    # The type refuses tensors of another dtype: bool, or uint8 if it is that of bool.
+    refusal = _type_refusal(kind, torch.bool) or _type_refusal(kind, torch.uint8)
+    expected = refusal[0]
+    same_device = _type_refusal(kind, dtype)
+    got = same_device[1] if same_device else expected
+    got = got.replace("device=cpu", f"device={gpu.device}")
+    return TypeError(f"expected {expected} (got {got})")
+
+
+def _type_refusal(kind: type, dtype: torch.dtype) -> tuple[str, str] | None:
+    """Return what `kind` says that it expected and got, if it refuses a tensor of `dtype`."""
     try:
         kind(torch.empty(0, dtype=dtype))
     except TypeError as error:
@@ -61,58 +80,74 @@ def _is_index(value: Any) -> bool:
 
 
 def make_device(new: Callable, cls: type, args: tuple, kwargs: dict) -> torch.device:
-    given = (*args, *kwargs.values())
-    if len(given) != 1 or not _is_index(given[0]):
+    """Make a device; an index alone is that of a GPU."""
+    values = (*args, *kwargs.values())
+    if len(values) != 1 or not _is_index(values[0]):
         return new(cls, args, kwargs)
-    if given[0] < 0:
+    index = values[0]
+    if index < 0:
         raise RuntimeError("Device index must not be negative")
-    return new(cls, (session.type.name, given[0]), {})
+    return new(cls, (session.type.name, index), {})
 
 
 def make_generator(
     new: Callable, cls: type, args: tuple, kwargs: dict
 ) -> torch.Generator:
     device = args[0] if args else kwargs.get("device", "cpu")
-    simulated = isinstance(resolve(device), GPU)
-    return Generator(torch.device(device)) if simulated else new(cls, args, kwargs)
+    if isinstance(resolve(device), GPU):
+        return Generator(torch.device(device))
+    return new(cls, args, kwargs)
 
 
 def patch_classes(patches: Patches) -> None:
     patch_making(patches, torch.device, make_device)
     patch_making(patches, torch.Generator, make_generator)
+    _patch_default_generators(patches)
+    _patch_tensor_types(patches)
+
+
+def _patch_default_generators(patches: Patches) -> None:
     module = getattr(torch, session.type.name)
-    if hasattr(module, "default_generators"):
-        patches.replace(module, "default_generators", None)
+    if not hasattr(module, "default_generators"):
+        return
 
-        def set_generators() -> None:
-            module.default_generators = tuple(gpu.generator for gpu in session.gpus)
+    def set_generators() -> None:
+        module.default_generators = tuple(gpu.generator for gpu in session.gpus)
 
-        session.when_placed.append(set_generators)
-        set_generators()
+    patches.replace(module, "default_generators", None)
+    session.when_placed.append(set_generators)
+    set_generators()
+
+
+def _patch_tensor_types(patches: Patches) -> None:
     kind = type(torch.FloatTensor)
     for name, original in list(vars(torch).items()):
         if isinstance(original, kind):
-            own = {
+            namespace = {
                 "__doc__": original.__doc__,
-                "_original": original,
                 "__module__": "torch",
+                "_original": original,
             }
-            patches.replace(torch, name, HostType(name, (), own))
+            patches.replace(torch, name, HostType(name, (), namespace))
 
 
-@replaces(torch._C, "_set_default_tensor_type")
+@replaces(*private.SET_DEFAULT_TENSOR_TYPE)
 def set_default_tensor_type(original: Callable, chosen: Any) -> None:
     original(chosen._original if isinstance(chosen, HostType) else chosen)
 
 
-@replaces(torch._C._nn, "_parse_to")
+@replaces(*private.PARSE_TO)
 def parse_to(original: Callable, *args, **kwargs) -> tuple:
-    """The arguments of `Module.to`; an integer is a GPU, a tensor stands for that it is on."""
+    """Read the arguments of `Module.to`.
+
+    An integer names a GPU, and a tensor stands for the GPU that it is on.
+    """
     if args and _is_index(args[0]):
         args = (torch.device(args[0]), *args[1:])
     elif _is_index(kwargs.get("device")):
         kwargs["device"] = torch.device(kwargs["device"])
+
     parsed = original(*args, **kwargs)
-    like = args[0] if args else kwargs.get("tensor")
-    gpu = gpu_of(like) if isinstance(like, torch.Tensor) else None
-    return (gpu.device, *parsed[1:]) if gpu else parsed
+    example = args[0] if args else kwargs.get("tensor")
+    gpu = gpu_of(example) if isinstance(example, Tensor) else None
+    return parsed if gpu is None else (gpu.device, *parsed[1:])

@@ -1,5 +1,8 @@
-"""`torch.compile` and TorchScript: compiled code keeps its type, `state_dict` and arguments, and
-runs as it is written, which a warning says once. Backends of a program's own are refused."""
+"""`torch.compile`, `torch.export` and TorchScript.
+
+Compiled code keeps its type, `state_dict` and arguments, but runs as it is written, which
+a warning says once. Backends of a program's own are refused.
+"""
 
 import sys
 import warnings
@@ -8,42 +11,45 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch._subclasses import fake_tensor
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.patches.guards import registry
 from cudasim.patching import Patches, checks, replaces
 from cudasim.session import session
+from cudasim.torch_private import dispatch
+from cudasim.torch_private import tensors as private
 from cudasim.words import WORDS
 
-SAID = WORDS["compiler"]
-# What a build with CUDA has, and `torch._inductor` imports for graphs that are never made.
-OF_CUDA = {
-    "_cuda_CUDAAllocator_AllocatorState": type("AllocatorState", (), {}),
-    "_set_cached_tensors_enabled": lambda enabled: None,
+MESSAGES = WORDS["compiler"]
+# What builds with CUDA have, and `torch._inductor` imports for graphs that are never made.
+ONLY_IN_CUDA_BUILDS = {
+    private.ALLOCATOR_STATE: type("AllocatorState", (), {}),
+    private.CACHE_TENSORS: lambda enabled: None,
 }
 
 
 def patch_compile(patches: Patches) -> None:
-    for name, value in OF_CUDA.items():
-        if not hasattr(torch._C, name):
-            patches.replace(torch._C, name, value)
-    # Fake tensors first make a plain one: 2.11 does so where no mode sees it.
-    patches.replace(fake_tensor, "init_gpu_context", lambda device: None)
-    _say.cache_clear()
+    for attribute, value in ONLY_IN_CUDA_BUILDS.items():
+        if not hasattr(*attribute):
+            patches.replace(*attribute, value)
+    # Fake tensors first make a plain one: PyTorch 2.11 does so where no mode sees it.
+    patches.replace(dispatch.fake_tensor, "init_gpu_context", lambda device: None)
+
+    _warn_once.cache_clear()
     _run_uncompiled.cache_clear()
     if "torch._dynamo" in sys.modules:  # something may have been compiled before
         _run_uncompiled()
 
 
 @cache  # once in a simulation
-def _say(words: str) -> None:
-    warnings.warn(f"cudasim: {words}", stacklevel=4)
+def _warn_once(message: str) -> None:
+    warnings.warn(f"cudasim: {message}", stacklevel=4)
 
 
 @cache
 def _run_uncompiled() -> None:
+    """Run what is compiled, so far and from now on, as it is written."""
     stance = torch.compiler.set_stance("force_eager")
     session.patches.finally_do(stance.__exit__, None, None, None)
 
@@ -51,18 +57,23 @@ def _run_uncompiled() -> None:
 @replaces(torch, "compile")
 def compile(original: Callable, *args, **kwargs) -> Any:
     compiled = original(*args, **kwargs)  # refuses what it does not understand
-    if not _is_torch(sys._getframe(2).f_globals.get("__name__", "")):
-        backend = kwargs.get("backend", "inductor")
-        if isinstance(backend, str):
-            backend = torch._dynamo.lookup_backend(backend)
-        if not _is_torch(getattr(backend, "__module__", "torch")):
-            name = getattr(backend, "__name__", type(backend).__name__)
-            raise NotImplementedError(SAID["uncalled"].format(name))
-        _say(SAID["uncompiled"])
+    caller = sys._getframe(2).f_globals.get("__name__", "")
+    if not _is_torch(caller):
+        _refuse_backend(kwargs.get("backend", "inductor"))
+        _warn_once(MESSAGES["uncompiled"])
         if kwargs.get("fullgraph"):
-            _say(SAID["untraced"])
+            _warn_once(MESSAGES["untraced"])
     _run_uncompiled()
     return compiled
+
+
+def _refuse_backend(backend: str | Callable) -> None:
+    """Raise NotImplementedError for a backend of the program's own: none is ever called."""
+    if isinstance(backend, str):
+        backend = private.find_compiler(backend)
+    if not _is_torch(getattr(backend, "__module__", "torch")):
+        name = getattr(backend, "__name__", type(backend).__name__)
+        raise NotImplementedError(MESSAGES["uncalled"].format(name))
 
 
 def _is_torch(module: str) -> bool:
@@ -71,16 +82,18 @@ def _is_torch(module: str) -> bool:
 
 @checks(torch.export, "export")
 def export(name: str, *args, strict: bool = False, **kwargs) -> None:
-    """It is refused where it would compile, and where C++ would end the process."""
-    if strict or registry() is None:
-        raise NotImplementedError(SAID["strict" if strict else "unexported"])
+    """Refuse an export that would compile, or in which C++ would end the process."""
+    if strict:
+        raise NotImplementedError(MESSAGES["strict"])
+    if registry() is None:
+        raise NotImplementedError(MESSAGES["unexported"])
 
 
-@replaces(torch.jit._serialization, "validate_map_location")
+@replaces(private.torchscript_files, "validate_map_location")
 def validate_map_location(
     original: Callable, map_location: Any = None
 ) -> torch.device | None:
-    """What `torch.jit.load` is told: C++ would take a device without an index for the CPU."""
+    """Name the GPU for `torch.jit.load`: C++ takes one without an index for the CPU."""
     device = original(map_location)
     gpu = resolve(device)
     return gpu.device if isinstance(gpu, GPU) else device
@@ -88,7 +101,8 @@ def validate_map_location(
 
 def patch_torchscript(patches: Patches) -> None:
     """Let TorchScript, which knows PyTorch's functions by identity, know what replaces them."""
-    table = torch.jit._builtins._get_builtin_table()
+    names = private.torchscript_names()
     for before, now in patches.replaced():
-        if name := table.get(id(before)):
-            patches.replace_item(table, id(now), name)
+        name = names.get(id(before))
+        if name:
+            patches.replace_item(names, id(now), name)

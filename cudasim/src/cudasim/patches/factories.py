@@ -1,11 +1,10 @@
-"""Functions that make tensors, given `device=`: the CPU makes them, the GPU is their home."""
+"""Functions that make tensors, given `device=`: the CPU makes them, a GPU is their home."""
 
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils import _device
 
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import random
@@ -14,34 +13,42 @@ from cudasim.dispatch.devices import ELSEWHERE, fakes, resolve
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import TAG, device_of, gpu_of, put, storage_of
 from cudasim.dispatch.waiting import watch_copy
-from cudasim.patches.storage import pinned
+from cudasim.patches.storage import pin
 from cudasim.patching import Patches, around, replaces
 from cudasim.session import session
+from cudasim.torch_private import dispatch as private
+from cudasim.torch_private.tensors import MAKE_WRAPPER_SUBCLASS
 from cudasim.words import WORDS
 
-MAKERS, LIKES, NEWS = TABLES["factories"].values()
+FACTORIES = TABLES["factories"]
 RANDOM = ("normal", "rand", "randint", "randn", "randperm")
-SHARING = {
-    "asarray": "obj",
-    "as_tensor": "data",
-}  # may return this argument, or share its memory
-CONVERTERS = ("tensor", "new_tensor", *SHARING)  # of numbers that the host has
-DEVICE = 7  # the position of `device` among the arguments of `_make_wrapper_subclass`
+# These may return the argument of that name, or share its memory.
+SHARING = {"asarray": "obj", "as_tensor": "data"}
+# These make tensors of numbers that the host has.
+CONVERTERS = ("tensor", "new_tensor", *SHARING)
+DEVICE_POSITION = 7  # of `device` among the arguments of `_make_wrapper_subclass`
 
 
 def patch_factories(patches: Patches) -> None:
-    for module, names in ((torch, MAKERS), (torch.fft, ("fftfreq", "rfftfreq"))):
-        for name in names:
-            original, how = getattr(module, name), share if name in SHARING else make
-            session.factories[original] = patches.wrap(module, name, how)
-    patches.forget(
-        _device
-    )  # `with torch.device(...)` knows which functions take its device
-    wrapper = around(make_wrapper, Tensor._make_wrapper_subclass)
-    patches.replace(Tensor, "_make_wrapper_subclass", staticmethod(wrapper))
+    for name in FACTORIES["makers"]:
+        _patch_factory(patches, torch, name, share if name in SHARING else make)
+    for name in ("fftfreq", "rfftfreq"):
+        _patch_factory(patches, torch.fft, name, make)
+    # `with torch.device(...)` remembers which functions take its device.
+    patches.forget(private.default_device)
+
+    wrapper = around(make_wrapper, MAKE_WRAPPER_SUBCLASS.read())
+    patches.replace(*MAKE_WRAPPER_SUBCLASS, staticmethod(wrapper))
 
 
-@replaces(_device.DeviceContext, "__torch_function__")
+def _patch_factory(
+    patches: Patches, module: Any, name: str, function: Callable
+) -> None:
+    original = getattr(module, name)
+    session.factories[original] = patches.wrap(module, name, function)
+
+
+@replaces(private.default_device.DeviceContext, "__torch_function__")
 def within(
     original: Callable,
     self: Any,
@@ -50,139 +57,181 @@ def within(
     args: tuple = (),
     kwargs: Any = None,
 ) -> Any:
-    """`with torch.device(...)`: what a factory is given as `device=` if nothing is named."""
-    maker, kwargs = session.factories.get(func), kwargs or {}
-    if maker is None or kwargs.get("device") is not None:
+    """Give a factory within `with torch.device(...)` that device, if it names none."""
+    kwargs = kwargs or {}
+    factory = session.factories.get(func)
+    if factory is None or kwargs.get("device") is not None:
         return original(self, func, types, args, kwargs)
-    return maker(*args, **{**kwargs, "device": self.device})
+    return factory(*args, **{**kwargs, "device": self.device})
 
 
 # With tensors it takes their device, so `with torch.device(...)` gives it none.
 @replaces(torch, "normal")
 def make(original: Callable, *args, **kwargs) -> Tensor:
     if kwargs.get("pin_memory"):
-        return pinned(make(original, *args, **{**kwargs, "pin_memory": False}))
-    device, name = kwargs.get("device"), original.__name__
-    gpu = ELSEWHERE if device is None else resolve(device)
-    # TorchScript writes down the device that it is given.
-    traced = gpu and (fakes() or (torch._C._is_tracing() and name not in CONVERTERS))
-    if gpu is ELSEWHERE or traced:
+        return pin(make(original, *args, **{**kwargs, "pin_memory": False}))
+
+    name = original.__name__
+    gpu = _requested_gpu(kwargs)
+    if gpu is ELSEWHERE:
         return original(*args, **kwargs)
-    if (out := kwargs.get("out")) is not None:
-        wanted, given = (
-            session.type.name if each else "cpu" for each in (gpu, gpu_of(out))
-        )
-        if wanted != given:
-            raise RuntimeError(WORDS["devices"]["out"].format(wanted, given))
+    # TorchScript writes down the device that it is given.
+    is_traced = private.is_tracing() and name not in CONVERTERS
+    if gpu is not None and (fakes() or is_traced):
+        return original(*args, **kwargs)
+
+    if kwargs.get("out") is not None:
+        _require_type_of_out(kwargs["out"], gpu)
         return original(*args, **{**kwargs, "device": "cpu"})
     if gpu is None:
         made = original(*args, **kwargs)
         return put(made, None) if name == "tensor" else made
     if name in RANDOM:
         kwargs["generator"] = random.source(gpu, kwargs.get("generator"))
-    return _sent(_allocating(original, gpu, args, kwargs), gpu, name)
+    return _delivered(_allocate(original, gpu, args, kwargs), gpu, name)
+
+
+def _requested_gpu(kwargs: dict) -> GPU | object | None:
+    """Return what `device=` names; ELSEWHERE if it is left out."""
+    device = kwargs.get("device")
+    return ELSEWHERE if device is None else resolve(device)
+
+
+def _type_name(gpu: GPU | None) -> str:
+    return "cpu" if gpu is None else session.type.name
+
+
+def _require_type_of_out(out: Tensor, gpu: GPU | None) -> None:
+    requested = _type_name(gpu)
+    found = _type_name(gpu_of(out))
+    if requested != found:
+        raise RuntimeError(WORDS["devices"]["out"].format(requested, found))
 
 
 def share(original: Callable, *args, **kwargs) -> Tensor:
+    """Make a tensor as `as_tensor` does: of a tensor itself, of anything else a copy."""
     name = original.__name__
     if SHARING[name] in kwargs:
         args = (kwargs.pop(SHARING[name]),)
-    device = kwargs.get("device")
-    gpu = ELSEWHERE if device is None or not args else resolve(device)
-    if gpu is ELSEWHERE or (gpu and fakes()):
+    gpu = _requested_gpu(kwargs) if args else ELSEWHERE
+    if gpu is ELSEWHERE or (gpu is not None and fakes()):
         return original(*args, **kwargs)
+
     source = args[0]
     if kwargs.get("copy") is False:
-        seen = source if isinstance(source, Tensor) else original(source, copy=False)
-        if gpu_of(seen) is not gpu:
-            here, there = device_of(seen), gpu.device if gpu else "cpu"
-            raise ValueError(f"can't alias tensor from device '{here}' to '{there}'.")
-    if isinstance(
-        source, Tensor
-    ):  # itself or what it becomes there, and a copy once at most
+        _require_alias(original, source, gpu)
+    if isinstance(source, Tensor):  # itself, or what it becomes there: one copy at most
         if gpu_of(source) is not gpu:
             kwargs.pop("copy", None)
-            source = source.to(device, dtype=kwargs.get("dtype"))
+            source = source.to(kwargs["device"], dtype=kwargs.get("dtype"))
         kwargs["device"] = "cpu"
         return original(source, **kwargs)
-    made = _allocating(original, gpu, args, kwargs)
+
+    made = _allocate(original, gpu, args, kwargs)
     if gpu is None:
         return made
+    # Memory that Python holds is not the GPU's.
     memory = Allocation(gpu, made.numel() * made.element_size())
-    return _sent(
-        put(made.clone(), gpu, memory), gpu, name
-    )  # Python's memory is not the GPU's
+    return _delivered(put(made.clone(), gpu, memory), gpu, name)
 
 
-@replaces(torch, *LIKES)
-@replaces(Tensor, *NEWS)
+def _require_alias(original: Callable, source: Any, gpu: GPU | None) -> None:
+    """Raise ValueError if a tensor on `gpu` cannot share the memory of `source`."""
+    if not isinstance(source, Tensor):
+        source = original(source, copy=False)
+    if gpu_of(source) is not gpu:
+        here = device_of(source)
+        there = gpu.device if gpu else "cpu"
+        raise ValueError(f"can't alias tensor from device '{here}' to '{there}'.")
+
+
+@replaces(torch, *FACTORIES["likes"])
+@replaces(Tensor, *FACTORIES["news"])
 def make_like(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
     if kwargs.get("pin_memory"):
-        return pinned(
-            make_like(original, input, *args, **{**kwargs, "pin_memory": False})
-        )
-    device, name = kwargs.get("device"), original.__name__
-    if device is None:
-        if name == "new" and isinstance(next(iter(args), None), Tensor):
-            if bool(gpu_of(args[0])) is not bool(gpu_of(input)):
-                raise TypeError(f"expected {input.type()} (got {args[0].type()})")
-        made = original(input, *args, **kwargs)
-        # No dispatch mode saw these, except a tensor that `new` was given, which it views.
-        if (
-            name in ("new", "new_tensor")
-            and (gpu := gpu_of(input))
-            and not gpu_of(made)
-        ):
-            put(made, gpu)
-        return made
-    gpu = resolve(device)
-    if gpu is ELSEWHERE or (gpu and (fakes() or torch._C._is_tracing())):
+        kwargs["pin_memory"] = False
+        return pin(make_like(original, input, *args, **kwargs))
+
+    name = original.__name__
+    if kwargs.get("device") is None:
+        return _make_beside(original, input, *args, **kwargs)
+    gpu = resolve(kwargs["device"])
+    if gpu is ELSEWHERE or (gpu is not None and (fakes() or private.is_tracing())):
         return original(input, *args, **kwargs)
-    if name == "new" and bool(gpu) is not bool(gpu_of(input)):
-        mine, theirs = (
-            (session.type.name, "cpu") if gpu is None else ("cpu", session.type.name)
-        )
-        raise RuntimeError(WORDS["devices"]["legacy"].format(mine, theirs))
-    return _sent(_allocating(original, gpu, (input, *args), kwargs), gpu, name)
+
+    if name == "new" and _type_name(gpu) != _type_name(gpu_of(input)):
+        expected, passed = _type_name(gpu_of(input)), _type_name(gpu)
+        raise RuntimeError(WORDS["devices"]["legacy"].format(expected, passed))
+    return _delivered(_allocate(original, gpu, (input, *args), kwargs), gpu, name)
 
 
-def _sent(made: Tensor, gpu: GPU | None, name: str) -> Tensor:
-    if name in CONVERTERS and gpu is not None:
+def _make_beside(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
+    """Make a tensor where `input` is."""
+    name = original.__name__
+    gpu = gpu_of(input)
+    if name == "new" and args and isinstance(args[0], Tensor):
+        if _type_name(gpu_of(args[0])) != _type_name(gpu):
+            raise TypeError(f"expected {input.type()} (got {args[0].type()})")
+
+    made = original(input, *args, **kwargs)
+    # No dispatch mode saw these two, except a tensor that `new` was given, and views.
+    if name in ("new", "new_tensor") and gpu is not None and gpu_of(made) is None:
+        put(made, gpu)
+    return made
+
+
+def _delivered(made: Tensor, gpu: GPU | None, name: str) -> Tensor:
+    """Put what a factory made in its home; numbers that the host had are copied there."""
+    if gpu is not None and name in CONVERTERS:
         watch_copy(None, gpu, non_blocking=False)
         if session.clock is not None:
             book_copy(made, made, None, gpu, non_blocking=False)
-    return made if gpu is not None and gpu_of(made) is gpu else put(made, gpu)
+    if gpu is not None and gpu_of(made) is gpu:
+        return made
+    return put(made, gpu)
 
 
-def _allocating(
-    original: Callable, gpu: GPU | None, args: tuple, kwargs: dict
-) -> Tensor:
-    """Call `original` on the CPU; a refusal of the host's memory is one of the simulated GPU's."""
+def _allocate(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) -> Tensor:
+    """Call `original` on the CPU.
+
+    Where the host's memory does not suffice, the error is one of the simulated GPU's.
+    """
     doing = session.thread.doing
     doing.making = None if original.__name__ in CONVERTERS else gpu
     kwargs["device"] = "cpu"
     try:
         return original(*args, **kwargs)
     except RuntimeError as error:
-        words = str(error).split()
-        if gpu is None or "DefaultCPUAllocator:" not in words or "bytes." not in words:
+        size = _refused_size(str(error))
+        if gpu is None or size is None:
             raise
-        size = int(words[words.index("bytes.") - 1])
     finally:
         doing.making = None
+
     Allocation(gpu, size)  # raises, with CUDA's text, if it is more than the card has
     raise MemoryError(
         f"the host cannot hold the {size} bytes that the simulated {gpu.device} can"
     )
 
 
+def _refused_size(message: str) -> int | None:
+    """Return the bytes that the allocator of the CPU did not get, if that is the error."""
+    words = message.split()
+    if "DefaultCPUAllocator:" not in words or "bytes." not in words:
+        return None
+    return int(words[words.index("bytes.") - 1])
+
+
 def make_wrapper(original: Callable, *args, **kwargs) -> Tensor:
-    """What makes DTensors and the like; C++ must not see their GPU, which the storage names."""
-    gpu = resolve(args[DEVICE] if len(args) > DEVICE else kwargs.get("device"))
+    """Make a DTensor or its like, whose GPU C++ must not see: its storage names it."""
+    is_positional = len(args) > DEVICE_POSITION
+    device = args[DEVICE_POSITION] if is_positional else kwargs.get("device")
+    gpu = resolve(device)
     if not isinstance(gpu, GPU):
         return original(*args, **kwargs)
-    if len(args) > DEVICE:
-        args = (*args[:DEVICE], "cpu", *args[DEVICE + 1 :])
+
+    if is_positional:
+        args = (*args[:DEVICE_POSITION], "cpu", *args[DEVICE_POSITION + 1 :])
     else:
         kwargs["device"] = "cpu"
     made = original(*args, **kwargs)

@@ -1,10 +1,13 @@
-"""Kernels that a program registers for GPUs, of PyTorch's own operators: they go before CUDA's."""
+"""Kernels that a program registers for GPUs, of PyTorch's own operators.
+
+They go before CUDA's.
+"""
 
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from torch import library
+from torch.library import Library
 
 from cudasim.dispatch.autocast import overload
 from cudasim.dispatch.custom import run_custom
@@ -12,29 +15,37 @@ from cudasim.dispatch.operators import OWN, RECORD, Operator, Rule
 from cudasim.dispatch.placement import general
 from cudasim.patching import replaces
 from cudasim.session import session
+from cudasim.torch_private.dispatch import all_kernels, kernels_of
 
 
-@replaces(library.Library, "impl")
+@replaces(Library, "impl")
 def impl(
-    original: Callable, self: Any, op_name: Any, fn: Callable, *args, **kwargs
+    original: Callable, self: Library, op_name: Any, fn: Callable, *args, **kwargs
 ) -> None:
-    """`Library.impl`. What PyTorch itself registers is for real GPUs."""
-    before = set(self._op_impls)
+    """Register a kernel. What PyTorch itself registers is for real GPUs."""
+    before = set(kernels_of(self))
     original(self, op_name, fn, *args, **kwargs)
-    if getattr(fn, "__module__", "torch").partition(".")[0] == "torch":
+
+    package = getattr(fn, "__module__", "torch").partition(".")[0]
+    if package != "torch":
+        for key in kernels_of(self) - before:
+            _run_as_rule(key)
+
+
+def _run_as_rule(key: str) -> None:
+    """Let the kernel called `key` (`aten/add.Tensor/CUDA`) run in the place of its rule."""
+    namespace, name, dispatch_key = key.split("/")
+    if namespace != "aten" or dispatch_key != session.type.key:
         return
-    for key in self._op_impls - before:
-        namespace, name, place = key.split("/")
-        if (
-            namespace == "aten"
-            and place == session.type.key
-            and (func := overload(name))
-        ):
-            rule = partial(run, key, OWN.get(func, general))
-            session.patches.replace_item(OWN, func, rule)
-            session.patches.replace(func, RECORD, Operator(func))
+    func = overload(name)
+    if func is not None:
+        rule = partial(run, key, OWN.get(func, general))
+        session.patches.replace_item(OWN, func, rule)
+        session.patches.replace(func, RECORD, Operator(func))
 
 
-def run(key: str, usual: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Run the kernel called `key`; once its library is gone, what runs as a rule."""
-    return (run_custom if key in library._impls else usual)(func, args, kwargs)
+def run(key: str, usual_rule: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Run the kernel called `key`; once its library is gone, what usually runs."""
+    if key in all_kernels:
+        return run_custom(func, args, kwargs)
+    return usual_rule(func, args, kwargs)

@@ -5,8 +5,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._functorch.autograd_function import custom_function_call
-from torch._subclasses.functional_tensor import FunctorchFunctionalizeAPI
 
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch.booking import book_copy
@@ -15,11 +13,13 @@ from cudasim.dispatch.tags import CPU, gpu_of, gpu_read, pin_as_copied, put
 from cudasim.dispatch.waiting import watch_copy
 from cudasim.patching import changed, replaces
 from cudasim.session import session
+from cudasim.torch_private import dispatch as private
+from cudasim.torch_private.tensors import backward_class
 
 STAY = object()  # no device was named
-_OPTIONS = {"dtype", "non_blocking", "copy", "memory_format"}
+OPTIONS = {"dtype", "non_blocking", "copy", "memory_format"}
 # Types of Python's that torch takes as types of numbers.
-_DTYPES = {
+DTYPES = {
     bool: torch.bool,
     int: torch.int64,
     float: torch.float64,
@@ -28,22 +28,28 @@ _DTYPES = {
 
 
 def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
-    """A copy of the numbers of `source`; `options` are those of `_to_copy`. Nothing is recorded."""
-    seen_by_class = type(source).__torch_dispatch__ is not Tensor.__torch_dispatch__
-    if seen_by_class or torch._C._len_torch_dispatch_stack() > 1:
+    """Copy the numbers of `source` to `gpu`, or to the CPU; nothing is recorded.
+
+    `options` are those of the operator `_to_copy`.
+    """
+    is_subclass = type(source).__torch_dispatch__ is not Tensor.__torch_dispatch__
+    if is_subclass or private.count_dispatch_modes() > 1:
+        # A class or a mode of the program's has to see the operation.
         device = gpu.device if gpu else CPU
         with changed(session.thread, to_host=gpu is None):
-            return torch.ops.aten._to_copy.default(source, device=device, **options)
-    here, non_blocking = gpu_read(source), options.get("non_blocking", False)
+            return private.to_copy(source, device=device, **options)
+
+    here = gpu_read(source)
+    non_blocking = options.get("non_blocking", False)
     watch_copy(here, gpu, non_blocking)
-    memory = None
+
+    allocation = None
     if gpu is not None and source.layout is torch.strided:
-        memory = Allocation(
-            gpu, source.numel() * options.get("dtype", source.dtype).itemsize
-        )
-    with torch._C._DisableTorchDispatch():
-        copy = torch.ops.aten._to_copy.default(source.detach(), **options)
-    put(copy, gpu, memory)
+        item = options.get("dtype", source.dtype).itemsize
+        allocation = Allocation(gpu, source.numel() * item)
+    with private.DisableTorchDispatch():
+        copy = private.to_copy(source.detach(), **options)
+    put(copy, gpu, allocation)
     if gpu is None:
         pin_as_copied(copy, non_blocking)
     if session.clock is not None:
@@ -56,7 +62,8 @@ class ToCopy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
-        ctx.home, ctx.dtype = gpu_of(source), source.dtype
+        ctx.home = gpu_of(source)
+        ctx.dtype = source.dtype
         return duplicate(source, gpu, options)
 
     @staticmethod
@@ -73,30 +80,33 @@ class ToCopyInTransform(ToCopy):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
         source, ctx.gpu, ctx.options = inputs
-        ctx.home, ctx.dtype = gpu_of(source), source.dtype
+        ctx.home = gpu_of(source)
+        ctx.dtype = source.dtype
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, *unused: Any) -> Tensor:
         return copy_to(tangent, ctx.gpu, ctx.options)
 
 
-ToCopy._backward_cls.__name__ = "ToCopyBackward0"  # what CUDA's own prints
+backward_class(ToCopy).__name__ = "ToCopyBackward0"  # what CUDA's own prints
 
 
-def functionalized(
+def run_functionalized(
     original: Callable, interpreter: Any, function: type, *operands: Any
 ) -> Any:
-    """What PyTorch lacks: a `Function` within `torch.func.functionalize`, of a copy at least."""
+    """Run a `Function` within `torch.func.functionalize`: PyTorch cannot, we can a copy."""
     if function is not ToCopyInTransform:
         return original(interpreter, function, False, *operands)
-    level = FunctorchFunctionalizeAPI(interpreter)
+    level = private.FunctionalizeAPI(interpreter)
     with level.redispatch_to_next():
-        copy = custom_function_call(function, *level.unwrap_tensors(operands))
+        unwrapped = level.unwrap_tensors(operands)
+        copy = private.custom_function_call(function, *unwrapped)
     return level.wrap_tensors(copy)
 
 
 def copy_to(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
-    if torch._C._are_functorch_transforms_active():
+    """Copy `source` to `gpu`, or to the CPU, as autograd and transforms require it."""
+    if private.in_transform():
         return ToCopyInTransform.apply(source, gpu, options)
     if source.requires_grad and torch.is_grad_enabled():
         return ToCopy.apply(source, gpu, options)
@@ -104,40 +114,49 @@ def copy_to(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
 
 
 def parse_to(args: tuple, kwargs: dict) -> tuple[Any, dict]:
-    """The arguments of `Tensor.to`: (place or STAY, those of the copy but the device).
-    What torch would refuse, or read as no device, is ELSEWHERE."""
-    options, names, target = dict(kwargs), ("dtype", "non_blocking", "copy"), STAY
+    """Read the arguments of `Tensor.to`.
+
+    Returns the target, a GPU, None for the CPU, or STAY, and the options of the copy. For
+    what torch would refuse, or does not read as a device, the target is ELSEWHERE.
+    """
+    options = dict(kwargs)
+    names = ("dtype", "non_blocking", "copy")
+    target = STAY
     first = args[0] if args else options.pop("tensor", None)
     if isinstance(first, Tensor):
-        known = first.device.type in ("cpu", session.type.name)
-        target = gpu_of(first) if known else ELSEWHERE
+        target = gpu_of(first) if _has_numbers(first) else ELSEWHERE
         args = (first.dtype, *args[1:])
     elif not isinstance(first, torch.dtype):
         names = ("device", *names)
     options.update(zip(names, args, strict=False))
+
     device = options.pop("device", None)
     options = {name: value for name, value in options.items() if value is not None}
     dtype = options.get("dtype", torch.float32)
-    if isinstance(dtype, type) and dtype in _DTYPES:
-        options["dtype"] = _DTYPES[dtype]
-    elif not isinstance(dtype, torch.dtype) or not options.keys() <= _OPTIONS:
+    if isinstance(dtype, type) and dtype in DTYPES:
+        options["dtype"] = DTYPES[dtype]
+    elif not isinstance(dtype, torch.dtype) or not options.keys() <= OPTIONS:
         return ELSEWHERE, options
     return target if device is None else resolve(device), options
+
+
+def _has_numbers(tensor: Tensor) -> bool:
+    """Tell whether a tensor is on the CPU or a simulated GPU; those on `meta` are empty."""
+    return tensor.device.type in ("cpu", session.type.name)
 
 
 @replaces(Tensor, "to", overridable=True)
 def to(original: Callable, self: Tensor, *args, **kwargs) -> Tensor:
     target, options = parse_to(args, kwargs)
-    has_numbers = self.device.type in (
-        "cpu",
-        session.type.name,
-    )  # meta has none: torch says so
-    if not has_numbers and isinstance(target, GPU):
-        return original(self, device="cpu", **options)
-    if not has_numbers or target is ELSEWHERE:
+    if not _has_numbers(self):
+        if isinstance(target, GPU):
+            return original(self, device="cpu", **options)  # says that there are none
+        return original(self, *args, **kwargs)
+    if target is ELSEWHERE:
         return original(self, *args, **kwargs)
     if target is STAY or target is gpu_of(self):
         return original(self, **options) if options else self
+
     options.pop("copy", None)
     return copy_to(self, target, options)
 
@@ -152,11 +171,12 @@ def type_as(original: Callable, self: Tensor, other: Tensor) -> Tensor:
 def move(
     original: Callable, self: Tensor, device: Any = None, *args, **kwargs
 ) -> Tensor:
-    if device is not None and not isinstance(resolve(device), GPU):
+    """Stand for `Tensor.cuda`, or the method of another type of GPU."""
+    if device is None:
+        device = session.type.name
+    elif not isinstance(resolve(device), GPU):
         return original(self, device, *args, **kwargs)  # refuses it in torch's words
-    return self.to(
-        session.type.name if device is None else device, None, *args, **kwargs
-    )
+    return self.to(device, None, *args, **kwargs)
 
 
 @replaces(Tensor, "cpu", overridable=True)

@@ -1,42 +1,61 @@
-"""Optimizers group parameters by device and type before they step: each GPU has its own group."""
+"""Optimizers group parameters by device and type before they step.
+
+Each GPU has a group of its own.
+"""
 
 from collections.abc import Callable, Sequence
-from itertools import chain
 
 import torch
+from torch import Tensor
 
 from cudasim.patching import replaces
+from cudasim.torch_private.tensors import GROUP_TENSORS
 
-COUNTS = (
-    torch.float32,
-    torch.float64,
-)  # types that `step` may have, whatever the parameter's
+# The types that a parameter's `step`, which may be on the CPU, can have.
+STEP_DTYPES = (torch.float32, torch.float64)
+
+Rows = Sequence[Sequence[Tensor | None]]
 
 
-@replaces(torch._C, "_group_tensors_by_device_and_dtype")
-def group(
-    original: Callable, lists: Sequence[Sequence], with_indices: bool = False
-) -> dict:
-    """Tensors of one position, by device and type of the first list's. Empty lists stay empty."""
-    places: dict[torch.device, list[int]] = {}
-    for place, first in enumerate(lists[0]):
-        places.setdefault(first.device, []).append(place)
-    groups = []
-    for device, chosen in places.items():
-        rows = [
-            [tensors[place] for place in chosen] if tensors else [] for tensors in lists
-        ]
-        for tensor in chain.from_iterable(rows[1:]):
-            apart = tensor is not None and tensor.device != device
-            if apart and (tensor.device.type != "cpu" or tensor.dtype not in COUNTS):
-                original(
-                    [[torch.empty(0)], [torch.empty(0, dtype=torch.int64)]], False
-                )  # refuses
+@replaces(*GROUP_TENSORS)
+def group(original: Callable, lists: Rows, with_indices: bool = False) -> dict:
+    """Group the tensors of `lists` by the device and the type of those in the first list.
+
+    Tensors in one position stay together. Empty lists stay empty.
+    """
+    positions_by_device: dict[torch.device, list[int]] = {}
+    for position, tensor in enumerate(lists[0]):
+        positions_by_device.setdefault(tensor.device, []).append(position)
+
+    groups = []  # (positions, (device, dtype), lists)
+    for device, positions in positions_by_device.items():
+        rows = [_chosen(tensors, positions) for tensors in lists]
+        for tensors in rows[1:]:
+            for tensor in tensors:
+                if not _may_stand_beside(tensor, device):
+                    _refuse(original)
+        # C++, which takes all of ours to be on the CPU, groups them by type.
         for (_, dtype), (columns, indices) in original(rows, True).items():
-            groups.append(
-                ([chosen[index] for index in indices], (device, dtype), columns)
-            )
+            members = [positions[index] for index in indices]
+            groups.append((members, (device, dtype), columns))
+
+    groups.sort(key=lambda group: group[0][0])
     return {
-        key: (columns, indices if with_indices else [])
-        for indices, key, columns in sorted(groups, key=lambda group: group[0][0])
+        key: (columns, members if with_indices else [])
+        for members, key, columns in groups
     }
+
+
+def _chosen(tensors: Sequence, positions: list[int]) -> list:
+    return [tensors[position] for position in positions] if tensors else []
+
+
+def _may_stand_beside(tensor: Tensor | None, device: torch.device) -> bool:
+    if tensor is None or tensor.device == device:
+        return True
+    return tensor.device.type == "cpu" and tensor.dtype in STEP_DTYPES
+
+
+def _refuse(original: Callable) -> None:
+    """Raise C++'s error for tensors in one position that do not go together."""
+    original([[torch.empty(0)], [torch.empty(0, dtype=torch.int64)]], False)

@@ -1,9 +1,9 @@
-"""`torch.profiler`: it traces what the program calls on the CPU, as where it can trace no GPUs."""
+"""`torch.profiler`: it traces what the program calls on the CPU, as if there were no GPU."""
 
 import json
 import warnings
-from collections import defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,60 +11,70 @@ from torch.autograd import profiler
 
 from cudasim.patching import replaces
 from cudasim.session import session
+from cudasim.torch_private.tensors import PARSE_PROFILE
 from cudasim.words import WORDS
 
-OURS = "PythonDispatchMode"  # torch's name of the block in which a dispatch mode, ours, is at work
+# torch's name of the block in which a dispatch mode, ours, is at work.
+MODE_BLOCK = "PythonDispatchMode"
+
+
+@dataclass
+class Span:
+    """An event in a trace: a block of code in a thread, from `begin` to `end`."""
+
+    event: Any
+    thread: Any
+    begin: float
+    end: float
+    name: str
 
 
 @replaces(profiler.profile, "__init__")
 def init(original: Callable, self: Any, *args, **kwargs) -> None:
-    """A profiler, of the CPU: asked for CUDA, it would print a trace of C++ at every operation."""
-    given = [name for name in ("use_device", "use_cuda") if kwargs.get(name)]
-    if any(kwargs[name] in (True, session.type.name) for name in given):
+    """Profile the CPU only: C++, asked for CUDA, would print a trace at every operation."""
+    requested = [name for name in ("use_device", "use_cuda") if kwargs.get(name)]
+    if any(kwargs[name] in (True, session.type.name) for name in requested):
         warnings.warn(WORDS["times"]["no kernels"], stacklevel=3)
-        kwargs.update(dict.fromkeys(given))
+        for name in requested:
+            kwargs[name] = None
     original(self, *args, **kwargs)
 
 
-@replaces(profiler.profile, "_parse_kineto_results")
+@replaces(*PARSE_PROFILE)
 def parse(original: Callable, *args, **kwargs) -> list[Any]:
     events = original(*args, **kwargs)
-    ours = _ours(
-        (e, e.thread, e.time_range.start, e.time_range.end, e.name) for e in events
-    )
-    return [event for event in events if id(event) not in ours]
+    spans = []
+    for event in events:
+        times = event.time_range
+        spans.append(Span(event, event.thread, times.start, times.end, event.name))
+    return _without_mode(events, spans)
 
 
 @replaces(profiler.profile, "export_chrome_trace")
 def export(original: Callable, self: Any, path: Any, *args, **kwargs) -> Any:
     result = original(self, path, *args, **kwargs)
     trace = json.loads(Path(path).read_text(encoding="utf-8"))
-    events = trace["traceEvents"]
-    ours = _ours(
-        (
-            each,
-            (each["pid"], each["tid"]),
-            each["ts"],
-            each["ts"] + each["dur"],
-            each["name"],
-        )
-        for each in events
-        if each.get("cat") == "cpu_op"
-    )
-    trace["traceEvents"] = [each for each in events if id(each) not in ours]
+    spans = []
+    for event in trace["traceEvents"]:
+        if event.get("cat") == "cpu_op":
+            thread = (event["pid"], event["tid"])
+            begin = event["ts"]
+            spans.append(
+                Span(event, thread, begin, begin + event["dur"], event["name"])
+            )
+    trace["traceEvents"] = _without_mode(trace["traceEvents"], spans)
     Path(path).write_text(json.dumps(trace), encoding="utf-8")
     return result
 
 
-def _ours(rows: Iterable[tuple]) -> set[int]:
-    """The `id` of events, of (event, thread, begin, end, name), within a dispatch mode's block."""
-    until, ours = (
-        defaultdict(lambda: float("-inf")),
-        set(),
-    )  # of each thread, the end of a block
-    for event, thread, _, end, name in sorted(rows, key=lambda row: (row[2], -row[3])):
-        if end > until[thread] and name == OURS:
-            until[thread] = end
-        if end <= until[thread]:
-            ours.add(id(event))
-    return ours
+def _without_mode(events: list[Any], spans: Iterable[Span]) -> list[Any]:
+    """Return the `events` that are not within the block of a dispatch mode."""
+    hidden = set()
+    block_ends: dict[Any, float] = {}  # by thread
+    for span in sorted(spans, key=lambda span: (span.begin, -span.end)):
+        block_end = block_ends.get(span.thread, float("-inf"))
+        if span.end > block_end and span.name == MODE_BLOCK:
+            block_end = block_ends[span.thread] = span.end
+        if span.end <= block_end:
+            hidden.add(id(span.event))
+    return [event for event in events if id(event) not in hidden]

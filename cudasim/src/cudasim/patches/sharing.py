@@ -1,5 +1,8 @@
-"""Memory of simulated GPUs shared with others: processes, and libraries by DLPack. The handle that
-methods of storages make is of the host's shared memory; who receives it does not count it."""
+"""Memory of simulated GPUs shared with other processes, and with libraries by DLPack.
+
+The handle that the methods of storages make is one of the host's shared memory. The
+process that receives it does not count the memory.
+"""
 
 import sys
 from collections.abc import Callable
@@ -16,9 +19,12 @@ from cudasim.device.types import DEFAULT
 from cudasim.dispatch.tags import TAG, gpu_of, gpu_of_storage
 from cudasim.patching import checks, replaces
 from cudasim.session import session
+from cudasim.torch_private import tensors as private
 from cudasim.words import WORDS
 
 RECEIVED = "_cudasim_received"  # the mark of a storage that another process has sent
+MESSAGES = WORDS["sharing"]
+
 _export = Tensor.__dlpack__  # torch's own
 
 
@@ -26,12 +32,12 @@ def _has_handles() -> bool:
     return session.type is DEFAULT
 
 
-@checks(
-    UntypedStorage,
-    "_share_fd_cpu_",
-    "_share_filename_cpu_",
-    when=lambda: not _has_handles(),
-)
+def _has_no_handles() -> bool:
+    return not _has_handles()
+
+
+@checks(*private.SHARE_BY_DESCRIPTOR, when=_has_no_handles)
+@checks(*private.SHARE_BY_FILE, when=_has_no_handles)
 def on_host(name: str, self: UntypedStorage, *args, **kwargs) -> None:
     if gpu_of_storage(self) is not None:
         raise RuntimeError(f"{name.removesuffix('cpu_')}: only available on CPU")
@@ -42,28 +48,36 @@ def is_shared(original: Callable, self: UntypedStorage) -> bool:
     return gpu_of_storage(self) is not None or original(self)
 
 
-@replaces(UntypedStorage, "_share_cuda_", when=_has_handles)
+@replaces(*private.SHARE_ON_GPU, when=_has_handles)
 def share(original: Callable, self: UntypedStorage) -> tuple:
-    """What another process needs: (device, handle, bytes), and what the simulation does not use,
-    (offset, counter handle, counter offset, event handle, whether to wait for the event)."""
+    """Return what another process needs to open a storage.
+
+    That is (device, handle, bytes). The simulation does not use the rest: (offset,
+    counter handle, counter offset, event handle, whether to wait for the event).
+    """
     gpu = gpu_of_storage(self)
     if gpu is None:
         raise RuntimeError("_share_cuda_: only available on CUDA")
     if getattr(self, RECEIVED, False):
-        raise RuntimeError(WORDS["sharing"]["received"])
+        raise RuntimeError(MESSAGES["received"])
     if sys.platform == "win32":
-        raise RuntimeError(WORDS["sharing"]["windows"])
-    handle = None  # nothing to share
-    if self.nbytes() and get_sharing_strategy() == "file_system":
-        handle = self._share_filename_cpu_()
-        self._shared_incref()  # until the receiver has opened it
-    elif self.nbytes():
-        descriptor, size = self._share_fd_cpu_()
-        handle = reduction.DupFd(descriptor), size
-    return gpu.index, handle, self.nbytes(), 0, b"", 0, b"", False
+        raise RuntimeError(MESSAGES["windows"])
+    return gpu.index, _share_on_host(self), self.nbytes(), 0, b"", 0, b"", False
 
 
-@replaces(UntypedStorage, "_new_shared_cuda", when=_has_handles)
+def _share_on_host(storage: UntypedStorage) -> tuple | None:
+    """Return the handle of the host's shared memory; None if there is nothing to share."""
+    if not storage.nbytes():
+        return None
+    if get_sharing_strategy() == "file_system":
+        handle = private.SHARE_BY_FILE.read()(storage)
+        private.keep_shared_file(storage)  # until the receiver has opened it
+        return handle
+    descriptor, size = private.SHARE_BY_DESCRIPTOR.read()(storage)
+    return reduction.DupFd(descriptor), size
+
+
+@replaces(*private.OPEN_SHARED_ON_GPU, when=_has_handles)
 def open_shared(
     original: Callable, device: int, handle: tuple, *unused: Any
 ) -> UntypedStorage:
@@ -71,35 +85,38 @@ def open_shared(
     if len(handle) == 2:
         storage = reductions.rebuild_storage_fd(UntypedStorage, *handle)
     else:
-        storage = UntypedStorage._new_shared_filename_cpu(*handle)._shared_decref()
-    if (
-        gpu_of_storage(storage) is None
-    ):  # it may be one that this process has opened already
+        storage = private.let_go_shared_file(private.open_shared_file(*handle))
+    # It may be one that this process has opened already.
+    if gpu_of_storage(storage) is None:
         setattr(storage, TAG, Allocation(gpu, 0))
         setattr(storage, RECEIVED, True)
     return storage
 
 
-@replaces(UntypedStorage, "_release_ipc_counter_cuda", when=_has_handles)
+@replaces(*private.RELEASE_SHARED_ON_GPU, when=_has_handles)
 def release(*unused: Any, **also_unused: Any) -> None:
-    """The host counts for itself."""
+    """Do nothing: the host counts for itself."""
 
 
 @checks(Tensor, "__dlpack__")  # which other libraries call
 @checks(torch.utils.dlpack, "to_dlpack")
 def exported(name: str, tensor: Tensor, **kwargs) -> None:
-    if gpu := gpu_of(tensor):
-        raise BufferError(WORDS["sharing"]["dlpack"].format(gpu.device))
+    gpu = gpu_of(tensor)
+    if gpu is not None:
+        raise BufferError(MESSAGES["dlpack"].format(gpu.device))
 
 
 @replaces((torch, torch.utils.dlpack), "from_dlpack")
 def from_dlpack(
     original: Callable, ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 ) -> Tensor:
-    """`torch.from_dlpack`, which takes torch's own tensors too: they share their memory."""
+    """Read a tensor; torch's own, too, with which the result shares its memory."""
     if not isinstance(ext_tensor, Tensor) or gpu_of(ext_tensor) is None:
         return original(ext_tensor, device=device, copy=copy)
-    _export(ext_tensor)  # whose refusals hold here as well
+
+    _export(ext_tensor)  # refuses what it refuses anywhere
     shared = ext_tensor.detach()
-    moved = shared if device is None else shared.to(device)
-    return moved.clone() if copy and moved is shared else moved
+    result = shared if device is None else shared.to(device)
+    if copy and result is shared:
+        return result.clone()
+    return result

@@ -10,54 +10,64 @@ from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import CPU, device_of, gpu_of
-from cudasim.patches.functional import together
+from cudasim.patches.functional import require_same_device
 from cudasim.patching import replaces
 
-# Of each constructor, its parts; the last are the values, whose device is that of the whole.
+# The parts of each constructor. The last are the values, whose device is the whole's.
 PARTS = TABLES["sparse"]
 
 
 @replaces(torch, *PARTS)
 def make_sparse(original: Callable, *args, **kwargs) -> Tensor:
-    parts = PARTS[original.__name__]
-    given = dict(zip(parts, args, strict=False))
-    given |= {name: kwargs[name] for name in parts if name in kwargs}
-    if len(given) < len(parts):  # an empty one, by its size alone
+    names = PARTS[original.__name__]
+    parts = dict(zip(names, args, strict=False))
+    for name in names:
+        if name in kwargs:
+            parts[name] = kwargs[name]
+    if len(parts) < len(names):  # an empty one, by its size alone
         return original(*args, **kwargs)
-    tensors = {name: part for name, part in given.items() if isinstance(part, Tensor)}
-    home = gpu_of(tensors["values"]) if "values" in tensors else None
-    if kwargs.get("device") is not None:
-        home = resolve(kwargs["device"])
-    elif tensors:  # none is moved
-        refuse_apart(tensors)
-    if not isinstance(home, GPU) and (
-        home is not None or not any(map(gpu_of, tensors.values()))
-    ):
+
+    tensors = {name: part for name, part in parts.items() if isinstance(part, Tensor)}
+    device = kwargs.get("device")
+    if device is not None:
+        home = resolve(device)
+    else:
+        home = gpu_of(tensors["values"]) if "values" in tensors else None
+        if tensors:  # none is moved
+            refuse_apart(tensors)
+
+    uses_gpu = any(map(gpu_of, tensors.values()))
+    if not isinstance(home, GPU) and (home is not None or not uses_gpu):
         return original(*args, **kwargs)
     where = home.device if home else CPU
-    moved = [torch.as_tensor(part, device=where) for part in given.values()]
-    others = {key: kwargs[key] for key in kwargs if key not in (*parts, "device")}
-    return original(*moved, *args[len(parts) :], **others)
+    moved = [torch.as_tensor(part, device=where) for part in parts.values()]
+    named = ("device", *names)
+    others = {name: value for name, value in kwargs.items() if name not in named}
+    return original(*moved, *args[len(names) :], **others)
 
 
 def refuse_apart(tensors: dict[str, Tensor]) -> None:
-    """Raise RuntimeError for parts on several devices, in the dispatcher's words for COO, and for
-    others in those of aten/src/ATen/native/sparse/SparseCsrTensor.cpp."""
-    words = "device of {name} (={there}) must match device of values (={here})"
+    """Raise RuntimeError for parts on several devices.
+
+    For COO the words are the dispatcher's, for the others those of
+    aten/src/ATen/native/sparse/SparseCsrTensor.cpp.
+    """
+    message = "device of {name} (={there}) must match device of values (={here})"
     if "indices" in tensors:
-        on_host = device_of(tensors["indices"]) == CPU
-        words = "Expected all tensors to be on the same device, but found at least two devices, "
-        words += "{here} and {there}!" if on_host else "{there} and {here}!"
-    together(
-        tensors.get("values", next(iter(tensors.values()))), tensors.items(), words
-    )
+        message = "Expected all tensors to be on the same device, but found at least two devices, "
+        if device_of(tensors["indices"]) == CPU:
+            message += "{here} and {there}!"
+        else:
+            message += "{there} and {here}!"
+    first = next(iter(tensors.values()))
+    require_same_device(tensors.get("values", first), tensors.items(), message)
 
 
 @replaces(torch.nested, "nested_tensor", "as_nested_tensor")
 def make_nested(
     original: Callable, tensors: Any, *args, device: Any = None, **kwargs
 ) -> Tensor:
-    """A constructor of nested tensors; those of `nested_tensor` are copies that record nothing."""
+    """Make a nested tensor; that of `nested_tensor` is a copy that records nothing."""
     home = resolve(device)
     if not isinstance(home, GPU):
         return original(tensors, *args, device=device, **kwargs)

@@ -1,5 +1,8 @@
-"""Storages on simulated GPUs, whose names `torch.save` and `torch.load` read and write; and pinned
-ones, ordinary memory of the host with a mark on its storage, so that views are pinned too."""
+"""Storages on simulated GPUs, and pinned ones.
+
+`torch.save` and `torch.load` write and read the names of their devices. Pinned memory is
+ordinary memory of the host with a mark on its storage, so that views are pinned too.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +20,7 @@ _device = UntypedStorage.device
 
 
 def device_of(self: UntypedStorage) -> torch.device:
-    """`UntypedStorage.device`, which `TypedStorage` asks, too."""
+    """Stand for `UntypedStorage.device`, which `TypedStorage` reads, too."""
     gpu = tags.gpu_of_storage(self)
     return _device.__get__(self) if gpu is None else gpu.device
 
@@ -27,21 +30,26 @@ def new(original: Callable, cls: type, *args, **kwargs) -> UntypedStorage:
     gpu = resolve(kwargs.get("device"))
     if not isinstance(gpu, GPU):
         return original(cls, *args, **kwargs)
+
+    # Memory is taken first where the size is known: the card may not have it.
     size = args[0] if args else kwargs.get("size")
-    memory = Allocation(gpu, size) if type(size) is int and size > 0 else None
-    made = original(cls, *args, **{**kwargs, "device": "cpu"})
-    setattr(made, tags.TAG, memory or Allocation(gpu, made.nbytes()))
-    return made
+    allocation = None
+    if type(size) is int and size > 0:
+        allocation = Allocation(gpu, size)
+    storage = original(cls, *args, **{**kwargs, "device": "cpu"})
+    if allocation is None:
+        allocation = Allocation(gpu, storage.nbytes())
+    setattr(storage, tags.TAG, allocation)
+    return storage
 
 
 @replaces(UntypedStorage, "__getitem__")
 def getitem(original: Callable, self: UntypedStorage, *args, **kwargs) -> Any:
-    """`storage[2:6]` shares the memory of `storage`, and so its place on the GPU."""
+    """Let `storage[2:6]`, which shares the memory of `storage`, be in its place, too."""
     found = original(self, *args, **kwargs)
     if isinstance(found, UntypedStorage) and tags.gpu_of_storage(self) is not None:
-        setattr(
-            found, tags.TAG, getattr(self, tags.TAG)
-        )  # the bytes are free when both are gone
+        # The bytes are free when both are gone.
+        setattr(found, tags.TAG, getattr(self, tags.TAG))
     return found
 
 
@@ -55,9 +63,9 @@ def to(
     if gpu is None:
         return self.cpu()
     # As torch compares them: `cuda` is not `cuda:0`, so storage.cuda() always copies.
-    if self.device == (
-        device if isinstance(device, torch.device) else torch.device(device)
-    ):
+    if not isinstance(device, torch.device):
+        device = torch.device(device)
+    if self.device == device:
         return self
     return UntypedStorage(self.nbytes(), device=gpu.device).copy_(self, non_blocking)
 
@@ -71,7 +79,8 @@ def resize(original: Callable, self: UntypedStorage, size: int) -> UntypedStorag
         tags.recount(self)
 
 
-def pinned(tensor: Tensor) -> Tensor:
+def pin(tensor: Tensor) -> Tensor:
+    """Mark the memory of `tensor` as pinned; return it."""
     if tags.gpu_of(tensor) is not None:
         raise RuntimeError("Only dense CPU tensors can be pinned")
     setattr(tags.storage_of(tensor), tags.PINNED, True)
@@ -86,13 +95,15 @@ def pin_memory(original: Callable, self: Tensor, device: Any = None) -> Tensor:
         raise RuntimeError(
             f"cannot pin '{self.type()}' only dense CPU tensors can be pinned"
         )
-    return pinned(self.clone())
+    return pin(self.clone())
 
 
 @replaces(Tensor, "is_pinned", overridable=True)
 def is_pinned(original: Callable, self: Tensor, device: Any = None) -> bool:
     if self.layout is not torch.strided:
         return False
-    storage, registered = tags.storage_of(self), session.registered
-    marked = getattr(storage, tags.PINNED, False)
-    return marked or (bool(registered) and storage.data_ptr() in registered)
+    storage = tags.storage_of(self)
+    if getattr(storage, tags.PINNED, False):
+        return True
+    # Memory that the program has pinned itself, by `cudaHostRegister`.
+    return bool(session.registered) and storage.data_ptr() in session.registered

@@ -6,21 +6,23 @@ from typing import Any
 
 import torch
 from torch import Tensor, UntypedStorage
-from torch._C._functorch import TransformType
-from torch._functorch.autograd_function import custom_function_call
-from torch.nn.parameter import UninitializedTensorMixin
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.booking import read_back
 from cudasim.dispatch.tags import TAG, gpu_of, gpu_read, is_scratch
 from cudasim.dispatch.waiting import wait_for
 from cudasim.patches import storage
-from cudasim.patches.moves import functionalized, move
+from cudasim.patches.moves import move, run_functionalized
 from cudasim.patching import Patches, around, changed, checks, replaces
 from cudasim.session import session
+from cudasim.torch_private import dispatch
+from cudasim.torch_private import tensors as private
 from cudasim.words import WORDS
 
-_device = torch.Tensor.device  # the C++ attributes that the patches below cover
+MESSAGES = WORDS["devices"]
+
+# The attributes of C++ that the patches below cover.
+_device = torch.Tensor.device
 _is_cpu = torch.Tensor.is_cpu
 _grad = torch.Tensor.grad
 
@@ -32,33 +34,35 @@ class Attribute(property):
 
 
 def patch_tensor(patches: Patches) -> None:
-    type = session.type.name
-    for name, attribute in (
-        ("device", Attribute(device)),
-        (f"is_{type}", Attribute(lambda self: seen_on(self) is not None)),
-        (
-            "is_cpu",
-            Attribute(lambda self: _is_cpu.__get__(self) and seen_on(self) is None),
-        ),
-        ("get_device", get_device),
-        # Read by C++ as before; only what is assigned is looked at.
-        ("grad", Attribute(_grad.__get__, assign_gradient, _grad.__delete__)),
-    ):
-        patches.replace(Tensor, name, attribute)
+    _patch_attributes(patches)
     patches.replace(UntypedStorage, "device", property(storage.device_of))
-    setattr(UntypedStorage, TAG, None)  # that of those on the CPU
+    setattr(UntypedStorage, TAG, None)  # the tag of those on the CPU
     patches.finally_do(delattr, UntypedStorage, TAG)
-    rules, kind = custom_function_call.functorch_table, TransformType.Functionalize
-    patches.replace_item(rules, kind, around(functionalized, rules[kind]))
-    moved = [
-        Tensor.copy_,
-        Tensor.to,
-        Tensor.cpu,
-    ]  # a lazy layer's parameters allow them by name
-    if hasattr(Tensor, type):  # there is no Tensor.mps
-        moved.append(patches.wrap(Tensor, type, move, overridable=True))
-    allowed = [*UninitializedTensorMixin._allowed_methods, *moved]
-    patches.replace(UninitializedTensorMixin, "_allowed_methods", allowed)
+
+    rules = dispatch.custom_function_call.functorch_table
+    kind = dispatch.TransformType.Functionalize
+    patches.replace_item(rules, kind, around(run_functionalized, rules[kind]))
+    _patch_moves(patches)
+
+
+def _patch_attributes(patches: Patches) -> None:
+    # The gradient is read by C++ as before; only what is assigned is looked at.
+    grad = Attribute(_grad.__get__, assign_gradient, _grad.__delete__)
+    patches.replace(Tensor, "device", Attribute(device))
+    patches.replace(Tensor, f"is_{session.type.name}", Attribute(is_on_gpu))
+    patches.replace(Tensor, "is_cpu", Attribute(is_cpu))
+    patches.replace(Tensor, "get_device", get_device)
+    patches.replace(Tensor, "grad", grad)
+
+
+def _patch_moves(patches: Patches) -> None:
+    """Patch `Tensor.cuda`, and let a lazy layer's parameters allow what is patched."""
+    moves = [Tensor.copy_, Tensor.to, Tensor.cpu]
+    name = session.type.name
+    if hasattr(Tensor, name):  # there is no Tensor.mps
+        moves.append(patches.wrap(Tensor, name, move, overridable=True))
+    allowed = [*private.ALLOWED_METHODS.read(), *moves]
+    patches.replace(*private.ALLOWED_METHODS, allowed)
 
 
 def device(self: Tensor) -> torch.device:
@@ -66,12 +70,21 @@ def device(self: Tensor) -> torch.device:
     return gpu.device if gpu else _device.__get__(self)
 
 
+def is_on_gpu(self: Tensor) -> bool:
+    return seen_on(self) is not None
+
+
+def is_cpu(self: Tensor) -> bool:
+    return _is_cpu.__get__(self) and seen_on(self) is None
+
+
 def seen_on(self: Tensor) -> GPU | None:
-    """The GPU that a tensor names; a DTensor, made in C++, has that of its local part."""
+    """Return the GPU that a tensor names; that of a DTensor is its local part's."""
     gpu = gpu_of(self)
-    if gpu is None and hasattr(type(self), "_local_tensor"):
-        return gpu_of(self._local_tensor)
-    return gpu
+    if gpu is not None:
+        return gpu
+    part = dispatch.local_tensor(self)
+    return None if part is None else gpu_of(part)
 
 
 def get_device(self: Tensor) -> int:
@@ -80,33 +93,37 @@ def get_device(self: Tensor) -> int:
 
 
 def assign_gradient(self: Tensor, value: Tensor | None) -> None:
-    """Assigning `Tensor.grad`: a gradient lives where its tensor does (python_variable.cpp)."""
-    if (
-        isinstance(value, Tensor)
-        and gpu_of(self) is not gpu_of(value)
-        and not is_scratch(value)
-    ):
-        home, other = gpu_of(self), gpu_of(value)
-        if home and other:
-            theirs, mine = (
-                f"located on device with index '{g.index}'" for g in (other, home)
-            )
-        else:
-            theirs, mine = (
-                f"with device type '{t.device.type}'" for t in (value, self)
-            )
-        raise RuntimeError(WORDS["devices"]["gradient"].format(theirs, mine))
+    """Assign `Tensor.grad`: a gradient lives where its tensor does (python_variable.cpp)."""
+    if isinstance(value, Tensor):
+        home = gpu_of(self)
+        gpu = gpu_of(value)
+        if home is not gpu and not is_scratch(value):
+            raise _gradient_elsewhere(self, home, value, gpu)
     _grad.__set__(self, value)
+
+
+def _gradient_elsewhere(
+    tensor: Tensor, home: GPU | None, gradient: Tensor, gpu: GPU | None
+) -> RuntimeError:
+    if home and gpu:
+        theirs = f"located on device with index '{gpu.index}'"
+        mine = f"located on device with index '{home.index}'"
+    else:
+        theirs = f"with device type '{gradient.device.type}'"
+        mine = f"with device type '{tensor.device.type}'"
+    return RuntimeError(MESSAGES["gradient"].format(theirs, mine))
 
 
 @replaces(Tensor, "type", overridable=True)
 def type_of(original: Callable, self: Tensor, dtype: Any = None, **kwargs) -> Any:
+    """Name the type of a tensor, `torch.cuda.FloatTensor`, or move it to another."""
     prefix = f"torch.{session.type.name}."
     if dtype is None:
         name = original(self)
         return name.replace("torch.", prefix, 1) if gpu_of(self) else name
     if isinstance(dtype, torch.dtype):
         return original(self, dtype, **kwargs)
+
     name = dtype if isinstance(dtype, str) else str(dtype)
     if not name.startswith("torch."):  # a class, such as torch.FloatTensor
         name = f"{dtype.__module__}.{dtype.__name__}"
@@ -117,41 +134,47 @@ def type_of(original: Callable, self: Tensor, dtype: Any = None, **kwargs) -> An
 
 
 @replaces(Tensor, "tolist")
-@replaces(torch._tensor_str, "_str")
-def told(original: Callable, self: Tensor, *args, **kwargs) -> Any:
-    """What reads a tensor's numbers where no dispatch mode sees it; the host waits for a GPU."""
+@replaces(*private.TENSOR_TO_TEXT)
+def read_numbers(original: Callable, self: Tensor, *args, **kwargs) -> Any:
+    """Read a tensor's numbers where no dispatch mode sees it; the host waits for a GPU."""
     gpu = gpu_read(self)
     if gpu is not None and session.watching:
         wait_for(gpu)
     if gpu is not None and session.clock is not None:
-        number, name = self.numel(), original.__name__
-        if name == "_str":
-            number, name = min(number, torch._tensor_str.PRINT_OPTS.threshold), "print"
-        read_back(gpu, name, number * self.element_size())
+        count = self.numel()
+        name = original.__name__
+        if name == private.TENSOR_TO_TEXT.name:
+            count = min(count, private.print_options.threshold)
+            name = "print"
+        read_back(gpu, name, count * self.element_size())
     with changed(session.thread, telling=True):
         return original(self, *args, **kwargs)
 
 
-@replaces(torch.utils._python_dispatch, "_disable_current_modes")
+@replaces(*dispatch.DISABLE_MODES)
 @contextmanager
 def without_modes(original: Callable) -> Iterator[list]:
-    """What PyTorch does in sight of no mode: on a card it is computed there, too."""
-    ours = (
-        session.mode is not None and not session.thread.telling
-    )  # compilers keep the function
-    with original() as modes, type(session.mode)() if ours else nullcontext():
+    """Do what PyTorch does in sight of no mode in sight of ours: a card computes it, too."""
+    mode = nullcontext()
+    # Compilers keep this function beyond a simulation.
+    if session.mode is not None and not session.thread.telling:
+        mode = type(session.mode)()
+    with original() as modes, mode:
         yield modes
 
 
 @replaces(Tensor, "numpy", "__array__")
 def numpy(original: Callable, self: Tensor, *args, **kwargs) -> Any:
     gpu = gpu_of(self)
-    if gpu and not kwargs.get("force"):
-        raise TypeError(WORDS["devices"]["numpy"].format(gpu.device))
-    return original(self.cpu() if gpu else self, *args, **kwargs)
+    if gpu is None:
+        return original(self, *args, **kwargs)
+    if not kwargs.get("force"):
+        raise TypeError(MESSAGES["numpy"].format(gpu.device))
+    return original(self.cpu(), *args, **kwargs)
 
 
 @checks(Tensor, "apply_", "map_", "map2_")
 def elementwise(name: str, self: Tensor, *args) -> None:
-    if any(gpu_of(each) for each in (self, *args) if isinstance(each, Tensor)):
-        raise TypeError(f"{name} is only implemented on CPU tensors")
+    for operand in (self, *args):
+        if isinstance(operand, Tensor) and gpu_of(operand) is not None:
+            raise TypeError(f"{name} is only implemented on CPU tensors")

@@ -1,5 +1,9 @@
-"""Threads: each enters a dispatch mode of its own. On a virtual clock it has a host time, too, from
-that of who started it, or submitted its work; who joins it has come to the later of both times."""
+"""Threads: each enters a dispatch mode of its own.
+
+On a virtual clock a thread has a host time of its own, too. It begins at that of the
+thread that started it, or submitted its work; a thread that joins it has come to the
+later of both times.
+"""
 
 import _thread
 import os
@@ -10,15 +14,13 @@ from concurrent.futures.thread import _WorkItem
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
-
 from cudasim.patching import replaces
 from cudasim.session import session
+from cudasim.torch_private.dispatch import dispatch_modes
 
-BEGAN, ENDED = (
-    "_cudasim_began",
-    "_cudasim_ended",
-)  # host times, on a thread, an item, a future
+# Attributes of a thread, an item of work or a future: host times on the virtual clock.
+BEGAN = "_cudasim_began"
+ENDED = "_cudasim_ended"
 
 
 def _is_timed() -> bool:
@@ -44,18 +46,22 @@ def run(original: Callable, self: Any, *args) -> None:
 
 @contextmanager
 def _simulated(began: int) -> Iterator[None]:
-    """In the mode of the simulation, and not before the host time `began`."""
-    mode = type(session.mode)
-    entered = any(isinstance(each, mode) for each in _get_current_dispatch_mode_stack())
+    """Run the block in the mode of the simulation, not before the host time `began`."""
     if session.clock is not None:
         session.clock.reach(began)
-    with nullcontext() if session.mode is None or entered else mode():
+    mode_class = type(session.mode)
+    is_entered = any(isinstance(mode, mode_class) for mode in dispatch_modes())
+    if session.mode is None or is_entered:
+        mode = nullcontext()
+    else:
+        mode = mode_class()
+    with mode:
         yield
 
 
 @replaces(_thread, "start_new_thread", "start_new")  # two names of one function
 def start_new_thread(original: Callable, function: Any, *args) -> int:
-    """A thread of `_thread`, which threads of `threading` do not come through."""
+    """Start a thread of `_thread`; those of `threading` do not come through here."""
     if callable(function):  # else Python refuses it in its words
         function = _simulated(_now())(function)
     return original(function, *args)
@@ -84,7 +90,10 @@ def come_after(original: Callable, self: Any, timeout: float | None = None) -> A
             session.clock.reach(getattr(self, ENDED, 0))
 
 
+def _restart_clock() -> None:
+    if session.clock is not None:
+        session.clock.restart()
+
+
 if hasattr(os, "register_at_fork"):  # not on Windows; a fork's clock begins at 0
-    os.register_at_fork(
-        after_in_child=lambda: session.clock and session.clock.restart()
-    )
+    os.register_at_fork(after_in_child=_restart_clock)

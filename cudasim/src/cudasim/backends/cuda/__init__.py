@@ -1,4 +1,4 @@
-"""`torch.cuda`, and what only CUDA has: NCCL, DataParallel, shared memory and `nvidia-smi`."""
+"""`torch.cuda`, and what only CUDA has: NCCL, DataParallel, shared memory, `nvidia-smi`."""
 
 import torch.distributed
 

@@ -14,31 +14,36 @@ from torch import cuda
 
 from cudasim import config
 from cudasim.backends import accelerator, memory
-from cudasim.backends.accelerator import exchange_device, nothing, refuse
+from cudasim.backends.accelerator import do_nothing, exchange_device, refuse
 from cudasim.backends.cuda import graphs, legacy, streams
 from cudasim.backends.streams import end_of, now, place_of, set_stream, stream_data
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import traces
-from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.waiting import CAPTURING, ERROR, WARN, address
 from cudasim.patching import Patches
 from cudasim.session import session
 from cudasim.timing.sheets import find_sheet
+from cudasim.torch_private import devices as private
 
 CUDA_VERSION = "13.0"  # of the CUDA builds that PyTorch publishes of 2.11 and later
+COMPILED_VERSION = 13000  # the same as CUDA counts
 CUDNN_VERSION = 91002  # 9.10.2, which the CUDA builds of torch 2.9 bring
 PLANS = 4096  # that cuFFT keeps (aten/src/ATen/native/cuda/CuFFTPlanCache.h)
-WORKSPACE = (
-    4096 * 2 + 16 * 8
-) * 2**10  # bytes of cuBLAS (aten/src/ATen/cuda/CublasHandlePool.cpp)
+KIB = 2**10
+WORKSPACE = (4096 * 2 + 16 * 8) * KIB  # of cuBLAS (ATen/cuda/CublasHandlePool.cpp)
 
-_streams = itertools.count(
-    0x5C0DB0001000, 0x40
-)  # what stands for addresses of new streams
-_pieces = itertools.count(
-    0x7E0000000000, 2**32
-)  # and of raw memory, each below the next
+# What a generation of cards shares, by capability, in threads and in KiB:
+# https://docs.nvidia.com/cuda/cuda-c-programming-guide/#compute-capabilities
+USUAL_THREADS = 2048
+THREADS = {(7, 5): 1024, (8, 9): 1536}
+USUAL_SHARED_MEMORY = 99
+SHARED_MEMORY = {(7, 0): 96, (7, 5): 64, (8, 0): 163, (9, 0): 227}
+
+# What stands for the addresses of streams that the runtime makes, and of raw memory, each
+# piece of which is below the next.
+_stream_addresses = itertools.count(0x5C0DB0001000, 0x40)
+_raw_addresses = itertools.count(0x7E0000000000, 2**32)
 
 
 class Status(int):
@@ -56,7 +61,8 @@ class Runtime:
     def cudaProfilerStart(*args: Any) -> Status:
         return Status(runtime.SUCCESS)
 
-    cudaProfilerStop = cudaStreamDestroy = cudaProfilerStart
+    cudaProfilerStop = cudaProfilerStart
+    cudaStreamDestroy = cudaProfilerStart
 
     @staticmethod
     def cudaHostRegister(pointer: int, size: int, flags: int) -> Status:
@@ -65,37 +71,46 @@ class Runtime:
 
     @staticmethod
     def cudaHostUnregister(pointer: int) -> Status:
-        known = session.registered.pop(pointer, None)
-        return Status(runtime.SUCCESS if known else runtime.NOT_REGISTERED)
+        size = session.registered.pop(pointer, None)
+        return Status(runtime.SUCCESS if size else runtime.NOT_REGISTERED)
 
     @staticmethod
     def cudaStreamCreate(pointer: int) -> Status:
-        ctypes.c_uint64.from_address(pointer).value = next(_streams)
+        ctypes.c_uint64.from_address(pointer).value = next(_stream_addresses)
         return Status(runtime.SUCCESS)
 
 
 class CudaProperties:
-    """What `torch.cuda.get_device_properties` returns, in bytes. What a generation shares is from
-    https://docs.nvidia.com/cuda/cuda-c-programming-guide/#compute-capabilities."""
+    """What `torch.cuda.get_device_properties` returns; memory is in bytes."""
 
-    warp_size, max_threads_per_block, regs_per_multiprocessor = 32, 1024, 65536
-    shared_memory_per_block = 48 * 2**10
-    is_integrated = is_multi_gpu_board = pci_device_id = pci_domain_id = 0
+    warp_size = 32
+    max_threads_per_block = 1024
+    regs_per_multiprocessor = 65536
+    shared_memory_per_block = 48 * KIB
+    is_integrated = 0
+    is_multi_gpu_board = 0
+    pci_device_id = 0
+    pci_domain_id = 0
     gcnArchName = ""
 
     def __init__(self, gpu: GPU) -> None:
         card = gpu.card
-        self.name, self.uuid, self.pci_bus_id = gpu.name, gpu.uuid, gpu.number + 1
+        self.name = gpu.name
+        self.uuid = gpu.uuid
+        self.pci_bus_id = gpu.number + 1
         self.major, self.minor = card.capability
-        self.total_memory, self.L2_cache_size = card.memory, card.cache
+        self.total_memory = card.memory
+        self.L2_cache_size = card.cache
         self.multi_processor_count = card.processors
-        threads = {(7, 5): 1024, (8, 9): 1536}.get(card.capability, 2048)
-        shared = {(7, 0): 96, (7, 5): 64, (8, 0): 163, (9, 0): 227}.get(
-            card.capability, 99
+        self.max_threads_per_multi_processor = THREADS.get(
+            card.capability, USUAL_THREADS
         )
-        self.max_threads_per_multi_processor = threads
-        self.shared_memory_per_block_optin = shared * 2**10
-        self.shared_memory_per_multiprocessor = (shared + (self.major >= 8)) * 2**10
+
+        shared = SHARED_MEMORY.get(card.capability, USUAL_SHARED_MEMORY)
+        self.shared_memory_per_block_optin = shared * KIB
+        if self.major >= 8:  # a block cannot have the last KiB
+            shared += 1
+        self.shared_memory_per_multiprocessor = shared * KIB
 
     def __repr__(self) -> str:
         return (
@@ -108,25 +123,25 @@ class CudaProperties:
 
 
 def host_stats() -> dict[str, Any]:
-    """Figures of pinned memory on the host, none of which is counted."""
-    amounts = (
+    """Return figures of pinned memory on the host, none of which is counted."""
+    figures: dict[str, Any] = {"num_host_alloc": 0, "num_host_free": 0}
+    for name in (
         "allocations",
         "allocated_bytes",
         "active_requests",
         "active_bytes",
         "segments",
-    )
-    figures = dict.fromkeys(("num_host_alloc", "num_host_free"), 0)
-    figures |= dict.fromkeys(
-        amounts, dict.fromkeys(("current", "peak", "allocated", "freed"), 0)
-    )
-    times = dict.fromkeys(("total", "max", "min", "count", "avg"), 0)
-    return figures | dict.fromkeys(("host_alloc_time", "host_free_time"), times)
+    ):
+        figures[name] = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
+    for name in ("host_alloc_time", "host_free_time"):
+        figures[name] = {"total": 0, "max": 0, "min": 0, "count": 0, "avg": 0}
+    return figures
 
 
 def sleep(cycles: int) -> None:
     """Let the current stream be busy for `cycles` of a clock of 1 GHz; the host goes on."""
-    cycles, place = max(int(cycles), 0), place_of()
+    cycles = max(int(cycles), 0)
+    place = place_of()
     session.current().memory.touch()
     if session.clock is not None:
         session.clock.kernel(*place, "sleep", cycles, fills=False)
@@ -136,7 +151,7 @@ def sleep(cycles: int) -> None:
 
 
 def raw_allocate(size: int, stream: int) -> int:
-    address = next(_pieces)
+    address = next(_raw_addresses)
     session.raw[address] = Allocation(session.current(), size)
     return address
 
@@ -148,10 +163,11 @@ def raw_delete(address: int) -> None:
 
 @cache  # once a process, as torch/csrc/cuda/Module.cpp
 def warn_of_prototype() -> None:
-    words = (
-        "Synchronization debug mode is a prototype feature and does not yet detect all"
+    warnings.warn(
+        "Synchronization debug mode is a prototype feature and does not yet detect all "
+        "synchronizing operations",
+        stacklevel=4,
     )
-    warnings.warn(f"{words} synchronizing operations", stacklevel=4)
 
 
 def set_sync_debug_mode(mode: int) -> None:
@@ -162,34 +178,6 @@ def set_sync_debug_mode(mode: int) -> None:
     session.watch()
 
 
-# What PyTorch reads back and what changes nothing here: functions of torch._C, with their values at
-# first, which are those of aten/src/ATen/cuda (CublasHandlePool.cpp, tunable/Tunable.h).
-SETTINGS = {
-    **TABLES["settings"],
-    "_get_linalg_preferred_backend": torch._C._LinalgBackend.Default,
-    "_get_blas_preferred_backend": torch._C._BlasBackend.Cublas,
-    "_cuda_getCublasWorkspaceSize": WORKSPACE,
-    "_cuda_getCublasLtWorkspaceSize": WORKSPACE,
-}
-
-
-def settings() -> dict[str, Callable]:
-    values: dict[str, Any] = dict(SETTINGS)
-    made: dict[str, Callable] = {}
-
-    def keep(name: str, value: Any, *more: Any) -> None:
-        values[name] = value
-
-    for get, first in SETTINGS.items():
-        made[get] = partial(values.get, get)
-        made[get.replace("get", "set", 1).replace("is_enabled", "enable")] = partial(
-            keep, get
-        )
-        if first == WORKSPACE:
-            made[get.replace("get", "reset")] = partial(keep, get, first)
-    return made
-
-
 def set_device(index: int) -> None:
     """Make GPU `index` the current one; as with CUDA 12 and later, that makes its context."""
     session.set_current(index)
@@ -197,95 +185,169 @@ def set_device(index: int) -> None:
 
 
 def can_access_peer(index: int, peer: int) -> bool:
-    """Whether copies between two GPUs go directly; else the sheet has no faster way than staged."""
+    """Tell whether copies between two GPUs go directly.
+
+    They do if that is faster, by the card's sheet, than by way of the host.
+    """
     link = find_sheet(session.card).peer
-    return (
-        session.gpu(index) is not session.gpu(peer)
-        and link["bandwidth"] > link["staged"]
-    )
+    if session.gpu(index) is session.gpu(peer):
+        return False
+    return link["bandwidth"] > link["staged"]
+
+
+def arch_flags() -> str:
+    major, minor = session.machine.card.capability
+    return f"sm_{major}{minor}"
+
+
+def raw_stream(index: int) -> int:
+    return address(session.current_stream(index), index)
+
+
+def current_stream(index: int) -> tuple[int, int, int]:
+    return stream_data(index, session.current_stream(index))
 
 
 NO_SOURCE = partial(refuse, "cudasim: a simulated GPU runs no CUDA source")
 NO_ALLOCATOR = partial(refuse, "cudasim: a simulated GPU has no allocators but its own")
-BINDINGS: dict[str, Callable] = {  # what stands for the functions of torch._C
-    **dict.fromkeys(
-        ("_cuda_changeCurrentAllocator", "_cuda_customAllocator"), NO_ALLOCATOR
-    ),
-    **dict.fromkeys(TABLES["without_effect"], nothing),
-    "_activate_gpu_trace": traces.activate,
-    "_cuda_attach_out_of_memory_observer": memory.observe_refusals,
-    "_cuda_canDeviceAccessPeer": can_access_peer,
-    "_cuda_cudaCachingAllocator_raw_alloc": raw_allocate,
-    "_cuda_cudaCachingAllocator_raw_delete": raw_delete,
-    "_cuda_emptyCache": memory.empty_cache,
-    "_cuda_getAllocatorBackend": lambda: "native",
-    "_cuda_getArchFlags": lambda: "sm_{}{}".format(*session.machine.card.capability),
-    "_cuda_getCompiledVersion": lambda: 13000,
-    "_cuda_getCurrentRawStream": lambda index: address(
-        session.current_stream(index), index
-    ),
-    **dict.fromkeys(
-        ("_cuda_getCurrentBlasHandle", "_cuda_getCurrentSolverHandle"), lambda: 0
-    ),
-    "_cuda_getCurrentStream": lambda index: stream_data(
-        index, session.current_stream(index)
-    ),
-    "_cuda_getDevice": lambda: session.current().index,
-    "_cuda_getDeviceCount": session.count,
-    "_cuda_getMemoryFraction": lambda index: memory.of(index).fraction,
-    "_cuda_getStreamFromExternal": lambda pointer, index: stream_data(index, pointer),
-    "_cuda_get_conv_benchmark_empty_cache": lambda: True,
-    "_cuda_get_sync_debug_mode": lambda: session.sync_debug & ~CAPTURING,
-    "_cuda_hasPrimaryContext": lambda index: memory.of(index).context != 0,
-    "_cuda_hostMemoryStats": host_stats,
-    "_cuda_init": session.use,
-    "_cuda_jiterator_compile_and_launch_kernel": NO_SOURCE,
-    **dict.fromkeys(
-        ("_cuda_exchangeDevice", "_cuda_maybeExchangeDevice"), exchange_device
-    ),
-    "_cuda_memorySnapshot": memory.snapshot,
-    "_cuda_memoryStats": lambda index: memory.stats(memory.of(index)),
-    "_cuda_record_memory_history": memory.record_history,
-    "_cuda_record_memory_history_legacy": memory.record_history_legacy,
-    "_cuda_resetAccumulatedMemoryStats": lambda index: memory.of(index).reset_totals(),
-    "_cuda_resetPeakMemoryStats": lambda index: memory.of(index).reset_peaks(),
-    "_cuda_setDevice": set_device,
-    "_cuda_setMemoryFraction": lambda part, index: memory.of(index).set_fraction(part),
-    "_cuda_setStream": set_stream,
-    "_cuda_set_sync_debug_mode": set_sync_debug_mode,
-    "_cuda_sleep": sleep,
-    "_cuda_synchronize": accelerator.wait,
-    **dict.fromkeys(
-        ("_cuda_tunableop_get_results", "_cuda_tunableop_get_validators"), tuple
-    ),
-    "_cuda_tunableop_read_file": lambda filename: False,
+
+FUNCTIONS: dict[str, Callable] = {
+    # Devices, and what they wait for.
+    "init": session.use,
+    "isInBadFork": lambda: session.forked,
+    "hasPrimaryContext": lambda index: memory.of(index).context != 0,
+    "synchronize": accelerator.wait,
+    "sleep": sleep,
+    "getDevice": accelerator.current_index,
+    "setDevice": set_device,
+    "exchangeDevice": exchange_device,
+    "maybeExchangeDevice": exchange_device,
+    "getDeviceCount": session.count,
+    "canDeviceAccessPeer": can_access_peer,
+    "getArchFlags": arch_flags,
+    "getCompiledVersion": lambda: COMPILED_VERSION,
+    "getCurrentStream": current_stream,
+    "getCurrentRawStream": raw_stream,
+    "getStreamFromExternal": lambda pointer, index: stream_data(index, pointer),
+    "setStream": set_stream,
+    "get_sync_debug_mode": lambda: session.sync_debug & ~CAPTURING,
+    "set_sync_debug_mode": set_sync_debug_mode,
+    # Memory.
+    "emptyCache": memory.empty_cache,
+    "memorySnapshot": memory.snapshot,
+    "memoryStats": lambda index: memory.stats(memory.of(index)),
+    "hostMemoryStats": host_stats,
+    "getAllocatorBackend": lambda: "native",
+    "getMemoryFraction": lambda index: memory.of(index).fraction,
+    "setMemoryFraction": lambda part, index: memory.of(index).set_fraction(part),
+    "resetPeakMemoryStats": lambda index: memory.of(index).reset_peaks(),
+    "resetPeakHostMemoryStats": do_nothing,
+    "resetAccumulatedMemoryStats": lambda index: memory.of(index).reset_totals(),
+    "resetAccumulatedHostMemoryStats": do_nothing,
+    "record_memory_history": memory.record_history,
+    "record_memory_history_legacy": memory.record_history_legacy,
+    "attach_out_of_memory_observer": memory.observe_refusals,
+    "cudaCachingAllocator_raw_alloc": raw_allocate,
+    "cudaCachingAllocator_raw_delete": raw_delete,
+    "changeCurrentAllocator": NO_ALLOCATOR,
+    "customAllocator": NO_ALLOCATOR,
+    "ipc_collect": do_nothing,
+    # Libraries.
+    "getCurrentBlasHandle": lambda: 0,
+    "getCurrentSolverHandle": lambda: 0,
+    "clearCublasWorkspaces": do_nothing,
+    "get_conv_benchmark_empty_cache": lambda: True,
+    "jiterator_compile_and_launch_kernel": NO_SOURCE,
+    "tunableop_get_results": tuple,
+    "tunableop_get_validators": tuple,
+    "tunableop_read_file": lambda filename: False,
+    "tunableop_set_numerical_check_tolerances": do_nothing,
 }
+
+# What PyTorch reads back, and what changes nothing here: what reads it, what sets it, and
+# the value at first, which is that of aten/src/ATen/cuda (tunable/Tunable.h).
+CUDA_SETTINGS = (
+    ("get_cudnn_benchmark_limit", "set_cudnn_benchmark_limit", 10),
+    ("cudaCachingAllocator_is_enabled", "cudaCachingAllocator_enable", True),
+    ("tunableop_is_enabled", "tunableop_enable", False),
+    ("tunableop_tuning_is_enabled", "tunableop_tuning_enable", True),
+    ("tunableop_get_max_tuning_duration", "tunableop_set_max_tuning_duration", 30),
+    ("tunableop_get_max_tuning_iterations", "tunableop_set_max_tuning_iterations", 100),
+    ("tunableop_get_rotating_buffer_size", "tunableop_set_rotating_buffer_size", -1),
+    ("tunableop_get_filename", "tunableop_set_filename", ""),
+    ("record_untuned_is_enabled", "record_untuned_enable", False),
+    ("getCublasWorkspaceSize", "setCublasWorkspaceSize", WORKSPACE),
+    ("getCublasLtWorkspaceSize", "setCublasLtWorkspaceSize", WORKSPACE),
+)
+LINEAR_ALGEBRA_SETTINGS = (
+    (
+        "get_linalg_preferred_backend",
+        "set_linalg_preferred_backend",
+        private.LinearAlgebraBackend.Default,
+    ),
+    (
+        "get_blas_preferred_backend",
+        "set_blas_preferred_backend",
+        private.BlasBackend.Cublas,
+    ),
+)
+
+
+class Setting:
+    """A value that PyTorch reads back."""
+
+    def __init__(self, first: Any) -> None:
+        self._first = first
+        self._value = first
+
+    def read(self) -> Any:
+        return self._value
+
+    def change(self, value: Any, *unused: Any) -> None:
+        self._value = value
+
+    def reset(self, *unused: Any) -> None:
+        self._value = self._first
+
+
+def functions_of_settings(rows: tuple) -> dict[str, Callable]:
+    functions: dict[str, Callable] = {}
+    for reads, changes, first in rows:
+        setting = Setting(first)
+        functions[reads] = setting.read
+        functions[changes] = setting.change
+        if first == WORKSPACE:  # these sizes can be reset
+            functions[reads.replace("get", "reset", 1)] = setting.reset
+    return functions
 
 
 def patch_first_use(patches: Patches) -> None:
-    """The first use of a GPU, at which CUDA reads CUDA_VISIBLE_DEVICES."""
-    instead = {
-        "is_initialized": lambda: session.used,
-        "_is_in_bad_fork": lambda: session.forked,
-        "_lazy_init": session.use,
-        "_lazy_call": lambda action, **when: (
-            action()
-        ),  # generators can be seeded before
-    }
+    """Patch the first use of a GPU, at which CUDA reads CUDA_VISIBLE_DEVICES."""
     for owner in (cuda, cuda.memory, cuda.random):
-        for name in instead.keys() & vars(owner).keys():
-            patches.replace(owner, name, instead[name])
-    patches.replace(cuda, "_initialized", session.used)  # as checkpointing reads it
-    patches.replace(torch._C, "_cuda_isInBadFork", lambda: session.forked)
+        patches.replace(owner, "is_initialized", lambda: session.used)
+    for attribute in private.LAZY_INIT:
+        patches.replace(*attribute, session.use)
+    for attribute in private.LAZY_CALL:
+        patches.replace(*attribute, call_now)
+    patches.replace(*private.IS_IN_BAD_FORK, lambda: session.forked)
+    patches.replace(*private.IS_INITIALIZED, session.used)  # as checkpointing reads it
+
+
+def call_now(action: Callable[[], Any], **when: Any) -> None:
+    """Stand for what waits for the first use: our generators can be seeded before."""
+    action()
 
 
 def _after_fork() -> None:
-    """In a process that was forked: what the other had begun to use is lost."""
-    if session.used and not session.type.survives_fork and not config.forks():
-        session.used, session.forked = False, True
-        cuda._initialized = False
-        for gpu in session.gpus:
-            gpu.lose(partial(runtime.runtime_error, runtime.NOT_INITIALIZED))
+    """Lose, in a process that was forked, what the other had begun to use."""
+    if not session.used or session.type.survives_fork or config.forks():
+        return
+    session.used = False
+    session.forked = True
+    owner, name = private.IS_INITIALIZED
+    setattr(owner, name, False)
+    for gpu in session.gpus:
+        gpu.lose(partial(runtime.runtime_error, runtime.NOT_INITIALIZED))
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows
@@ -293,44 +355,62 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 
 def patch_api(patches: Patches) -> None:
-    once = cache(CudaProperties)  # the same object for each call
-    parts = partial(
-        refuse, "cudasim: a simulated GPU's processors cannot be shared out"
-    )
-    cudnn = torch.backends.cudnn.m  # the module; `torch.backends.cudnn` forwards to it
-    for name, function in (BINDINGS | settings()).items():
-        patches.replace(torch._C, name, function)
+    _patch_bindings(patches)
     streams.patch_cuda_streams(patches)
     graphs.patch_graphs(patches)
-    patches.replace(cuda, "_cached_device_count", None)
-    patches.replace(
-        cuda, "_device_count_nvml", lambda: -1
-    )  # then `getDeviceCount` is asked
-    patches.replace(cuda, "_exchange_device", exchange_device)
-    patches.replace(cuda, "_maybe_exchange_device", exchange_device)
-    patches.replace(
-        cuda, "_get_device_properties", lambda index: once(session.gpu(index))
-    )
-    patches.replace(cuda, "_cudart", Runtime)
-    patches.replace(cuda.nvtx, "_nvtx", legacy.Markers())
-    patches.replace(cuda.GreenContext, "create", staticmethod(parts))
-    patches.replace(cudnn, "is_available", lambda: True)
-    patches.replace(cudnn, "version", lambda: CUDNN_VERSION)
-    patches.replace(
-        cudnn, "is_acceptable", lambda tensor: False
-    )  # the CPU's kernels compute
-    patches.replace(torch._C, "_CudaDeviceProperties", CudaProperties)
-    patches.replace(torch._C, "_has_cuda", True)
-    patches.replace(torch.version, "cuda", CUDA_VERSION)
+    _patch_devices(patches)
     patch_first_use(patches)
     patches.forget(cuda)
     legacy.patch_types(patches)
+    _patch_libraries(patches)
+
+
+def _patch_bindings(patches: Patches) -> None:
+    patches.bind(private.CUDA, FUNCTIONS | functions_of_settings(CUDA_SETTINGS))
+    functions = functions_of_settings(LINEAR_ALGEBRA_SETTINGS)
+    functions["cudnn_set_conv_benchmark_empty_cache"] = do_nothing
+    patches.bind(private.LIBRARIES, functions)
+    patches.replace(*private.ACTIVATE_GPU_TRACE, traces.activate)
+    patches.replace(*private.HAS_CUDA, True)
+    patches.replace(*private.DEVICE_PROPERTIES, CudaProperties)
+    patches.replace(torch.version, "cuda", CUDA_VERSION)
+
+
+def _patch_devices(patches: Patches) -> None:
+    properties_of = cache(CudaProperties)  # the same object for each call
+
+    def get_properties(index: int | None) -> CudaProperties:
+        return properties_of(session.gpu(index))
+
+    # Without a count from the driver's library, that of `getDeviceCount` is taken.
+    patches.replace(*private.CACHED_DEVICE_COUNT, None)
+    patches.replace(*private.COUNT_BY_NVML, lambda: -1)
+    patches.replace(*private.EXCHANGE_DEVICE, exchange_device)
+    patches.replace(*private.MAYBE_EXCHANGE_DEVICE, exchange_device)
+    patches.replace(*private.GET_DEVICE_PROPERTIES, get_properties)
+    patches.replace(*private.CUDA_RUNTIME, Runtime)
+    patches.replace(*private.NVTX, legacy.Markers())
+
+    message = "cudasim: a simulated GPU's processors cannot be shared out"
+    no_parts = staticmethod(partial(refuse, message))
+    patches.replace(cuda.GreenContext, "create", no_parts)
+
+
+def _patch_libraries(patches: Patches) -> None:
+    cudnn = torch.backends.cudnn.m  # the module; `torch.backends.cudnn` forwards to it
+    patches.replace(cudnn, "is_available", lambda: True)
+    patches.replace(cudnn, "version", lambda: CUDNN_VERSION)
+    # The kernels of the CPU compute.
+    patches.replace(cudnn, "is_acceptable", lambda tensor: False)
     # It warns that Triton, which comes with builds for CUDA, is not there, and says nothing else.
     patches.replace(logging.getLogger("torch.utils.flop_counter"), "disabled", True)
-    plans, limits = vars(torch.backends.cuda.cuFFTPlanCache), {}  # none is ever made
+
+    # Plans of cuFFT: none is ever made.
+    limits: dict[int, int] = {}
+    plans = vars(torch.backends.cuda.cuFFTPlanCache)
     patches.replace(plans["size"], "getter", lambda index: 0)
     patches.replace(plans["max_size"], "getter", lambda index: limits.get(index, PLANS))
     patches.replace(plans["max_size"], "setter", limits.__setitem__)
-    patches.replace(torch, "_cufft_clear_plan_cache", nothing)
-    caches = torch.backends.cuda.cuFFTPlanCacheManager()
-    patches.replace(torch.backends.cuda, "cufft_plan_cache", caches)
+    patches.replace(*private.CLEAR_PLAN_CACHE, do_nothing)
+    plan_caches = torch.backends.cuda.cuFFTPlanCacheManager()
+    patches.replace(torch.backends.cuda, "cufft_plan_cache", plan_caches)

@@ -1,5 +1,8 @@
-"""CUDA graphs and private pools of memory: `torch.cuda.CUDAGraph` and `torch.cuda.MemPool`. The
-errors are those of aten/src/ATen/cuda/CUDAGraph.cpp."""
+"""CUDA graphs and private pools of memory.
+
+These are `torch.cuda.CUDAGraph` and `torch.cuda.MemPool`. The errors are those of
+aten/src/ATen/cuda/CUDAGraph.cpp.
+"""
 
 import itertools
 import threading
@@ -14,7 +17,7 @@ from weakref import WeakValueDictionary, ref
 import torch
 from torch import cuda
 
-from cudasim.backends.accelerator import is_capturing, nothing, refuse
+from cudasim.backends.accelerator import do_nothing, is_capturing, refuse
 from cudasim.backends.cuda.streams import stand_in
 from cudasim.backends.streams import place_of
 from cudasim.device.allocator import Memory
@@ -26,12 +29,18 @@ from cudasim.dispatch.capture import Capture
 from cudasim.dispatch.waiting import CAPTURING
 from cudasim.patching import Patches
 from cudasim.session import session
+from cudasim.torch_private import Attribute
+from cudasim.torch_private import devices as private
 from cudasim.words import WORDS
 
-SAID = WORDS["graphs"]
-HOLDER = 8  # bytes of the seed, and of the offset, that a generator keeps on the GPU for graphs
+MESSAGES = WORDS["graphs"]
+MODES = ("global", "thread_local", "relaxed")
+# Bytes of the seed, and of the offset, that a generator keeps on the GPU for graphs.
+HOLDER = 8
 
-_graphs, _pools = itertools.count(1), itertools.count(1)  # what ids are made of
+# What the ids of pools are made of.
+_graph_numbers = itertools.count(1)
+_pool_numbers = itertools.count(1)
 
 
 @dataclass(eq=False)
@@ -44,20 +53,25 @@ class Holder:
 
 class CUDAGraph:
     def __init__(self, keep_graph: bool = False) -> None:
-        self._number, self._keep = next(_graphs), keep_graph
+        self._number = next(_graph_numbers)
+        self._keep = keep_graph
         self._capture: Capture | None = None
         self._pool: PoolId = (0, 0)
         self._gpu: GPU | None = None
-        self._captured = self._dumps = False
-        self._holders: dict[int, Holder] = {}  # of the generators that it draws from
+        self._captured = False
+        self._dumps = False
+        # By the identity of their states, those of the generators that it draws from.
+        self._holders: dict[int, Holder] = {}
 
     def register_generator_state(self, generator: Generator) -> None:
         """Let the graph draw from `generator`, which then goes on with each replay."""
-        state, gpu = generator._state, session.gpu(generator.device.index)
+        state = generator._state
         holder = session.states.get(id(state))
         if holder is None:
+            gpu = session.gpu(generator.device.index)
             holder = Holder(state, (Allocation(gpu, HOLDER), Allocation(gpu, HOLDER)))
-        session.states[id(state)] = self._holders[id(state)] = holder
+        session.states[id(state)] = holder
+        self._holders[id(state)] = holder
 
     def capture_begin(
         self,
@@ -68,56 +82,65 @@ class CUDAGraph:
         if check_input_liveness:
             raise NotImplementedError("cudasim: check_input_liveness is not known here")
         if self._captured:
-            raise RuntimeError(SAID["captured"])
-        if capture_error_mode not in ("global", "thread_local", "relaxed"):
-            raise RuntimeError(SAID["mode"].format(capture_error_mode))
-        gpu, place = session.current(), place_of()
-        index, stream_id = place
-        if stream_id == 0:
-            raise RuntimeError(SAID["default stream"])
+            raise RuntimeError(MESSAGES["captured"])
+        if capture_error_mode not in MODES:
+            raise RuntimeError(MESSAGES["mode"].format(capture_error_mode))
+        gpu = session.current()
+        place = place_of()
+        if place[1] == 0:
+            raise RuntimeError(MESSAGES["default stream"])
+
         self.register_generator_state(gpu.generator)
-        self._gpu, self._pool = gpu, pool or (self._number, 0)
+        self._gpu = gpu
+        self._pool = pool or (self._number, 0)
         self._capture = capture = Capture(place)
         capture.graph = ref(self)
         for holder in self._holders.values():
-            capture.states.setdefault(
-                id(holder.state), (holder.state, list(holder.state))
-            )
-        gpu.memory.begin_pool(
-            self._pool,
-            lambda: (
-                session.capturing.get((index, session.current_stream(index))) is capture
-            ),
-        )
+            states = (holder.state, list(holder.state))
+            capture.states.setdefault(id(holder.state), states)
+
+        self._take_memory_from_pool(place[0])
         session.capturing[place] = capture
         session.sync_debug |= CAPTURING
         session.watch()
         capture.__enter__()
 
+    def _take_memory_from_pool(self, index: int) -> None:
+        """Let what is captured have its memory from the graph's pool."""
+        capture = self._capture
+
+        def is_captured() -> bool:
+            place = (index, session.current_stream(index))
+            return session.capturing.get(place) is capture
+
+        self._gpu.memory.begin_pool(self._pool, is_captured)
+
     def capture_end(self) -> None:
-        capture, place = self._capture, place_of()
-        if (
-            capture is None
-            or capture.origin != place
-            or session.capturing.get(place) != capture
-        ):
+        capture = self._capture
+        place = place_of()
+        began_here = capture is not None and capture.origin == place
+        if not began_here or session.capturing.get(place) != capture:
             raise RuntimeError("Capture must end on the same stream it began on.")
+
         capture.end()
-        for place in [
-            each for each, mine in session.capturing.items() if mine is capture
-        ]:
-            del session.capturing[place]
-        if not session.capturing:
-            session.sync_debug &= ~CAPTURING
-            session.watch()
+        self._leave_streams()
         self._gpu.memory.end_pool(self._pool)
         self._captured = True
         if capture.failed or capture.unjoined:
-            failed = runtime.CAPTURE_FAILED if capture.failed else runtime.UNJOINED
+            result = runtime.CAPTURE_FAILED if capture.failed else runtime.UNJOINED
             self.reset()
-            raise runtime.runtime_error(failed)
+            raise runtime.runtime_error(result)
         if not capture.steps:
-            warnings.warn(SAID["empty"], stacklevel=2)
+            warnings.warn(MESSAGES["empty"], stacklevel=2)
+
+    def _leave_streams(self) -> None:
+        """Let the streams that this graph captures capture no more."""
+        for place, capture in list(session.capturing.items()):
+            if capture is self._capture:
+                del session.capturing[place]
+        if not session.capturing:
+            session.sync_debug &= ~CAPTURING
+            session.watch()
 
     def instantiate(self) -> None:
         if not self._captured:
@@ -125,7 +148,7 @@ class CUDAGraph:
                 "capture_end() must have been called before calling instantiate"
             )
         if not self._keep:
-            raise RuntimeError(SAID["not kept"])
+            raise RuntimeError(MESSAGES["not kept"])
 
     def replay(self) -> None:
         if not self._captured:
@@ -141,7 +164,8 @@ class CUDAGraph:
             self._capture.release()
             self._gpu.memory.release_pool(self._pool)
             self._holders.clear()
-        self._capture, self._captured = None, False
+        self._capture = None
+        self._captured = False
 
     def __del__(self) -> None:
         if self._captured and self._gpu.alive:
@@ -158,25 +182,34 @@ class CUDAGraph:
         self._dumps = True
 
     def debug_dump(self, debug_path: str, *, verbose: bool = True) -> None:
-        if not (self._dumps and self._captured):
-            words = SAID["not dumped" if self._dumps else "debug is off"]
-            return warnings.warn(words, stacklevel=2)
-        names = [str(step.func) for step in self._capture.steps]
-        nodes = [f'  {number} [label="{name}"];' for number, name in enumerate(names)]
-        edges = [f"  {number} -> {number + 1};" for number in range(len(names) - 1)]
-        text = "\n".join(["digraph {", *nodes, *edges, "}", ""])
-        Path(debug_path).write_text(text, encoding="utf-8")
+        if not self._dumps:
+            warnings.warn(MESSAGES["debug is off"], stacklevel=2)
+        elif not self._captured:
+            warnings.warn(MESSAGES["not dumped"], stacklevel=2)
+        else:
+            Path(debug_path).write_text(self._dump(), encoding="utf-8")
+
+    def _dump(self) -> str:
+        """Return the graph in the language of Graphviz."""
+        lines = ["digraph {"]
+        for number, step in enumerate(self._capture.steps):
+            lines.append(f'  {number} [label="{step.func}"];')
+        for number in range(len(self._capture.steps) - 1):
+            lines.append(f"  {number} -> {number + 1};")
+        lines.append("}")
+        return "\n".join(lines) + "\n"
 
     raw_cuda_graph = partial(
         refuse, "cudasim: a simulated GPU's graphs are no objects of CUDA"
     )
     raw_cuda_graph_exec = raw_cuda_graph
-    get_currently_capturing_graph = staticmethod(
-        lambda: session.capturing[place_of()].graph()
-    )
-    _retain_pool = (
-        nothing  # its steps hold their tensors; `use_mem_pool` calls both since 2.14
-    )
+
+    @staticmethod
+    def get_currently_capturing_graph() -> "CUDAGraph | None":
+        return session.capturing[place_of()].graph()
+
+    # `use_mem_pool` calls it since 2.14; here the graph's steps hold their tensors.
+    _retain_pool = do_nothing
 
 
 class MemPool:
@@ -184,8 +217,9 @@ class MemPool:
         self, allocator: Any = None, use_on_oom: bool = False, no_split: bool = False
     ) -> None:
         if allocator is not None or use_on_oom or no_split:
-            raise NotImplementedError(SAID["pool"])
-        self.allocator, self.id = None, new_pool()
+            raise NotImplementedError(MESSAGES["pool"])
+        self.allocator = None
+        self.id = new_pool()
         self._gpu = session.current()
         self._gpu.memory.begin_pool(self.id, lambda: False)
         self._gpu.memory.end_pool(self.id)
@@ -197,14 +231,14 @@ class MemPool:
         return cuda.memory_snapshot(self.id)
 
     def __del__(self) -> None:
-        gpu = getattr(self, "_gpu", None)
+        gpu = getattr(self, "_gpu", None)  # there is none if it was refused
         if gpu is not None and gpu.alive:
             gpu.memory.release_pool(self.id)
             gpu.memory.empty_cache()
 
 
 def new_pool() -> PoolId:
-    return 0, next(_pools)
+    return 0, next(_pool_numbers)
 
 
 def _memory(index: int) -> Memory:
@@ -212,9 +246,13 @@ def _memory(index: int) -> Memory:
 
 
 def checkpoint(index: int, pool: PoolId) -> tuple[PoolId, frozenset]:
+    """Return what a pool holds."""
     blocks = itertools.chain.from_iterable(_memory(index).segments())
-    here = (block for block in blocks if block.pool.id == pool)
-    return pool, frozenset((block.address, block.size, block.used) for block in here)
+    return pool, frozenset(
+        (block.address, block.size, block.used)
+        for block in blocks
+        if block.pool.id == pool
+    )
 
 
 def set_checkpoint(
@@ -226,41 +264,57 @@ def set_checkpoint(
         )
 
 
+def begin_pool(index: int, pool: PoolId) -> None:
+    _memory(index).begin_pool(pool, lambda: True)
+
+
 def begin_pool_of_thread(index: int, pool: PoolId) -> None:
     thread = threading.get_ident()
     _memory(index).begin_pool(pool, lambda: threading.get_ident() == thread)
 
 
+def end_pool(index: int, pool: PoolId) -> None:
+    _memory(index).end_pool(pool)
+
+
+def release_pool(index: int, pool: PoolId) -> None:
+    _memory(index).release_pool(pool)
+
+
 FUNCTIONS = {
-    "_cuda_beginAllocateToPool": lambda index, pool: _memory(index).begin_pool(
-        pool, lambda: True
-    ),
-    "_cuda_beginAllocateCurrentThreadToPool": begin_pool_of_thread,
-    "_cuda_endAllocateToPool": lambda index, pool: _memory(index).end_pool(pool),
-    "_cuda_releasePool": lambda index, pool: _memory(index).release_pool(pool),
-    "_cuda_getCheckpointState": checkpoint,
-    "_cuda_setCheckpointPoolState": set_checkpoint,
-    "_cuda_isCurrentStreamCapturing": is_capturing,
-    "_graph_pool_handle": new_pool,
-    "_host_emptyCache": nothing,
+    "beginAllocateToPool": begin_pool,
+    "beginAllocateCurrentThreadToPool": begin_pool_of_thread,
+    "endAllocateToPool": end_pool,
+    "releasePool": release_pool,
+    "getCheckpointState": checkpoint,
+    "setCheckpointPoolState": set_checkpoint,
+    "isCurrentStreamCapturing": is_capturing,
 }
 
 
 def patch_graphs(patches: Patches) -> None:
     session.states = WeakValueDictionary()  # id of a generator's state -> Holder
-    capturing = staticmethod(lambda: session.capturing and is_capturing())
-    patches.replace(Generator, "is_capturing", capturing)
+    generator_is_capturing = staticmethod(lambda: session.capturing and is_capturing())
+    patches.replace(Generator, "is_capturing", generator_is_capturing)
+
     for name, function in FUNCTIONS.items():
-        for owner in (torch._C, cuda.memory, cuda.graphs):
-            if owner is torch._C or hasattr(owner, name):
-                patches.replace(owner, name, function)
-    patches.replace(
-        cuda.graphs.graph, "default_capture_stream", None
-    )  # of another simulation
+        _replace_everywhere(patches, private.POOLS.attribute(name), function)
+    _replace_everywhere(patches, private.GRAPH_POOL_HANDLE, new_pool)
+    _replace_everywhere(patches, private.EMPTY_HOST_CACHE, do_nothing)
+
+    # The default stream of captures is that of another simulation.
+    patches.replace(cuda.graphs.graph, "default_capture_stream", None)
     stand_in(patches, CUDAGraph, "CUDAGraph", cuda.graphs)
     stand_in(patches, MemPool, "MemPool", cuda.memory)
     if hasattr(torch.accelerator, "Graph"):  # from 2.12
-        words = "cudasim: torch.accelerator.Graph is not known here; use torch.cuda.CUDAGraph"
-        patches.replace(
-            torch.accelerator.Graph, "__new__", staticmethod(partial(refuse, words))
-        )
+        message = "cudasim: torch.accelerator.Graph is not known here; use torch.cuda.CUDAGraph"
+        no_graph = staticmethod(partial(refuse, message))
+        patches.replace(torch.accelerator.Graph, "__new__", no_graph)
+
+
+def _replace_everywhere(patches: Patches, attribute: Attribute, function: Any) -> None:
+    """Replace a function of `torch._C`, also where `torch.cuda` has imported it."""
+    patches.replace(*attribute, function)
+    for module in (cuda.memory, cuda.graphs):
+        if hasattr(module, attribute.name):
+            patches.replace(module, attribute.name, function)

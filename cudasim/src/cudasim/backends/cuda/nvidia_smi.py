@@ -1,7 +1,9 @@
-"""`nvidia-smi` for simulated GPUs: the cards of the simulation that started it. It prints what the
-simulating processes publish: which cards there are, and how much memory each process takes of them.
-What a simulation does not know is `[N/A]`, as for NVIDIA's. It imports nothing but the standard
-library, so it starts as fast as Python does."""
+"""`nvidia-smi` for simulated GPUs: the cards of the simulation that started it.
+
+It prints what the simulating processes publish: which cards there are, and how much
+memory each process takes of them. What a simulation does not know is `[N/A]`, as for
+NVIDIA's. It imports nothing but the standard library, so it starts as fast as Python does.
+"""
 
 import argparse
 import json
@@ -9,8 +11,9 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 FOLDER = "CUDASIM_FIGURES"  # environment variable: where the processes' files are
 USED = struct.Struct("<Q")  # bytes that a process takes of one card
@@ -18,85 +21,158 @@ MIB = 2**20
 DRIVER = "0.0.0"  # no driver is here
 UNKNOWN = "[N/A]"
 WIDTH = 69  # characters between the edges of the table
-OK, BAD_ARGUMENT, NOT_FOUND, NO_DRIVER = 0, 2, 6, 9  # NVIDIA's exit codes
+CARD_ROW = "{:>3}  {:<41} {:>22}"
+PROCESS_ROW = "{:>3}  {:>9}  {:>10}  {}"
 
-Value = Callable[[dict], object]
-Fields = dict[str, tuple[Value, str]]  # name -> (the value in a row, the unit)
-
-
-def _fields(names: str, value: Value = lambda row: None, unit: str = "") -> Fields:
-    """Fields of these `names`; without a `value` such as a simulation cannot know."""
-    return dict.fromkeys(names.split(), (value, unit))
-
-
-CARDS: Fields = {
-    **_fields("index", lambda card: card["index"]),
-    **_fields("name gpu_name", lambda card: card["name"]),
-    **_fields("uuid gpu_uuid", lambda card: card["uuid"]),
-    **_fields("count gpu_count", lambda card: card["count"]),
-    **_fields(
-        "pci.bus_id gpu_bus_id", lambda card: f"00000000:{card['index'] + 1:02X}:00.0"
-    ),
-    **_fields("driver_version", lambda card: DRIVER),
-    **_fields("compute_cap", lambda card: card["capability"]),
-    **_fields("compute_mode", lambda card: "Default"),
-    **_fields("timestamp", lambda card: time.strftime("%Y/%m/%d %H:%M:%S.000")),
-    **_fields("memory.total", lambda card: card["total"] // MIB, "MiB"),
-    **_fields("memory.used", lambda card: card["used"] // MIB, "MiB"),
-    **_fields(
-        "memory.free", lambda card: (card["memory"] - card["used"]) // MIB, "MiB"
-    ),
-    **_fields(
-        "memory.reserved", lambda card: (card["total"] - card["memory"]) // MIB, "MiB"
-    ),
-    **_fields("utilization.gpu utilization.memory fan.speed", unit="%"),
-    **_fields("power.draw power.limit", unit="W"),
-    **_fields("clocks.sm clocks.mem clocks.gr", unit="MHz"),
-    **_fields(
-        "temperature.gpu temperature.memory pstate persistence_mode display_active"
-    ),
-    **_fields("ecc.mode.current mig.mode.current"),
-}
-PROCESSES: Fields = {
-    **_fields("pid", lambda process: process["pid"]),
-    **_fields("process_name name", lambda process: process["program"]),
-    **_fields("gpu_uuid", lambda process: process["uuid"]),
-    **_fields("gpu_name", lambda process: process["name"]),
-    **_fields(
-        "used_gpu_memory used_memory", lambda process: process["used"] // MIB, "MiB"
-    ),
-}
+# NVIDIA's exit codes.
+OK = 0
+BAD_ARGUMENT = 2
+NOT_FOUND = 6
+NO_DRIVER = 9
 
 
 class Refusal(Exception):
     """The command cannot be done: what to print, and the exit code."""
 
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message, code)
+        self.message = message
+        self.code = code
 
-def published(folder: str | None) -> tuple[list[dict], list[dict]]:
-    """The GPUs, and the processes on them, of the simulation that publishes in `folder`."""
-    cards: dict[int, dict] = {}
-    processes = []
-    for path in sorted(Path(folder).glob("*.figures")) if folder else ():
+
+class Card(NamedTuple):
+    """A simulated card; sizes are in bytes."""
+
+    index: int
+    uuid: str
+    name: str
+    capability: str
+    total: int  # memory on the board
+    memory: int  # what programs can have of it
+    context: int  # what a process takes by being there
+    used: int
+    count: int  # of the cards in the simulation
+
+    @property
+    def bus(self) -> str:
+        return f"00000000:{self.index + 1:02X}:00.0"
+
+
+class Process(NamedTuple):
+    """A process on a card; one that uses two cards is there twice."""
+
+    pid: int
+    program: str
+    index: int  # of the card
+    uuid: str
+    name: str
+    used: int  # bytes of that card
+
+
+Row = Card | Process
+Value = Callable[[Any], object]
+Fields = dict[str, tuple[Value, str]]  # name -> (the value in a row, the unit)
+
+
+def _unknown(row: Row) -> None:
+    """The value of a field that a simulation cannot know."""
+
+
+def _fields(names: str, value: Value = _unknown, unit: str = "") -> Fields:
+    return dict.fromkeys(names.split(), (value, unit))
+
+
+CARD_FIELDS: Fields = {
+    **_fields("index", lambda card: card.index),
+    **_fields("name gpu_name", lambda card: card.name),
+    **_fields("uuid gpu_uuid", lambda card: card.uuid),
+    **_fields("count gpu_count", lambda card: card.count),
+    **_fields("pci.bus_id gpu_bus_id", lambda card: card.bus),
+    **_fields("driver_version", lambda card: DRIVER),
+    **_fields("compute_cap", lambda card: card.capability),
+    **_fields("compute_mode", lambda card: "Default"),
+    **_fields("timestamp", lambda card: time.strftime("%Y/%m/%d %H:%M:%S.000")),
+    **_fields("memory.total", lambda card: card.total // MIB, "MiB"),
+    **_fields("memory.used", lambda card: card.used // MIB, "MiB"),
+    **_fields("memory.free", lambda card: (card.memory - card.used) // MIB, "MiB"),
+    **_fields("memory.reserved", lambda card: (card.total - card.memory) // MIB, "MiB"),
+    **_fields("utilization.gpu utilization.memory fan.speed", unit="%"),
+    **_fields("power.draw power.limit", unit="W"),
+    **_fields("clocks.sm clocks.mem clocks.gr", unit="MHz"),
+    **_fields("temperature.gpu temperature.memory"),
+    **_fields("pstate persistence_mode display_active"),
+    **_fields("ecc.mode.current mig.mode.current"),
+}
+PROCESS_FIELDS: Fields = {
+    **_fields("pid", lambda process: process.pid),
+    **_fields("process_name name", lambda process: process.program),
+    **_fields("gpu_uuid", lambda process: process.uuid),
+    **_fields("gpu_name", lambda process: process.name),
+    **_fields(
+        "used_gpu_memory used_memory", lambda process: process.used // MIB, "MiB"
+    ),
+}
+
+
+def published(folder: str | None) -> tuple[list[Card], list[Process]]:
+    """Return the cards, and the processes on them, of the simulation of `folder`.
+
+    Raises Refusal if no process publishes there.
+    """
+    cards: dict[int, Card] = {}
+    processes: list[Process] = []
+    for about, sizes in _read_figures(folder):
+        name = about["name"]
+        for index, used in enumerate(sizes):
+            uuid = about["uuids"][index]
+            if index not in cards:
+                cards[index] = Card(
+                    index=index,
+                    uuid=uuid,
+                    name=name,
+                    capability=about["capability"],
+                    total=about["total"],
+                    memory=about["memory"],
+                    context=about["context"],
+                    used=0,
+                    count=0,
+                )
+            card = cards[index]
+            cards[index] = card._replace(used=card.used + used)
+            if used:
+                processes.append(
+                    Process(about["pid"], about["program"], index, uuid, name, used)
+                )
+    if not cards:
+        raise Refusal(
+            "cudasim: no simulation is running here. "
+            "Start this command from a program that simulates GPUs.",
+            NO_DRIVER,
+        )
+    count = len(cards)
+    ordered = [cards[index]._replace(count=count) for index in sorted(cards)]
+    return ordered, processes
+
+
+def _read_figures(folder: str | None) -> Iterator[tuple[dict, list[int]]]:
+    """Yield what each living process publishes: about itself, and bytes of each card."""
+    if not folder:
+        return
+    for path in sorted(Path(folder).glob("*.figures")):
         try:
-            first, _, sizes = path.read_bytes().partition(b"\n")
+            line, _, sizes = path.read_bytes().partition(b"\n")
         except FileNotFoundError:  # its process has just ended
             continue
-        about = json.loads(first)
-        if not is_alive(about["pid"]):
-            continue
-        for index, (used,) in enumerate(USED.iter_unpack(sizes)):
-            gpu = {**about, "index": index, "uuid": about["uuids"][index], "used": used}
-            cards.setdefault(index, {**gpu, "used": 0})["used"] += used
-            if used:
-                processes.append(gpu)
-    if not cards:
-        start = "Start this command from a program that simulates GPUs."
-        raise Refusal(f"cudasim: no simulation is running here. {start}", NO_DRIVER)
-    return [{**cards[index], "count": len(cards)} for index in sorted(cards)], processes
+        about = json.loads(line)
+        if is_alive(about["pid"]):
+            yield about, [used for (used,) in USED.iter_unpack(sizes)]
 
 
 def is_alive(pid: int) -> bool:
-    """True if process `pid` runs and is no zombie. On Windows, where asking is not safe, always."""
+    """Tell whether process `pid` runs and is no zombie.
+
+    On Windows, where the question is not safe, always True.
+    """
     if os.name == "nt":
         return True
     try:
@@ -104,121 +180,142 @@ def is_alive(pid: int) -> bool:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except ProcessLookupError:
         return False
-    except OSError:  # it is another's, or this is not Linux
+    except OSError:  # it is another user's, or this is not Linux
         return True
     return state not in ("Z", "X")
 
 
-def chosen(cards: list[dict], wanted: str) -> list[dict]:
-    """Those of `cards` that `--id` names: indices, identities or bus numbers, by commas."""
-    values = [CARDS[field][0] for field in ("index", "uuid", "pci.bus_id")]
-    named = {str(value(card)): card for card in cards for value in values}
+def select_cards(cards: list[Card], wanted: str) -> list[Card]:
+    """Return those of `cards` that `--id` names: indices, identities or bus numbers."""
+    by_name: dict[str, Card] = {}
+    for card in cards:
+        by_name[str(card.index)] = card
+        by_name[card.uuid] = card
+        by_name[card.bus] = card
     try:
-        return [named[name.strip()] for name in wanted.split(",")]
+        return [by_name[name.strip()] for name in wanted.split(",")]
     except KeyError:
         raise Refusal("No devices were found", NOT_FOUND) from None
 
 
-def table(cards: list[dict], processes: list[dict]) -> list[str]:
+def draw_table(cards: list[Card], processes: list[Process]) -> list[str]:
     about = ["SIMULATED GPUs, by cudasim: no NVIDIA driver is involved"]
     if processes:
-        context = max(card["context"] for card in cards) // MIB
+        context = max(card.context for card in cards) // MIB
         about.append(
             f"The CUDA context of a process on a card is modelled: {context}MiB"
         )
-    of_card, of_process = (
-        "{:>3}  {:<41} {:>22}".format,
-        "{:>3}  {:>9}  {:>10}  {}".format,
-    )
-    heads, shown = [of_card("GPU", "Name", "Memory-Usage")], []
+
+    card_lines = []
     for card in cards:
-        usage = f"{card['used'] // MIB}MiB / {card['total'] // MIB}MiB"
-        shown.append(of_card(card["index"], card["name"], usage))
-    running = []
-    for each in processes:
-        name = Path(each["program"]).name
-        running.append(
-            of_process(each["index"], each["pid"], f"{each['used'] // MIB}MiB", name)
-        )
-    titles = ["Processes (SIMULATED):", of_process("GPU", "PID", "GPU memory", "Name")]
+        usage = f"{card.used // MIB}MiB / {card.total // MIB}MiB"
+        card_lines.append(CARD_ROW.format(card.index, card.name, usage))
+    process_lines = []
+    for process in processes:
+        name = Path(process.program).name
+        used = f"{process.used // MIB}MiB"
+        line = PROCESS_ROW.format(process.index, process.pid, used, name)
+        process_lines.append(line)
+
+    return _boxed(
+        about,
+        [CARD_ROW.format("GPU", "Name", "Memory-Usage")],
+        card_lines,
+        [
+            "Processes (SIMULATED):",
+            PROCESS_ROW.format("GPU", "PID", "GPU memory", "Name"),
+        ],
+        process_lines or ["No running processes found"],
+    )
+
+
+def _boxed(*parts: list[str]) -> list[str]:
     rule = f"+{'-' * (WIDTH + 2)}+"
     lines = [rule]
-    for part in (
-        about,
-        heads,
-        shown,
-        titles,
-        running or ["No running processes found"],
-    ):
-        lines += [*(f"| {text:<{WIDTH}} |" for text in part), rule]
+    for part in parts:
+        lines += [f"| {text:<{WIDTH}} |" for text in part]
+        lines.append(rule)
     return lines
 
 
-def values(names: list[str], known: Fields, rows: list[dict], how: set) -> list[str]:
+def query(names: list[str], fields: Fields, rows: list, options: set) -> list[str]:
+    """Return the fields called `names` of each row, as CSV."""
     for name in names:
-        if name not in known:
+        if name not in fields:
             raise Refusal(
                 f'Field "{name}" is not a valid field to query.\n', BAD_ARGUMENT
             )
 
-    def text(row: dict, value: Value, unit: str) -> str:
-        found = value(row)
-        if found is None:
-            return UNKNOWN
-        return f"{found} {unit}" if unit and "nounits" not in how else str(found)
+    lines = []
+    if "noheader" not in options:
+        lines.append(", ".join(_heading(name, fields[name][1]) for name in names))
+    with_units = "nounits" not in options
+    for row in rows:
+        cells = [_cell(row, *fields[name], with_units) for name in names]
+        lines.append(", ".join(cells))
+    return lines
 
-    lines = [[text(row, *known[name]) for name in names] for row in rows]
-    if "noheader" not in how:
-        lines.insert(
-            0, [f"{name} [{known[name][1]}]".removesuffix(" []") for name in names]
-        )
-    return [", ".join(line) for line in lines]
+
+def _heading(name: str, unit: str) -> str:
+    return f"{name} [{unit}]" if unit else name
+
+
+def _cell(row: Row, value: Value, unit: str, with_units: bool) -> str:
+    content = value(row)
+    if content is None:
+        return UNKNOWN
+    return f"{content} {unit}" if unit and with_units else str(content)
 
 
 def answer(options: argparse.Namespace, folder: str | None) -> list[str]:
+    """Return the lines that the command prints."""
     cards, processes = published(folder)
     if options.id is not None:
-        cards = chosen(cards, options.id)
-        indices = {card["index"] for card in cards}
-        processes = [process for process in processes if process["index"] in indices]
+        cards = select_cards(cards, options.id)
+        indices = {card.index for card in cards}
+        processes = [process for process in processes if process.index in indices]
     if options.list_gpus:
-        return [
-            f"GPU {card['index']}: {card['name']} (UUID: {card['uuid']})"
-            for card in cards
-        ]
-    query = options.query_gpu or options.query_compute_apps
-    if not query:
-        return table(cards, processes)
-    how = {word.strip() for word in options.format.split(",")}
-    if "csv" not in how:
+        return [f"GPU {card.index}: {card.name} (UUID: {card.uuid})" for card in cards]
+
+    fields = options.query_gpu or options.query_compute_apps
+    if not fields:
+        return draw_table(cards, processes)
+    names = [name.strip() for name in fields.split(",")]
+    form = {word.strip() for word in options.format.split(",")}
+    if "csv" not in form:
         raise Refusal("A query needs --format=csv", BAD_ARGUMENT)
-    known, rows = (CARDS, cards) if options.query_gpu else (PROCESSES, processes)
-    return values([name.strip() for name in query.split(",")], known, rows, how)
+    if options.query_gpu:
+        return query(names, CARD_FIELDS, cards, form)
+    return query(names, PROCESS_FIELDS, processes, form)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "nvidia-smi", description=__doc__, allow_abbrev=False
+    )
+    parser.add_argument("-L", "--list-gpus", action="store_true", help="name each card")
+    parser.add_argument(
+        "-i", "--id", help="only these cards: index or identity, by commas"
+    )
+    parser.add_argument(
+        "--query-gpu", metavar="FIELDS", help="fields of each card, by commas"
+    )
+    parser.add_argument(
+        "--query-compute-apps", metavar="FIELDS", help="fields of each process"
+    )
+    parser.add_argument(
+        "--format", default="", help="csv, csv,noheader or csv,noheader,nounits"
+    )
+    return parser
 
 
 def main() -> int:
-    made = argparse.ArgumentParser(
-        "nvidia-smi", description=__doc__, allow_abbrev=False
-    )
-    made.add_argument("-L", "--list-gpus", action="store_true", help="name each card")
-    made.add_argument(
-        "-i", "--id", help="only these cards: index or identity, by commas"
-    )
-    made.add_argument(
-        "--query-gpu", metavar="FIELDS", help="fields of each card, by commas"
-    )
-    made.add_argument(
-        "--query-compute-apps", metavar="FIELDS", help="fields of each process"
-    )
-    made.add_argument(
-        "--format", default="", help="csv, csv,noheader or csv,noheader,nounits"
-    )
+    options = make_parser().parse_args()
     try:
-        print("\n".join(answer(made.parse_args(), os.environ.get(FOLDER))))
+        print("\n".join(answer(options, os.environ.get(FOLDER))))
     except Refusal as refusal:
-        words, code = refusal.args
-        print(words)
-        return code
+        print(refusal.message)
+        return refusal.code
     return OK
 
 

@@ -6,9 +6,16 @@ from typing import Any
 
 import torch
 
-from cudasim.backends.streams import PRIORITIES, Event, Stream, stream_data
+from cudasim.backends.streams import (
+    GREATEST_PRIORITY,
+    LEAST_PRIORITY,
+    Event,
+    Stream,
+    stream_data,
+)
 from cudasim.patching import Patches
 from cudasim.session import session
+from cudasim.torch_private import devices as private
 
 
 class CudaEvent(Event):
@@ -24,11 +31,17 @@ class CudaEvent(Event):
         self.device = None  # until it is recorded
         return self
 
-    cuda_event = property(lambda self: self.event_id)
-    _as_parameter_ = property(lambda self: ctypes.c_void_p(self.event_id))
+    @property
+    def cuda_event(self) -> int:
+        return self.event_id
+
+    @property
+    def _as_parameter_(self) -> ctypes.c_void_p:
+        return ctypes.c_void_p(self.event_id)
 
     def __repr__(self) -> str:
-        return f"<torch.cuda.Event {hex(self.event_id) if self.event_id else 'uninitialized'}>"
+        address = hex(self.event_id) if self.event_id else "uninitialized"
+        return f"<torch.cuda.Event {address}>"
 
 
 class CudaStream(Stream):
@@ -36,21 +49,29 @@ class CudaStream(Stream):
 
     def __new__(cls, device: Any = None, priority: int = 0, **ids: int) -> "CudaStream":
         if "stream_ptr" in ids:
-            ids = {
-                "stream_id": ids["stream_ptr"],
-                "device_index": session.current().index,
-            }
+            index = session.current().index
+            ids = {"stream_id": ids["stream_ptr"], "device_index": index}
         if not ids and device is not None:  # refuses the CPU, in torch's words
-            device = torch.cuda._utils._get_device_index(device, optional=True)
+            device = private.read_device_index(device, optional=True)
         return super().__new__(cls, device, priority=priority, **ids)
 
-    cuda_stream = property(lambda self: self.native_handle)
-    _as_parameter_ = property(lambda self: ctypes.c_void_p(self.native_handle))
-    priority_range = staticmethod(lambda: PRIORITIES)
+    @property
+    def cuda_stream(self) -> int:
+        return self.native_handle
+
+    @property
+    def _as_parameter_(self) -> ctypes.c_void_p:
+        return ctypes.c_void_p(self.native_handle)
+
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        return LEAST_PRIORITY, GREATEST_PRIORITY
 
     @property
     def priority(self) -> int:
-        return 1 - (self.stream_id >> 1 & 15) if self.stream_id & 1 else 0
+        if not self.stream_id & 1:  # not from a pool
+            return 0
+        return 1 - (self.stream_id >> 1 & 15)
 
     def __repr__(self) -> str:
         return f"<torch.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
@@ -72,27 +93,33 @@ class ExternalStream(CudaStream):
     def __new__(
         cls, stream_ptr: int, device: Any = None, **ids: int
     ) -> "ExternalStream":
-        index = torch.cuda._utils._get_device_index(device, optional=True)
+        index = private.read_device_index(device, optional=True)
         return super().__new__(
             cls, stream_id=stream_ptr, device_index=session.gpu(index).index
         )
 
 
 def patch_cuda_streams(patches: Patches) -> None:
-    patches.replace(
-        torch._C, "_cuda_getDefaultStream", lambda index: stream_data(index, 0)
-    )
-    for kind in (CudaStream, ExternalStream, CudaEvent):
-        stand_in(patches, kind, kind.__name__.removeprefix("Cuda"), torch.cuda.streams)
-    patches.replace(torch.nn.parallel._functions, "_streams", None)
+    functions = {"getDefaultStream": lambda index: stream_data(index, 0)}
+    patches.bind(private.CUDA, functions)
+    stand_in(patches, CudaStream, "Stream", torch.cuda.streams)
+    stand_in(patches, ExternalStream, "ExternalStream", torch.cuda.streams)
+    stand_in(patches, CudaEvent, "Event", torch.cuda.streams)
+    patches.replace(*private.COPYING_STREAMS, None)
 
 
 def stand_in(patches: Patches, kind: type, name: str, module: ModuleType) -> None:
-    """Let `kind` stand in for a class, which makes objects of it where it was imported already."""
-    theirs = getattr(module, name)
-    for own in ("__module__", "__name__", "__qualname__", "__doc__"):
-        setattr(kind, own, getattr(theirs, own))
-    made = staticmethod(lambda cls, *args, **kwargs: kind(*args, **kwargs))
-    patches.replace(theirs, "__new__", made)
-    for owner in (module, torch.cuda):
-        patches.replace(owner, name, kind)
+    """Let `kind` stand in for a class of `torch.cuda`.
+
+    Where that was imported already, it makes objects of `kind`.
+    """
+    original = getattr(module, name)
+    for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
+        setattr(kind, attribute, getattr(original, attribute))
+
+    def make(cls: type, *args: Any, **kwargs: Any) -> Any:
+        return kind(*args, **kwargs)
+
+    patches.replace(original, "__new__", staticmethod(make))
+    patches.replace(module, name, kind)
+    patches.replace(torch.cuda, name, kind)

@@ -1,6 +1,9 @@
-"""The operators of SyncBatchNorm, of which PyTorch has kernels for GPUs only: formulas and types
-are those of aten/src/ATen/native/cuda/Normalization.cuh. `input` is [batch, channels, ...],
-statistics are [channels], those of several ranks [ranks, channels]."""
+"""The operators of SyncBatchNorm, of which PyTorch has kernels for GPUs only.
+
+Formulas and types are those of aten/src/ATen/native/cuda/Normalization.cuh. `input` is
+[batch, channels, ...], statistics are [channels], those of several ranks
+[ranks, channels]. `invstd` is 1 / standard deviation. `weight` and `bias` may be None.
+"""
 
 import functools
 from collections.abc import Callable
@@ -14,96 +17,151 @@ from cudasim.dispatch.placement import settle
 from cudasim.dispatch.tags import gpu_of
 
 
-def stats(input: Tensor, eps: float) -> tuple[Tensor, ...]:
-    """Mean and 1 / standard deviation of each channel."""
-    var, mean = torch.var_mean(wide(input), dim=others(input), correction=0)
+def stats(input: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """Return (mean, invstd) of each channel."""
+    var, mean = torch.var_mean(_wide(input), dim=_other_dims(input), correction=0)
     return mean, torch.rsqrt(var + eps)
 
 
 def gather_stats_with_counts(
-    input: Tensor, mean: Tensor, invstd: Tensor, *rest: Any
-) -> tuple:
-    """The same of the whole batch, from that of each rank and its part of the batch."""
-    running_mean, running_var, momentum, eps, counts = rest
-    share = counts.to(mean.dtype).view(-1, 1)
-    count = share.sum()
-    whole = (mean * share).sum(0) / count
-    squares = ((invstd**-2 - eps + (mean - whole) ** 2) * share).sum(0)
-    for running, new in (running_mean, whole), (running_var, squares / (count - 1)):
-        if running is not None:
-            running.mul_(1 - momentum).add_(new * momentum)
-    return whole, torch.rsqrt(squares / count + eps)
+    input: Tensor,
+    mean: Tensor,
+    invstd: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    momentum: float,
+    eps: float,
+    counts: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Return the same of the whole batch, from that of each rank and its part of it."""
+    counts = counts.to(mean.dtype).view(-1, 1)
+    total = counts.sum()
+    whole_mean = (mean * counts).sum(0) / total
+    var = invstd**-2 - eps
+    squares = ((var + (mean - whole_mean) ** 2) * counts).sum(0)
+    _update(running_mean, whole_mean, momentum)
+    _update(running_var, squares / (total - 1), momentum)
+    return whole_mean, torch.rsqrt(squares / total + eps)
 
 
-def gather_stats(input: Tensor, mean: Tensor, *rest: Any) -> tuple:
-    """The same, where each rank has as many, of which the last argument tells."""
-    counts = mean.new_full(mean.shape[:1], rest[-1])
-    return gather_stats_with_counts(input, mean, *rest[:-1], counts)
+def _update(running: Tensor | None, new: Tensor, momentum: float) -> None:
+    if running is not None:
+        running.mul_(1 - momentum).add_(new * momentum)
 
 
-def elemt(input: Tensor, weight: Any, bias: Any, mean: Tensor, *rest: Any) -> Tensor:
-    """The output. `weight` and `bias` may be None here and below."""
-    out = centred(input, mean) * along(rest[0], input)  # 1 / standard deviation
+def gather_stats(
+    input: Tensor,
+    mean: Tensor,
+    invstd: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    momentum: float,
+    eps: float,
+    count: int,
+) -> tuple[Tensor, Tensor]:
+    """Return the same, where each rank has as many: `count`."""
+    counts = mean.new_full(mean.shape[:1], count)
+    return gather_stats_with_counts(
+        input, mean, invstd, running_mean, running_var, momentum, eps, counts
+    )
+
+
+def elemt(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    mean: Tensor,
+    invstd: Tensor,
+    eps: float,
+) -> Tensor:
+    """Return the output of the layer."""
+    out = _centred(input, mean) * _along(invstd, input)
     if weight is not None:
-        out = out * along(weight, input)
+        out = out * _along(weight, input)
     if bias is not None:
-        out = out + along(bias, input)
+        out = out + _along(bias, input)
     return out.to(input.dtype)
 
 
 def backward_reduce(
-    grad: Tensor, input: Tensor, mean: Tensor, *rest: Any
+    grad: Tensor,
+    input: Tensor,
+    mean: Tensor,
+    invstd: Tensor,
+    weight: Tensor | None,
+    input_g: bool,
+    weight_g: bool,
+    bias_g: bool,
 ) -> tuple[Tensor, ...]:
-    invstd, weight, _, of_weight, of_bias = rest
-    sum_dy = wide(grad).sum(others(input))
-    sum_dy_xmu = (wide(grad) * centred(input, mean)).sum(others(input))
+    """Return (sum_dy, sum_dy_xmu, gradient of the weight, gradient of the bias)."""
+    dims = _other_dims(input)
+    sum_dy = _wide(grad).sum(dims)
+    sum_dy_xmu = (_wide(grad) * _centred(input, mean)).sum(dims)
     dtype = mean.dtype if weight is None else weight.dtype
-    none = mean.new_empty(0)
-    weight_grad = (sum_dy_xmu * invstd).to(dtype) if of_weight else none
-    return (
-        sum_dy,
-        sum_dy_xmu,
-        weight_grad,
-        sum_dy.to(dtype, copy=True) if of_bias else none,
-    )
+    weight_grad = bias_grad = mean.new_empty(0)  # where none is asked for
+    if weight_g:
+        weight_grad = (sum_dy_xmu * invstd).to(dtype)
+    if bias_g:
+        bias_grad = sum_dy.to(dtype, copy=True)
+    return sum_dy, sum_dy_xmu, weight_grad, bias_grad
 
 
 def backward_elemt(
-    grad: Tensor, input: Tensor, mean: Tensor, invstd: Tensor, *rest: Any
+    grad: Tensor,
+    input: Tensor,
+    mean: Tensor,
+    invstd: Tensor,
+    weight: Tensor | None,
+    sum_dy: Tensor,
+    sum_dy_xmu: Tensor,
+    count: Tensor,
 ) -> Tensor:
-    weight, sum_dy, sum_dy_xmu, count = rest
+    """Return the gradient of the input."""
     total = count.sum()
-    slope = centred(input, mean) * along(invstd**2 * sum_dy_xmu / total, input)
+    slope = _centred(input, mean) * _along(invstd**2 * sum_dy_xmu / total, input)
     scale = invstd if weight is None else invstd * weight
-    out = (wide(grad) - along(sum_dy / total, input) - slope) * along(scale, input)
+    mean_dy = _along(sum_dy / total, input)
+    out = (_wide(grad) - mean_dy - slope) * _along(scale, input)
     return out.to(input.dtype)
 
 
-def wide(tensor: Tensor) -> Tensor:
-    """The tensor in the type in which GPUs add it up."""
-    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+def _wide(tensor: Tensor) -> Tensor:
+    """Return the tensor in the type in which GPUs add it up."""
+    if tensor.dtype in (torch.float16, torch.bfloat16):
+        return tensor.float()
+    return tensor
 
 
-def others(input: Tensor) -> list[int]:
+def _other_dims(input: Tensor) -> list[int]:
+    """Return all dimensions but that of the channels."""
     return [0, *range(2, input.dim())]
 
 
-def along(channels: Tensor, input: Tensor) -> Tensor:
-    """A number for each channel, shaped to meet `input`."""
+def _along(channels: Tensor, input: Tensor) -> Tensor:
+    """Return a number for each channel, shaped to meet `input`."""
     return channels.view(1, -1, *[1] * (input.dim() - 2))
 
 
-def centred(input: Tensor, mean: Tensor) -> Tensor:
-    return wide(input) - along(mean, input)
+def _centred(input: Tensor, mean: Tensor) -> Tensor:
+    return _wide(input) - _along(mean, input)
 
 
-def computed(function: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
-    """What `function` makes of tensors on a GPU; the CPU has no such operator as `func`."""
+def compute(function: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Return what `function` makes of tensors on a GPU; the CPU has no operator `func`."""
     gpu = gpu_of(args[0])
-    return func(*args, **kwargs) if gpu is None else settle(function(*args), gpu)
+    if gpu is None:
+        return func(*args, **kwargs)
+    return settle(function(*args), gpu)
 
 
-forward = (stats, gather_stats_with_counts, gather_stats, elemt)
-for _function in (*forward, backward_reduce, backward_elemt):
+FUNCTIONS = (
+    stats,
+    gather_stats_with_counts,
+    gather_stats,
+    elemt,
+    backward_reduce,
+    backward_elemt,
+)
+for _function in FUNCTIONS:
     _operator = getattr(torch.ops.aten, f"batch_norm_{_function.__name__}").default
-    rule(_operator)(functools.partial(computed, _function))
+    rule(_operator)(functools.partial(compute, _function))

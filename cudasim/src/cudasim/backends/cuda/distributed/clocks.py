@@ -1,19 +1,23 @@
-"""Collectives on the virtual clock: ranks' clocks meet, and NCCL's streams run beside the others. A
-collective begins when the last rank has come, and ends at the same time on all. The ranks tell each
-other their times through the group's store, so every run gives the same. As in PyTorch, what is
-asked for with `async_op=True`, and DistributedDataParallel's gradients, run on a stream of NCCL's
-own, for which the current one waits at `wait()`, and at the end of the backward pass. Anything else
-runs on the current stream. A `send` does not wait for its `recv`: the modelled link takes it in."""
+"""Collectives on the virtual clock: ranks' clocks meet, and NCCL has streams of its own.
+
+A collective begins when the last rank has come, and ends at the same time on all. The
+ranks tell each other their times through the group's store, so every run gives the same.
+
+As in PyTorch, work that was asked for with `async_op=True`, and the gradients of
+DistributedDataParallel, run on a stream of NCCL's own. The current stream waits for it at
+`wait()`, or at the end of the backward pass. Anything else runs on the current stream.
+
+A `send` does not wait for its `recv`: the modelled link takes it in.
+"""
 
 import functools
 import json
 import os
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-import torch
 import torch.distributed as dist
 
 from cudasim.backends.cuda.distributed.rollcall import Roll, host
@@ -21,37 +25,52 @@ from cudasim.clock.clock import Card, Clock, Stream, nanoseconds
 from cudasim.patching import Patches
 from cudasim.session import session
 from cudasim.timing.scaling import Cluster, Link, card_link, collective_seconds, links
+from cudasim.torch_private.tensors import RUN_BACKWARD
 
 NETWORK = "CUDASIM_NETWORK"  # environment variable: the link between servers
 USUAL = "eth25"
-Times = tuple[
-    int, int, int
-]  # when it begins, how long it takes, the rank that came last
-End = tuple[
-    int, int | Callable[[], int]
-]  # a GPU, and when it ends there, once the data have come
 
 
-class Asked(threading.local):
-    open: list[End] | None = (
-        None  # while one of PyTorch's functions runs that may return a work
-    )
-    backward = 0  # backward passes that are running
+class Meeting(NamedTuple):
+    """The times of a collective, in nanoseconds."""
+
+    begin: int
+    duration: int
+    last_rank: int  # within the group, that all the others waited for
 
 
-asked = Asked()
-of_works: WeakKeyDictionary[dist.Work, list[End]] = (
-    WeakKeyDictionary()
-)  # that nobody waited for
+class End(NamedTuple):
+    """When a collective ends on a GPU.
+
+    A function finds that out later: once the data have come.
+    """
+
+    gpu: int
+    when: int | Callable[[], int]
+
+
+class ThreadState(threading.local):
+    # While one of PyTorch's functions runs that may return a work: what it started.
+    started: list[End] | None = None
+    backward_passes = 0  # that are running
+
+
+thread = ThreadState()
+# The ends of works that nobody has waited for so far.
+of_works: WeakKeyDictionary[dist.Work, list[End]] = WeakKeyDictionary()
 of_backward: list[End] = []
 
 
 def server() -> str:
-    return f"{host()} {os.environ.get('GROUP_RANK', '0')}"  # that of torchrun's agent
+    """Return a name for the server that this process is on, or plays."""
+    agent = os.environ.get("GROUP_RANK", "0")  # of torchrun
+    return f"{host()} {agent}"
 
 
 def network() -> Link:
-    known, name = links("between"), os.environ.get(NETWORK, USUAL)
+    """Return the link between servers."""
+    known = links("between")
+    name = os.environ.get(NETWORK, USUAL)
     if name not in known:
         raise ValueError(f"{NETWORK}={name!r}: unknown; there are {', '.join(known)}")
     return known[name]
@@ -60,84 +79,106 @@ def network() -> Link:
 def book(
     roll: Roll, word: str, gpu: int, size: int, own: bool, peer: int | None = None
 ) -> None:
-    """Book a collective of `size` bytes in the group of `roll`, on GPU number `gpu`, on a stream of
-    NCCL's `own` or the current one; `peer` is the other rank of a send or recv."""
+    """Book a collective of `size` bytes in the group of `roll`, on GPU number `gpu`.
+
+    It runs on a stream of NCCL's `own`, or on the current one. `peer` is the other rank
+    of a send or recv.
+    """
     clock = session.clock
     if clock is None:
         return
     session.thread.met = True  # the mode need not book it
-    current = clock.cards[gpu].stream(session.current_stream(gpu))
-    line = _line(clock.cards[gpu], roll.name) if own else current
+    card = clock.cards[gpu]
+    current = card.stream(session.current_stream(gpu))
+    stream = _nccl_stream(card, roll.name) if own else current
     # NCCL reads what was submitted to the current stream.
-    ready = clock.call_collective(gpu, line, word, current.end)
+    ready = clock.call_collective(gpu, stream, word, current.end)
     if peer is None or roll.size == 1:
-        find = functools.partial(_meeting, clock, roll, word, ready, size)
+        meet = functools.partial(_meet, clock, roll, word, ready, size)
     else:
-        find = _message(roll, word, ready, size, peer)
+        meet = _exchange_message(roll, word, ready, size, peer)
 
     def run() -> int:
-        begin, taken, last = find()
-        end = begin + taken
-        clock.book_collective(
-            line, word, ready, begin, end, f"wait for rank {roll.ranks[last]}"
-        )
+        meeting = meet()
+        end = meeting.begin + meeting.duration
+        reason = f"wait for rank {roll.ranks[meeting.last_rank]}"
+        clock.book_collective(stream, word, ready, meeting.begin, end, reason)
         return end
 
-    end = run if word == "recv" else run()
+    when = run if word == "recv" else run()
     if word == "barrier":  # NCCL's barrier blocks the host
-        clock.wait_until(end, word)
-    if own and asked.open is not None:
-        asked.open.append((gpu, end))
-    elif own and asked.backward:
-        of_backward.append((gpu, end))
-    elif own:  # what C++ asks for outside of the backward pass, it waits for
-        _settle([(gpu, end)])
+        clock.wait_until(when, word)
+    if own:
+        _wait_later(End(gpu, when))
 
 
-def _line(card: Card, group: str) -> Stream:
-    number = 1 + sum(isinstance(known, str) for known in card.streams)
-    new = Stream(f"{card.name} NCCL{f' {number}' if number > 1 else ''}")
+def _wait_later(end: End) -> None:
+    """Let the current stream wait for the end of work on a stream of NCCL's own."""
+    if thread.started is not None:
+        thread.started.append(end)
+    elif thread.backward_passes:
+        of_backward.append(end)
+    else:  # what C++ asks for outside of the backward pass, it waits for
+        _settle([end])
+
+
+def _nccl_stream(card: Card, group: str) -> Stream:
+    """Return the stream of a group on a card: the first has no number."""
+    number = 1 + sum(isinstance(name, str) for name in card.streams)
+    suffix = f" {number}" if number > 1 else ""
+    new = Stream(f"{card.name} NCCL{suffix}")
     return card.streams.setdefault(f"NCCL {group}", new)
 
 
-def _meeting(clock: Clock, roll: Roll, word: str, ready: int, size: int) -> Times:
+def _meet(clock: Clock, roll: Roll, word: str, ready: int, size: int) -> Meeting:
     """Tell the others when this rank is ready, and learn when they are."""
     if roll.size == 1:
-        return ready, clock.floor, roll.rank
-    number, roll.timed = roll.timed, roll.timed + 1
-    told = roll.exchange(f"clock/{number}", [ready, server()], word)
-    if number:  # who has come here has read the last one
+        return Meeting(ready, clock.floor, roll.rank)
+    number = roll.timed
+    roll.timed += 1
+    answers = roll.exchange(f"clock/{number}", [ready, server()], word)
+    if number:  # a rank that has come here has read the last one
         roll.store.delete_key(f"clock/{number - 1}/{roll.rank}")
-    times, servers = zip(*told, strict=True)
-    most = max(map(servers.count, servers))
+
+    times = [time for time, _ in answers]
+    servers = [name for _, name in answers]
+    most = max(map(servers.count, servers))  # ranks on one server
     between = network() if most < roll.size else None
     cluster = Cluster(roll.size, most, card_link(clock.sheet), between)
-    taken = nanoseconds(collective_seconds(word, size, cluster))
-    return max(times), taken, times.index(max(times))
+    duration = nanoseconds(collective_seconds(word, size, cluster))
+    begin = max(times)
+    return Meeting(begin, duration, times.index(begin))
 
 
-def _message(
+def _exchange_message(
     roll: Roll, word: str, ready: int, size: int, peer: int
-) -> Callable[[], Times]:
-    """A `send`, or a `recv`, which learns when its message was sent once that has come."""
+) -> Callable[[], Meeting]:
+    """Announce a `send`, or prepare for a `recv`; return what finds out its times.
+
+    A `recv` learns when its message was sent once that has come.
+    """
     way = (roll.rank, peer) if word == "send" else (peer, roll.rank)
-    number = roll.sent[way] = roll.sent.get(way, -1) + 1
+    number = roll.sent.get(way, -1) + 1
+    roll.sent[way] = number
     key = f"clock/{way[0]} to {way[1]}/{number}"
     inside = card_link(session.clock.sheet)
     if word == "send":
         roll.store.set(key, json.dumps([ready, server()]))
 
-    def find() -> Times:
-        sent, where = 0, server()
+    def find() -> Meeting:
+        sent = 0
+        sender = server()
         if word == "recv" and roll.store.check([key]):
-            sent, where = json.loads(roll.store.get(key))
-        link = inside if where == server() else network()
-        return max(ready, sent), nanoseconds(link.latency + size / link.bandwidth), peer
+            sent, sender = json.loads(roll.store.get(key))
+        link = inside if sender == server() else network()
+        duration = nanoseconds(link.latency + size / link.bandwidth)
+        return Meeting(max(ready, sent), duration, peer)
 
     return find
 
 
 def _settle(ends: list[End]) -> None:
+    """Let the current streams wait for `ends`, which are then forgotten."""
     for gpu, when in ends:
         end = when() if callable(when) else when
         if session.clock is not None:
@@ -146,14 +187,18 @@ def _settle(ends: list[End]) -> None:
 
 
 def awaited(function: Callable, *args: Any, **kwargs: Any) -> Any:
-    """One of PyTorch's functions between processes: who waits for its work waits on the clock."""
-    if session.clock is None or asked.open is not None:
+    """Run one of PyTorch's functions between processes.
+
+    A program that waits for its work waits on the clock, too.
+    """
+    if session.clock is None or thread.started is not None:
         return function(*args, **kwargs)
-    asked.open = ends = []
+    ends: list[End] = []
+    thread.started = ends
     try:
         work = function(*args, **kwargs)
     finally:
-        asked.open = None
+        thread.started = None
     if work is not None and ends:
         of_works[work] = ends
     else:
@@ -163,25 +208,24 @@ def awaited(function: Callable, *args: Any, **kwargs: Any) -> Any:
 
 def _wait(original: Callable, work: dist.Work, *args: Any, **kwargs: Any) -> Any:
     done = original(work, *args, **kwargs)
-    _settle(
-        asked.open or of_works.pop(work, [])
-    )  # what is open is of this very function
+    # What a function that runs now has started is of this very work.
+    _settle(thread.started or of_works.pop(work, []))
     return done
 
 
 def _run_backward(original: Callable, *args: Any, **kwargs: Any) -> Any:
-    """The backward pass: at its end the current streams wait for the gradients that were sent."""
-    asked.backward += 1
+    """Run a backward pass, at whose end the current streams wait for gradients."""
+    thread.backward_passes += 1
     try:
         return original(*args, **kwargs)
     finally:
-        asked.backward -= 1
-        if not asked.backward:
+        thread.backward_passes -= 1
+        if not thread.backward_passes:
             _settle(of_backward)
 
 
 def patch_clocks(patches: Patches) -> None:
     if session.clock is not None:
         patches.wrap(dist.Work, "wait", _wait)
-        patches.wrap(torch.autograd, "_engine_run_backward", _run_backward)
+        patches.wrap(*RUN_BACKWARD, _run_backward)
         patches.finally_do(of_backward.clear)

@@ -1,8 +1,11 @@
-"""The errors of NCCL and of PyTorch's group for it, in their words, with what mends them: those of
-torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp and ProcessGroupWrapper.cpp, of src/init.cc (NCCL
-2.27), and as printed in https://github.com/pytorch/pytorch/issues/47885,
+"""The errors of NCCL and of PyTorch's group for it, in their words, with what solves them.
+
+They are those of torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp and
+ProcessGroupWrapper.cpp, of src/init.cc (NCCL 2.27), and as printed in
+https://github.com/pytorch/pytorch/issues/47885,
 https://github.com/Intellindust-AI-Lab/DEIMv2/issues/155 and
-https://github.com/XPixelGroup/BasicSR/issues/737."""
+https://github.com/XPixelGroup/BasicSR/issues/737.
+"""
 
 from datetime import timedelta
 
@@ -10,51 +13,58 @@ from torch.distributed import DistBackendError
 
 from cudasim.words import WORDS
 
-SAID = WORDS["NCCL"]
+MESSAGES = WORDS["NCCL"]
 NCCL_VERSION = (2, 27, 5)  # that of PyTorch's own builds for CUDA 12
 
 
-def nccl_error(kind: str, explained: str, last: str) -> DistBackendError:
+def nccl_error(kind: str, explanation: str, last: str) -> DistBackendError:
     version = ".".join(map(str, NCCL_VERSION))
-    return DistBackendError(SAID["error"].format(kind, version, explained, last))
+    message = MESSAGES["error"]
+    return DistBackendError(message.format(kind, version, explanation, last))
 
 
 def duplicate(rank: int, other: int, card: int, cards: int) -> DistBackendError:
-    last = SAID["duplicate"].format(rank, other, card + 1 << 12, cards)
-    return nccl_error(SAID["invalid usage"], SAID["usage"], last)
+    """Return the error of two ranks on one card, of which the machine has `cards`."""
+    bus = card + 1 << 12
+    last = MESSAGES["duplicate"].format(rank, other, bus, cards)
+    return nccl_error(MESSAGES["invalid usage"], MESSAGES["usage"], last)
 
 
 def gone(work: str, rank: int, pid: int) -> DistBackendError:
-    return nccl_error(
-        SAID["exited"], SAID["remote"], SAID["gone"].format(rank, pid, work)
-    )
+    """Return the error of a rank whose process has ended."""
+    last = MESSAGES["gone"].format(rank, pid, work)
+    return nccl_error(MESSAGES["exited"], MESSAGES["remote"], last)
 
 
 def timed_out(
-    work: str, timeout: timedelta, missing: list, there: list
+    work: str, timeout: timedelta, missing: list, arrived: list
 ) -> DistBackendError:
+    """Return the error of ranks that have come too late."""
     milliseconds = round(timeout.total_seconds() * 1000)
-    told = work.replace(")", f", Timeout(ms)={milliseconds})")
-    absent = f"{ranks(missing, 'has', 'have')} not arrived."
-    if there:
-        absent = f"{ranks(there, 'is', 'are')} there; {absent.lower()}"
-    return DistBackendError(SAID["timeout"].format(told, milliseconds, absent))
+    work = work.replace(")", f", Timeout(ms)={milliseconds})")
+    reason = f"{ranks(missing, 'has', 'have')} not arrived."
+    if arrived:
+        reason = f"{ranks(arrived, 'is', 'are')} there; {reason.lower()}"
+    return DistBackendError(MESSAGES["timeout"].format(work, milliseconds, reason))
 
 
-def mismatch(texts: dict[int, str], timeout: timedelta) -> DistBackendError:
-    asked = {
-        text: [rank for rank in texts if texts[rank] == text] for text in texts.values()
-    }
-    each = ", but ".join(
-        f"{ranks(those, 'is', 'are')} running collective: {text}"
-        for text, those in asked.items()
-    )
+def mismatch(fingerprints: dict[int, str], timeout: timedelta) -> DistBackendError:
+    """Return the error of ranks that ask for different things."""
+    ranks_by_text: dict[str, list[int]] = {}
+    for rank, text in fingerprints.items():
+        ranks_by_text.setdefault(text, []).append(rank)
+    parts = [
+        f"{ranks(numbers, 'is', 'are')} running collective: {text}"
+        for text, numbers in ranks_by_text.items()
+    ]
+    message = MESSAGES["mismatch"]
     seconds = timeout.total_seconds()
-    return DistBackendError(SAID["mismatch"].format(each=each, seconds=seconds))
+    return DistBackendError(message.format(each=", but ".join(parts), seconds=seconds))
 
 
-def ranks(numbers: list[int], one: str, more: str) -> str:
-    """`Rank 1 is`, `Ranks 0 and 2 are`, `Ranks 0, 1 and 3 are`."""
+def ranks(numbers: list[int], singular: str, plural: str) -> str:
+    """Return `Rank 1 is`, `Ranks 0 and 2 are` or `Ranks 0, 1 and 3 are`."""
     if len(numbers) == 1:
-        return f"Rank {numbers[0]} {one}"
-    return f"Ranks {', '.join(map(str, numbers[:-1]))} and {numbers[-1]} {more}"
+        return f"Rank {numbers[0]} {singular}"
+    *others, last = numbers
+    return f"Ranks {', '.join(map(str, others))} and {last} {plural}"

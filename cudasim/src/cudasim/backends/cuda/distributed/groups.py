@@ -1,4 +1,4 @@
-"""Functions that make process groups, and those that ask about them: gloo stands for NCCL."""
+"""Functions that make process groups, or report of them: gloo stands for NCCL."""
 
 import atexit
 import functools
@@ -18,15 +18,17 @@ from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.session import session
 
-NCCL_TIMEOUT = timedelta(minutes=10)  # torch's default_pg_nccl_timeout; gloo's is 30
+# torch's default_pg_nccl_timeout; gloo's is 30 minutes.
+NCCL_TIMEOUT = timedelta(minutes=10)
 signature_of = functools.cache(inspect.signature)
-# Lets gloo's threads finish before Python ends: they outlive a group that a variable holds. One
-# that lets go of a tensor then aborts (https://github.com/pytorch/pytorch/issues/190489).
+# Lets gloo's threads finish before Python ends: they outlive a group that a variable holds.
+# One that lets go of a tensor then aborts
+# (https://github.com/pytorch/pytorch/issues/190489).
 wait_for_gloo = functools.partial(sleep, 0.1)
 
 
 class ProcessGroupNCCL:
-    """What programs ask of the class that there is not: its options, which gloo has no use for."""
+    """A stand-in for a class that is not there: its options, for which gloo has no use."""
 
     @dataclass
     class Options:
@@ -35,90 +37,116 @@ class ProcessGroupNCCL:
 
 
 def nccl_in(backend: Any) -> str | None:
-    """`nccl`, `cuda:nccl`, `cpu:gloo,cuda:nccl`: one gloo serves CPU and GPUs; else None."""
-    asked = str(backend).lower()
-    return (
-        asked if "nccl" in [pair.split(":")[-1] for pair in asked.split(",")] else None
-    )
+    """Return `backend`, in lower case, if it names NCCL for a type of device; else None.
+
+    That is `nccl`, `cuda:nccl` or `cpu:gloo,cuda:nccl`: one gloo serves CPU and GPUs.
+    """
+    name = str(backend).lower()
+    libraries = [pair.split(":")[-1] for pair in name.split(",")]
+    return name if "nccl" in libraries else None
 
 
 def roll_of(group: Any = None) -> Roll | None:
-    """The roll of a group (None: the default one) if it stands for one of NCCL's, else None."""
+    """Return the roll of a group that stands for one of NCCL's; None for any other.
+
+    The group None is the default one.
+    """
     group = group or dist.group.WORLD
-    return (
-        session.rolls.get(group.group_name)
-        if isinstance(group, dist.ProcessGroup)
-        else None
-    )
+    if not isinstance(group, dist.ProcessGroup):
+        return None
+    return session.rolls.get(group.group_name)
 
 
 def bound_device(device: Any) -> GPU | None:
-    """The GPU that `device_id=` names. Raises ValueError, in torch's words, if it cannot be."""
+    """Return the GPU that `device_id=` names.
+
+    Raises ValueError, in torch's words, if it cannot be.
+    """
     if isinstance(device, int):
         device = torch.device("cuda", device)
     if device is None or device.type != "cuda":
         return None
     if device.index is None:
         raise ValueError("Please use a device_id with index.")
-    if device.index >= (count := torch.cuda.device_count()):
-        words = (
-            f"device_id {device} is out of range. Please use a device index less than"
+    count = torch.cuda.device_count()
+    if device.index >= count:
+        raise ValueError(
+            f"device_id {device} is out of range. Please use a device index less than "
+            f"the number of accelerators available: {count}."
         )
-        raise ValueError(f"{words} the number of accelerators available: {count}.")
     return resolve(device)
 
 
-def named(original: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
+def bind_arguments(original: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
+    """Return the arguments of a call of `original`, by name."""
     return signature_of(original).bind(*args, **kwargs).arguments
 
 
 def init_process_group(original: Callable, *args: Any, **kwargs: Any) -> None:
-    """Gloo where NCCL is requested, by name, by a device, or by default."""
-    given = named(original, args, kwargs)
-    gpu = bound_device(given.pop("device_id", None))
-    requested = nccl_in(given.get("backend"))
-    if given.get("backend") is None:  # torch takes that of the accelerator
+    """Use gloo where NCCL is requested: by name, by a device, or by default."""
+    arguments = bind_arguments(original, args, kwargs)
+    gpu = bound_device(arguments.pop("device_id", None))
+    if arguments.get("backend") is not None:
+        requested = nccl_in(arguments["backend"])
+    else:  # torch takes that of the accelerator
         requested = "undefined" if gpu is None else "nccl"
     session.rolls.clear()
     session.lives += 1
-    if not requested:
-        return original(**given)
-    given.pop("pg_options", None)  # NCCL's own
-    original(**{"timeout": NCCL_TIMEOUT} | given | {"backend": "gloo"})
+    if requested is None:
+        original(**arguments)
+        return
+
+    arguments.pop("pg_options", None)  # NCCL's own
+    arguments.setdefault("timeout", NCCL_TIMEOUT)
+    arguments["backend"] = "gloo"
+    original(**arguments)
     atexit.unregister(wait_for_gloo)  # once, however many groups there were
     atexit.register(wait_for_gloo)
+
     world = dist.group.WORLD
-    roll = session.rolls[world.group_name] = Roll(world, requested, gpu)
+    roll = Roll(world, requested, gpu)
+    session.rolls[world.group_name] = roll
     if gpu is not None:  # the communicator is made at once
         roll.meet(Request("INIT", [], []), gpu)
 
 
 def new_group(original: Callable, *args: Any, **kwargs: Any) -> Any:
-    given = named(original, args, kwargs)
+    """Use gloo where NCCL is requested, or stands behind the default group."""
+    arguments = bind_arguments(original, args, kwargs)
     world = roll_of() if dist.is_initialized() else None
-    bound = bound_device(given.pop("device_id", None)) or (world and world.bound)
-    backend = given.get("backend")
-    requested = nccl_in(backend) if backend is not None else world and world.requested
-    if requested:
-        given["backend"] = "gloo"
-        given.pop("pg_options", None)
-    group = original(**given)
-    if requested and isinstance(group, dist.ProcessGroup):
-        session.rolls[group.group_name] = Roll(group, requested, bound)
+    gpu = bound_device(arguments.pop("device_id", None))
+    if gpu is None and world is not None:
+        gpu = world.bound
+
+    requested = None
+    if arguments.get("backend") is not None:
+        requested = nccl_in(arguments["backend"])
+    elif world is not None:
+        requested = world.requested
+    if requested is None:
+        return original(**arguments)
+
+    arguments["backend"] = "gloo"
+    arguments.pop("pg_options", None)
+    group = original(**arguments)
+    if isinstance(group, dist.ProcessGroup):  # else this process is not in it
+        session.rolls[group.group_name] = Roll(group, requested, gpu)
     return group
 
 
 def get_backend(original: Callable, group: Any = None) -> str:
-    found, roll = original(group), roll_of(group)
-    return dist.Backend(roll.requested) if roll else found
+    backend = original(group)
+    roll = roll_of(group)
+    return backend if roll is None else dist.Backend(roll.requested)
 
 
 def barrier(original: Callable, *args: Any, **kwargs: Any) -> Any:
-    given = named(original, args, kwargs)
-    gpus, roll = given.pop("device_ids", None), roll_of(given.get("group"))
+    arguments = bind_arguments(original, args, kwargs)
+    indices = arguments.pop("device_ids", None)
+    roll = roll_of(arguments.get("group"))
     if roll is not None:
-        roll.barrier_gpu = session.gpu(gpus[0]) if gpus else None
-    return original(**given)
+        roll.barrier_gpu = session.gpu(indices[0]) if indices else None
+    return original(**arguments)
 
 
 def destroy_process_group(original: Callable, group: Any = None) -> None:
@@ -131,4 +159,6 @@ def destroy_process_group(original: Callable, group: Any = None) -> None:
 
 def object_device(original: Callable, group: Any = None) -> str:
     roll = roll_of(group)
-    return "cuda" if roll and roll.only_nccl else original(group)
+    if roll is not None and roll.only_nccl:
+        return "cuda"
+    return original(group)

@@ -1,7 +1,9 @@
-"""What NCCL, and PyTorch's group for it, refuse on one rank, in their words. The texts are those of
-torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp (`check_gpu_single_tensor`,
-`check_gpu_tensors_same_device`, `getNcclDataType`, `getNcclReduceOp`, `getNCCLComm`) and of
-torch/csrc/cuda/nccl.cpp (`to_nccl_data_type`)."""
+"""What NCCL, and PyTorch's group for it, refuse on one rank, in their words.
+
+The texts are those of torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp
+(`check_gpu_single_tensor`, `check_gpu_tensors_same_device`, `getNcclDataType`,
+`getNcclReduceOp`, `getNCCLComm`) and of torch/csrc/cuda/nccl.cpp (`to_nccl_data_type`).
+"""
 
 from typing import Any
 
@@ -9,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from cudasim.backends.cuda.distributed.table import COLLECTIVES, PAIRWISE
+from cudasim.backends.cuda.distributed.table import COLLECTIVES, PAIRWISE, Collective
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.dtypes import NAMES, short
@@ -23,22 +25,14 @@ FLOAT8 = {
     torch.float8_e5m2fnuz,
 }
 SCALED = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
-TYPES = {
-    torch.bool,
-    torch.uint8,
-    torch.int8,
-    torch.int32,
-    torch.int64,
-    *SCALED,
-    *FLOAT8,
-}
+INTEGERS = {torch.bool, torch.uint8, torch.int8, torch.int32, torch.int64}
+TYPES = INTEGERS | SCALED | FLOAT8
 CPU = "No backend type associated with device type cpu"
-SAID = WORDS["NCCL"]
-FLAT = WORDS[
-    "flat collectives"
-]  # where the parts are of other types than the whole, or sizes
+MESSAGES = WORDS["NCCL"]
+# By operator, what is said where the parts are of other types than the whole, or sizes.
+FLAT = WORDS["flat collectives"]
 MEMORY_FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
-dense = torch.ops.aten.is_non_overlapping_and_dense
+is_dense = torch.ops.aten.is_non_overlapping_and_dense
 
 
 def refuse_devices(name: str, tensors: list[Tensor], bound: GPU | None) -> None:
@@ -50,56 +44,75 @@ def refuse_devices(name: str, tensors: list[Tensor], bound: GPU | None) -> None:
     if len(gpus) > 1:
         raise ValueError("Expected list of tensors on the same device")
     if bound is not None and gpus != {bound}:
-        raise dist.DistBackendError(SAID["bound"])
+        raise dist.DistBackendError(MESSAGES["bound"])
 
 
 def refuse_layouts(name: str, args: tuple, tensors: list[Tensor], size: int) -> None:
-    collective, word = COLLECTIVES[name], COLLECTIVES[name].word
+    """Refuse the arguments of an operator in a group of so many ranks."""
+    collective = COLLECTIVES[name]
     if "coalesced" in name:
         if len({tensor.dtype for tensor in tensors}) > 1:
             raise TypeError("Tensors must have identical type")
-        if not all(map(dense, tensors)):
+        if not all(map(is_dense, tensors)):
             raise ValueError("Tensors must be non-overlapping and dense")
-    elif word not in ("send", "recv"):  # which PyTorch warns of itself
-        # A list for each rank is copied first; all else NCCL takes as it lies in memory.
-        copied = None if word == "all_to_all" else collective.parts
-        direct = tensors_in(
-            value for place, value in enumerate(args) if place != copied
-        )
-        if not all(map(in_order, direct)):
-            raise ValueError("Tensors must be contiguous")
+    elif collective.word not in ("send", "recv"):  # PyTorch itself warns of those
+        _refuse_strides(collective, args)
     if collective.parts is not None:
-        number = len(tensors_in((args[collective.parts],)))
-        if word not in ("gather", "scatter") and number != size:
-            raise ValueError(SAID["list"])
-        if number not in (0, size):  # the root alone has the list
-            which = ("output", "input")[collective.parts]
-            raise ValueError(
-                SAID[f"{which} list"].format(word=word, number=number, size=size)
-            )
+        _refuse_number(collective, args, size)
     if name in FLAT:
-        whole, part = args[collective.moved], args[1 - collective.moved]
-        types, sizes = FLAT[name]
-        if whole.dtype != part.dtype:
-            raise TypeError(types)
-        if whole.numel() != part.numel() * size:
-            raise ValueError(sizes)
+        _refuse_flat(name, args, size)
 
 
-def in_order(tensor: Tensor) -> bool:
+def _refuse_strides(collective: Collective, args: tuple) -> None:
+    # A list with a tensor for each rank is copied first, but not for `all_to_all`. All
+    # else NCCL takes as it lies in memory.
+    copied = None if collective.word == "all_to_all" else collective.parts
+    direct = [value for position, value in enumerate(args) if position != copied]
+    if not all(map(is_in_order, tensors_in(direct))):
+        raise ValueError("Tensors must be contiguous")
+
+
+def is_in_order(tensor: Tensor) -> bool:
+    """Tell whether the elements of a tensor lie one after the other."""
+    if tensor.is_contiguous():
+        return True
     form = MEMORY_FORMATS.get(tensor.dim(), torch.contiguous_format)
-    return tensor.is_contiguous() or tensor.is_contiguous(memory_format=form)
+    return tensor.is_contiguous(memory_format=form)
+
+
+def _refuse_number(collective: Collective, args: tuple, size: int) -> None:
+    """Refuse a list that has not a tensor for each rank."""
+    word = collective.word
+    number = len(tensors_in((args[collective.parts],)))
+    if word not in ("gather", "scatter") and number != size:
+        raise ValueError(MESSAGES["list"])
+    if number not in (0, size):  # the root alone has the list
+        side = "output" if collective.parts == 0 else "input"
+        message = MESSAGES[f"{side} list"]
+        raise ValueError(message.format(word=word, number=number, size=size))
+
+
+def _refuse_flat(name: str, args: tuple, size: int) -> None:
+    """Refuse a whole, in one tensor, that does not consist of `size` parts."""
+    collective = COLLECTIVES[name]
+    whole = args[collective.moved]
+    part = args[1 - collective.moved]
+    of_types, of_sizes = FLAT[name]
+    if whole.dtype != part.dtype:
+        raise TypeError(of_types)
+    if whole.numel() != part.numel() * size:
+        raise ValueError(of_sizes)
 
 
 def refuse_types(word: str, tensors: list[Tensor]) -> None:
-    for dtype in (
-        tensor.dtype for tensor in tensors
-    ):  # complex ones go as pairs of real ones
-        if dtype not in TYPES and word in PAIRWISE:
-            raise RuntimeError(f"Unconvertible NCCL type {scalar_type(dtype)}")
-        if dtype not in TYPES and not dtype.is_complex:
-            raise TypeError(SAID["type"].format(scalar_type(dtype)))
-        if "reduce" in word and dtype in FLOAT8:
+    for tensor in tensors:
+        dtype = tensor.dtype
+        if dtype not in TYPES:
+            if word in PAIRWISE:
+                raise RuntimeError(f"Unconvertible NCCL type {scalar_type(dtype)}")
+            if not dtype.is_complex:  # those go as pairs of real numbers
+                raise TypeError(MESSAGES["type"].format(scalar_type(dtype)))
+        if dtype in FLOAT8 and "reduce" in word:
             raise RuntimeError(
                 "Float8 dtypes are not currenlty supported for NCCL reductions"
             )
@@ -107,22 +120,24 @@ def refuse_types(word: str, tensors: list[Tensor]) -> None:
 
 def refuse_reduction(op: Any, dtype: torch.dtype) -> None:
     """Refuse a reduction, by name or as a ReduceOp, that NCCL does not know for that type."""
-
-    def is_named(name: str) -> bool:
-        return op == (
-            name.lower() if isinstance(op, str) else getattr(dist.ReduceOp, name)
-        )
-
     for name in ("BAND", "BOR", "BXOR"):
-        if is_named(name):
+        if _is_reduction(op, name):
             raise ValueError(f"Cannot use ReduceOp.{name} with NCCL")
-    if is_named("AVG") and dtype is torch.bool:
+    if _is_reduction(op, "AVG") and dtype is torch.bool:
         raise TypeError("Cannot use ReduceOp.AVG with boolean inputs")
-    if is_named("PREMUL_SUM") and dtype not in SCALED:
+    if _is_reduction(op, "PREMUL_SUM") and dtype not in SCALED:
         raise TypeError("PreMulSum Data type must be half, float, bfloat16 or double")
 
 
+def _is_reduction(op: Any, name: str) -> bool:
+    if isinstance(op, str):
+        return op == name.lower()
+    return op == getattr(dist.ReduceOp, name)
+
+
 def scalar_type(dtype: torch.dtype) -> str:
-    """C++'s name of a type: `Float`, `UInt16`, `Float8_e5m2`."""
+    """Return C++'s name of a type: `Float`, `UInt16`, `Float8_e5m2`."""
+    if dtype in NAMES:
+        return NAMES[dtype]
     name = short(dtype).replace("uint", "uInt")
-    return NAMES.get(dtype) or name[0].upper() + name[1:]
+    return name[0].upper() + name[1:]

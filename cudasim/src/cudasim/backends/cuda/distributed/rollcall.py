@@ -1,18 +1,21 @@
-"""The roll call before a collective: who is there, on which GPU, and what it asks for. NCCL checks
-nothing between ranks: those that disagree hang until the watchdog's timeout. Here every rank writes
-a line into the group's store and reads the others', so all of them see at once what is wrong."""
+"""The roll call before a collective: who is there, on which GPU, and what it asks for.
+
+NCCL checks nothing between ranks: those that disagree hang until the watchdog's timeout.
+Here every rank writes a line into the group's store and reads the others', so all of them
+see at once what is wrong.
+"""
 
 import functools
 import json
 import os
 import socket
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
 import torch.distributed as dist
 from torch import Tensor
 
@@ -22,42 +25,50 @@ from cudasim.backends.cuda.nvidia_smi import is_alive
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.tags import device_of
 from cudasim.session import session
+from cudasim.torch_private.distributed import timeout_of
 
 CHECKS = "CUDASIM_DISTRIBUTED_CHECKS"  # environment variable; 0: no roll call, no fingerprints
 KEPT = 64  # roll calls whose lines stay in the store, before they are deleted in one go
-LONG = 0.5  # seconds without an answer, after which a rank's process is looked for
+PATIENCE = 0.5  # seconds without an answer, after which a rank's process is looked for
+SHORTEST_PAUSE = 2e-5  # seconds between two looks at the store
+LONGEST_PAUSE = 0.01
 
 
 class Request(NamedTuple):
+    """What a rank asks for."""
+
     kind: str  # of collective, in the words of PyTorch's messages: `ALLREDUCE`, `_ALLGATHER_BASE`
     tensors: list[Tensor]
     compared: list[Tensor]  # those of its tensors that are of one size on every rank
     root: int | None = None
 
     def work(self, number: int) -> str:
-        """What the watchdog calls it, as number so many of its group."""
-        sizes = [each.numel() for each in self.tensors]
-        told = f", NumelIn={sizes[-1]}, NumelOut={sizes[0]}" if sizes else ""
-        return f"WorkNCCL(SeqNum={number}, OpType={self.kind}{told})"
+        """Return what the watchdog calls it, as collective `number` of its group."""
+        sizes = ""
+        if self.tensors:
+            first, last = self.tensors[0], self.tensors[-1]
+            sizes = f", NumelIn={last.numel()}, NumelOut={first.numel()}"
+        return f"WorkNCCL(SeqNum={number}, OpType={self.kind}{sizes})"
 
     def key(self) -> list:
-        """What must be equal on every rank. NCCL counts elements: shapes may differ. Where sizes
-        may, types may not."""
-        asked = [[tensor.numel(), str(tensor.dtype)] for tensor in self.compared]
-        return [
-            self.kind,
-            self.root,
-            asked or [str(each.dtype) for each in self.tensors[:1]],
-        ]
+        """Return what must be equal on every rank.
+
+        NCCL counts elements: shapes may differ. Where sizes may, types may not.
+        """
+        if self.compared:
+            compared = [[tensor.numel(), str(tensor.dtype)] for tensor in self.compared]
+        else:
+            compared = [str(tensor.dtype) for tensor in self.tensors[:1]]
+        return [self.kind, self.root, compared]
 
     def fingerprint(self, number: int) -> str:
-        """The same in the words of PyTorch's own check (c10d/ProcessGroupWrapper.cpp)."""
+        """Return the same in the words of PyTorch's check (c10d/ProcessGroupWrapper.cpp)."""
         parts = [f"SequenceNumber={number}", f"OpType={self.kind}"]
-        sizes = [str(list(tensor.shape)) for tensor in self.compared]
-        if len(set(sizes)) == 1 and self.kind != "ALLREDUCE_COALESCED":
-            sizes = sizes[:1]
-        if sizes:
-            parts.append(f"TensorShape={', '.join(sizes)}")
+        shapes = [str(list(tensor.shape)) for tensor in self.compared]
+        if len(set(shapes)) == 1 and self.kind != "ALLREDUCE_COALESCED":
+            shapes = shapes[:1]
+        if shapes:
+            parts.append(f"TensorShape={', '.join(shapes)}")
         for tensor in (self.compared or self.tensors)[:1]:
             parts.append(f"TensorDtypes={scalar_type(tensor.dtype)}")
             parts.append(f"TensorDeviceTypes={device_of(tensor).type}")
@@ -67,19 +78,32 @@ class Request(NamedTuple):
 
 
 class Roll:
-    """The roll calls of one process group, as one of its ranks sees them. It stands for one of the
-    backend `requested`; its ranks are bound to the GPU `bound`, if not None."""
+    """The roll calls of one process group, as one of its ranks sees them.
+
+    It stands for one of the backend `requested`. Its ranks are bound to the GPU `bound`,
+    if that is not None.
+    """
 
     def __init__(
         self, group: dist.ProcessGroup, requested: str, bound: GPU | None
     ) -> None:
-        self.requested, self.bound = requested, bound
+        self.requested = requested
+        self.bound = bound
         self.only_nccl = "cpu" not in requested  # there would be no backend for the CPU
-        self.name, self.rank, self.size = group.group_name, group.rank(), group.size()
+        self.name = group.group_name
+        self.rank = group.rank()
+        self.size = group.size()
         self.ranks = dist.get_process_group_ranks(group)
-        self.timeout: timedelta = group._get_backend(
-            torch.device("cpu")
-        ).options._timeout
+        self.timeout: timedelta = timeout_of(group)
+        self.barrier_gpu: GPU | None = None  # that `barrier(device_ids=)` names
+
+        self.count = 0  # collectives so far
+        self.timed = 0  # of these on the virtual clock
+        # (from, to) -> messages on the virtual clock.
+        self.sent: dict[tuple[int, int], int] = {}
+        # (card, peer) of sends and recvs so far.
+        self.introduced: set[tuple[int, int]] = set()
+
         store = group.get_group_store()
         with suppress(
             NotImplementedError, RuntimeError
@@ -87,37 +111,26 @@ class Roll:
             store = store.clone()
         # A second life of the processes' groups meets no line of the first.
         self.store = dist.PrefixStore(f"cudasim/{session.lives}/{self.name}", store)
-        self.barrier_gpu: GPU | None = None  # that `barrier(device_ids=)` names
-        self.count = 0  # collectives so far
-        self.timed = 0  # of these on the virtual clock
-        self.sent: dict[
-            tuple[int, int], int
-        ] = {}  # (from, to) -> messages on the virtual clock
-        self.introduced: set[tuple[int, int]] = (
-            set()
-        )  # (card, peer) of sends and recvs so far
         self.store.set(f"here/{self.rank}", json.dumps([host(), os.getpid()]))
 
     def meet(self, request: Request, gpu: GPU | None) -> None:
         """Wait until every rank has come, as NCCL does, and compare what they say."""
         if self.size == 1 or os.environ.get(CHECKS) == "0":
             return
-        number, self.count = self.count, self.count + 1
-        mine = [
-            gpu and [host(), gpu.number],
-            request.key(),
-            request.fingerprint(number),
-        ]
-        found = self.exchange(f"{number}", mine, request.work(number + 1))
-        cards, keys, texts = zip(*found, strict=True)
+        number = self.count
+        self.count += 1
+        card = None if gpu is None else [host(), gpu.number]
+        mine = [card, request.key(), request.fingerprint(number)]
+        answers = self.exchange(f"{number}", mine, request.work(number + 1))
         if self.count % KEPT == 0:  # all have read what came before this one
             for old in range(number - KEPT, number):
                 self.store.delete_key(f"{old}/{self.rank}")
-        self._compare(dict(enumerate(cards)))
-        if any(key != keys[0] for key in keys):
-            raise errors.mismatch(
-                dict(zip(self.ranks, texts, strict=True)), self.timeout
-            )
+
+        self._compare_cards({rank: card for rank, (card, _, _) in enumerate(answers)})
+        if any(key != request.key() for _, key, _ in answers):
+            fingerprints = [fingerprint for _, _, fingerprint in answers]
+            texts = dict(zip(self.ranks, fingerprints, strict=True))
+            raise errors.mismatch(texts, self.timeout)
 
     def meet_peer(self, request: Request, gpu: GPU | None, peer: int) -> None:
         """Wait for the rank `peer` at the first send or recv with it, and compare the GPUs."""
@@ -126,46 +139,59 @@ class Roll:
         if (gpu.number, peer) not in self.introduced:
             mine = [host(), gpu.number]
             (theirs,) = self.exchange("p2p", mine, request.work(1), peer)
-            self._compare({self.rank: mine, peer: theirs})
+            self._compare_cards({self.rank: mine, peer: theirs})
             self.introduced.add((gpu.number, peer))
 
-    def _compare(self, cards: dict[int, list | None]) -> None:
+    def _compare_cards(self, cards: dict[int, list | None]) -> None:
+        """Raise NCCL's error if another rank is on the same card as this one."""
         mine = cards[self.rank]
-        for rank, theirs in cards.items():
-            if rank != self.rank and mine and theirs == mine:
-                names = self.ranks[self.rank], self.ranks[rank]
-                raise errors.duplicate(*names, mine[1], len(session.gpus))
+        if mine is None:
+            return
+        for rank, card in cards.items():
+            if rank != self.rank and card == mine:
+                own_rank, other_rank = self.ranks[self.rank], self.ranks[rank]
+                number = mine[1]
+                raise errors.duplicate(own_rank, other_rank, number, len(session.gpus))
 
     def exchange(
         self, what: str, mine: object, work: str, peer: int | None = None
     ) -> list:
-        """Tell all ranks `mine` under the name of `what`, and wait for what they tell, or a `peer`.
-        Errors call it `work`: for ranks that come too late, or whose processes have ended."""
+        """Tell all ranks `mine` under the name of `what`, and wait for what they tell.
+
+        With a `peer`, wait for that one alone. Errors call it `work`: for ranks that come
+        too late, or whose processes have ended.
+        """
         self.store.set(f"{what}/{self.rank}", json.dumps(mine))
         awaited = range(self.size) if peer is None else [peer]
         keys = [f"{what}/{rank}" for rank in awaited]
-        begun = looked = time.monotonic()
-        pause = 2e-5
+        begin = last_look = time.monotonic()
+        pause = SHORTEST_PAUSE
         while not self.store.check(keys):
             now = time.monotonic()
-            late = now - begun > self.timeout.total_seconds()
-            if late or now - looked > LONG:
-                looked = now
-                there = [
-                    rank for rank in awaited if self.store.check([f"{what}/{rank}"])
-                ]
-                missing = [rank for rank in awaited if rank not in there]
-                if late:
-                    names = (
-                        [self.ranks[rank] for rank in each] for each in (missing, there)
-                    )
-                    raise errors.timed_out(work, self.timeout, *names)
-                self._look_for(missing, work)
+            is_late = now - begin > self.timeout.total_seconds()
+            if is_late or now - last_look > PATIENCE:
+                last_look = now
+                self._look_for_missing(what, awaited, work, is_late)
             time.sleep(pause)
-            pause = min(pause * 1.2, 0.01)
+            pause = min(pause * 1.2, LONGEST_PAUSE)
         return [json.loads(line) for line in self.store.multi_get(keys)]
 
-    def _look_for(self, missing: list[int], work: str) -> None:
+    def _look_for_missing(
+        self, what: str, awaited: Iterable[int], work: str, is_late: bool
+    ) -> None:
+        """Raise the error of ranks that are late, or whose processes have ended."""
+        missing = []
+        arrived = []
+        for rank in awaited:
+            if self.store.check([f"{what}/{rank}"]):
+                arrived.append(rank)
+            else:
+                missing.append(rank)
+        if is_late:
+            missing_ranks = [self.ranks[rank] for rank in missing]
+            arrived_ranks = [self.ranks[rank] for rank in arrived]
+            raise errors.timed_out(work, self.timeout, missing_ranks, arrived_ranks)
+
         for rank in missing:
             if self.store.check([f"here/{rank}"]):
                 where, pid = json.loads(self.store.get(f"here/{rank}"))
@@ -175,9 +201,13 @@ class Roll:
 
 @functools.cache
 def host() -> str:
-    """A name for this machine, as NCCL makes one. By NCCL_HOSTID, one machine plays several."""
-    boot = Path("/proc/sys/kernel/random/boot_id")
-    made = (
-        f"{socket.gethostname()} {boot.read_text().strip() if boot.is_file() else ''}"
-    )
-    return os.environ.get("NCCL_HOSTID") or made
+    """Return a name for this machine, as NCCL makes one.
+
+    By NCCL_HOSTID, one machine plays several.
+    """
+    name = os.environ.get("NCCL_HOSTID")
+    if name:
+        return name
+    path = Path("/proc/sys/kernel/random/boot_id")
+    boot = path.read_text().strip() if path.is_file() else ""
+    return f"{socket.gethostname()} {boot}"

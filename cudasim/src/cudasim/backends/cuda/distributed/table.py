@@ -16,12 +16,16 @@ class Collective(NamedTuple):
     @property
     def moved(self) -> int:
         """The place of the tensors whose bytes travel: the input, where that is the larger."""
-        return int(self.word in ("reduce_scatter", "all_to_all", "gather"))
+        return 1 if self.word in ("reduce_scatter", "all_to_all", "gather") else 0
 
 
 # Those that are made of NCCL's sends and receives, with checks of their own.
 PAIRWISE = ("all_to_all", "gather", "scatter", "send", "recv")
 # By the operator's name. What `all_gather` gets may be of different sizes, so that is compared.
-_read = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
-COLLECTIVES = {name: Collective(**row) for name, row in _read.items()}
-FUNCTIONS = [name for each in COLLECTIVES.values() for name in each.functions.split()]
+_rows = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+COLLECTIVES = {name: Collective(**row) for name, row in _rows.items()}
+FUNCTIONS = [
+    function
+    for collective in COLLECTIVES.values()
+    for function in collective.functions.split()
+]
