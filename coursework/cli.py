@@ -108,7 +108,7 @@ def example(chapter: str, masters: Folder) -> None:
         "SUBMISSIONS",
         needed=True,
         type=folder,
-        help="the folder or zip downloaded",
+        help="the folder or zip downloaded: SUBMISSIONS=submissions.zip",
     ),
     WORKERS,
     argument("--dask", "DASK", metavar="ADDRESS", help="of a scheduler"),

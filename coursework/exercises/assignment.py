@@ -1,19 +1,16 @@
-"""An assignment: what an instructor chooses of a master, and what grading needs of it.
-
-An assignment crosses processes, machines and zip files. It is therefore a dictionary of
-plain data, which JSON can hold.
-"""
+"""An assignment: what an instructor chooses of a master, and what grading needs of it."""
 
 import json
 import re
 import tomllib
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
 from coursework.exercises.masters import Exercise, Master
+from coursework.exercises.tasks import Assignment, LateRule, Question, Remark
 from coursework.exercises.variants import Draws
 from tools.book.chapters import SETUP, Chapter
 from tools.book.notebooks import tags
@@ -21,45 +18,7 @@ from tools.errors import BookError
 from tools.files import read_text
 
 CONDITION = re.compile(r"^\*It holds when\*(?P<condition>.*)$", re.M)
-PLACE = "*Write here what is asked for in words; a person reads it.*"
 GIVEN = "# @title Given: what the exercises build on, to be run and left as it is"
-
-
-class Question(TypedDict):
-    """An exercise as students are asked it and as it is graded."""
-
-    number: int
-    title: str
-    points: int
-    name: str  # of the variable that holds the answer
-    checks: list[str]  # the cells that a student runs
-    seconds: float  # of processor time
-    memory: int  # MiB
-    by_hand: dict[str, Any] | None  # the points and rubric of what a person reads
-    starter: str
-    shows: str | None
-    solution: str
-    tests: str  # the hidden ones
-    holds: str | None  # when an answer is right, in words
-    remarks: list[list[str]]  # wrong answers, each with what to say about it
-
-
-# By a call, because `class` cannot be the name of a field.
-Assignment = TypedDict(
-    "Assignment",
-    {
-        "name": str,
-        "title": str,
-        "runner": str,
-        "class": str,  # the fingerprint of its key
-        "seed": str,
-        "given": str,  # code above all exercises
-        "masters": str,  # their fingerprint
-        "questions": list[Question],
-        "due": NotRequired[str],
-        "late": NotRequired[dict[str, float]],
-    },
-)
 
 
 # --- what an instructor chooses
@@ -69,26 +28,6 @@ LATE_ENTRIES = ("percent", "grace", "most")
 PERIOD = re.compile(r"(?P<number>\d+) ?(?P<unit>min|h|d)")
 UNITS = {"min": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 DUE = "due = 2026-12-01T12:00:00+01:00"
-
-
-@dataclass(frozen=True)
-class LateRule:
-    """What a late submission costs.
-
-    It loses `percent` of its points for each day that has begun since the grace period
-    after the due date, and never more than `most` percent.
-    """
-
-    percent: float
-    grace: timedelta
-    most: float
-
-    def as_json(self) -> dict[str, float]:
-        return {
-            "percent": self.percent,
-            "grace": self.grace.total_seconds(),
-            "most": self.most,
-        }
 
 
 @dataclass(frozen=True)
@@ -256,10 +195,10 @@ def worth_of(assignment: Assignment) -> tuple[int, int]:
     """Return the points of the hidden tests, and those that a person gives."""
     by_tests = 0
     by_hand = 0
-    for question in assignment["questions"]:
-        by_tests += question["points"]
-        if question["by_hand"]:
-            by_hand += question["by_hand"]["points"]
+    for question in assignment.questions:
+        by_tests += question.points
+        if question.by_hand:
+            by_hand += question.by_hand.points
     return by_tests, by_hand
 
 
@@ -271,16 +210,16 @@ def make_assignment(
     The exercises build on code of the master's `chapter`, where it has one.
     """
     given = _given_code(master, chapter)
-    return {
-        "name": master.name,
-        "title": master.title,
-        "runner": master.runner,
-        "class": draws.fingerprint,
-        "seed": draws.seed(master.name),
-        "given": given,
-        "masters": masters_fingerprint(master, given),
-        "questions": [_question(exercise) for exercise in master.exercises],
-    }
+    return Assignment(
+        name=master.name,
+        title=master.title,
+        runner=master.runner,
+        group=draws.fingerprint,
+        seed=draws.seed(master.name),
+        given=given,
+        masters=masters_fingerprint(master, given),
+        questions=[_question(exercise) for exercise in master.exercises],
+    )
 
 
 def _given_code(master: Master, chapter: Chapter | None) -> str:
@@ -326,20 +265,22 @@ def masters_fingerprint(master: Master, given: str) -> str:
 
 def _question(exercise: Exercise) -> Question:
     match = CONDITION.search(exercise.text)
-    wrong_answers = exercise.parts["Wrong answer"]
-    return {
-        "number": exercise.number,
-        "title": exercise.title,
-        "points": exercise.points,
-        "name": exercise.name,
-        "checks": exercise.checks,
-        "seconds": exercise.seconds,
-        "memory": exercise.memory,
-        "by_hand": asdict(exercise.by_hand) if exercise.by_hand else None,
-        "starter": exercise.code("Starter"),
-        "shows": exercise.code("Shows"),
-        "solution": exercise.code("Solution"),
-        "tests": exercise.code("Hidden tests"),
-        "holds": f"Your answer is right if{match['condition']}" if match else None,
-        "remarks": [[answer.blocks[0], answer.text] for answer in wrong_answers],
-    }
+    remarks = []
+    for wrong_answer in exercise.parts["Wrong answer"]:
+        remarks.append(Remark(wrong_answer.blocks[0], wrong_answer.text))
+    return Question(
+        number=exercise.number,
+        title=exercise.title,
+        points=exercise.points,
+        name=exercise.name,
+        checks=exercise.checks,
+        seconds=exercise.seconds,
+        memory=exercise.memory,
+        by_hand=exercise.by_hand,
+        starter=exercise.code("Starter"),
+        shows=exercise.code("Shows"),
+        solution=exercise.code("Solution"),
+        tests=exercise.code("Hidden tests"),
+        holds=f"Your answer is right if{match['condition']}" if match else None,
+        remarks=remarks,
+    )

@@ -10,8 +10,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from coursework.exercises.assignment import PLACE, Assignment, worth_of
+from coursework.exercises.assignment import worth_of
 from coursework.exercises.masters import Exercise, Master, Part, docstrings_of_tests
+from coursework.exercises.tasks import PLACE, Assignment
 from tools.book.book import Book
 from tools.book.chapters import LANGUAGE, SETUP, Chapter
 from tools.book.code import parsed
@@ -71,13 +72,13 @@ def edition(
     The student edition is blank, the solution edition is solved, and the instructor
     edition also holds the hidden tests and notes.
     """
-    title = TEXTS.title(kind, master, assignment["class"], worth_of(assignment), PAGE)
+    title = TEXTS.title(kind, master, assignment.group, worth_of(assignment), PAGE)
     cells = [
         new_markdown_cell(title, id="title"),
         new_code_cell("", id="setup", metadata={"tags": [SETUP]}),
     ]
-    if assignment["given"]:
-        cells.append(_given_cell(assignment["given"]))
+    if assignment.given:
+        cells.append(_given_cell(assignment.given))
     for exercise in master.exercises:
         cells += _exercise_cells(kind, exercise)
     for cell in cells:
@@ -86,11 +87,11 @@ def edition(
 
     metadata = deepcopy(GPU | LANGUAGE)
     metadata["assignment"] = {
-        "name": assignment["name"],
-        "class": assignment["class"],
+        "name": assignment.name,
+        "class": assignment.group,
         "edition": kind,
-        "exercises": [question["number"] for question in assignment["questions"]],
-        "masters": assignment["masters"],
+        "exercises": [question.number for question in assignment.questions],
+        "masters": assignment.masters,
     }
     notebook = new_notebook(cells=cells, metadata=metadata)
     chapter = Chapter(master.name, notebook)

@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 from jinja2 import Environment, StrictUndefined, TemplateError
 
+from coursework.exercises.tasks import ByHand
 from coursework.exercises.variants import Draw, first_value
 from tools.book.cells import MARKDOWN
 from tools.book.code import blank_name, parsed
@@ -49,14 +50,6 @@ class Part:
     whole: str  # everything below the options
     blocks: list[str]  # the code of each block in it
     text: str  # everything around the blocks
-
-
-@dataclass(frozen=True)
-class ByHand:
-    """The part of an exercise that a person reads and gives points for."""
-
-    points: int
-    rubric: str
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from coursework.exercises.assignment import (
-    Assignment,
-    Choice,
-    make_assignment,
-    worth_of,
-)
+from coursework.exercises.assignment import Choice, make_assignment, worth_of
 from coursework.exercises.editions import (
     EDITIONS,
     PAGE,
@@ -21,6 +16,7 @@ from coursework.exercises.editions import (
     with_absolute_links,
 )
 from coursework.exercises.masters import Master, is_free, read_master
+from coursework.exercises.tasks import Assignment
 from coursework.exercises.variants import BOOK, Draws, draws_of
 from coursework.exercises.verify import Grade, KeyOf, leaks, trials, verify
 from tools.book.book import Book
@@ -161,10 +157,9 @@ def _make_draft(
     if choice:
         master = choice.apply_to(master)
     assignment = make_assignment(master, book.chapters.get(master.name), draws)
-    if choice and choice.due:
-        assignment["due"] = choice.due.isoformat()
-    if choice and choice.late:
-        assignment["late"] = choice.late.as_json()
+    if choice:
+        assignment.due = choice.due
+        assignment.late = choice.late
     return Draft(master, assignment)
 
 

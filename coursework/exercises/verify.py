@@ -9,15 +9,15 @@ import ast
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
-from coursework.exercises.assignment import Assignment
 from coursework.exercises.editions import answered
 from coursework.exercises.masters import PARTS, Master
+from coursework.exercises.tasks import Assignment, Cells, Task
 from tools.book.code import parsed
 from tools.errors import BookError
 from tools.files import read_text, write_json
@@ -41,11 +41,10 @@ def _two_faced(given):
 {name} = _two_faced({name})
 """
 
-Task = dict[str, Any]  # what grades one notebook
-# Yields tasks in any order, each with its result or why there is none.
-Grade = Callable[[Iterable[Task]], Iterable[tuple[Task, dict | BookError]]]
+# Yields tasks in any order, each with its judgement or why there is none.
+Grade = Callable[[Iterable[Task]], Iterable[tuple[Task, Any]]]
 # Of an assignment and cells: a hash of everything that their result follows from.
-KeyOf = Callable[[dict, dict], str]
+KeyOf = Callable[[Assignment, Cells], str]
 
 
 @dataclass(frozen=True)
@@ -81,8 +80,8 @@ def leaks(master: Master, assignment: Assignment, notebook: str) -> Iterator[str
 
     A line that stands in a part for students as well is not hidden.
     """
-    shown = [assignment["given"]]
-    hidden = [assignment["seed"]]
+    shown = [assignment.given]
+    hidden = [assignment.seed]
     for exercise in master.exercises:
         shown.append(exercise.text)
         for name, rule in PARTS.items():
@@ -108,14 +107,15 @@ def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
         """Answer these exercises alone: others make no difference to them."""
         questions = []
         answers = {}
-        for question in assignment["questions"]:
-            number = question["number"]
+        for question in assignment.questions:
+            number = question.number
             if number in codes:
                 questions.append(question)
-                answers[number] = answered(question["starter"], codes[number])
+                answers[number] = answered(question.starter, codes[number])
         name = f"{student} of {list(codes)}"
-        trial_task = task(assignment | {"questions": questions}, name, answers)
-        trial_task |= {"student": student, "checks": expected is ALL_POINTS}
+        trial_task = task(replace(assignment, questions=questions), name, answers)
+        trial_task.student = student
+        trial_task.checks = expected is ALL_POINTS
         return Trial(master.where, expected, trial_task)
 
     solutions = {
@@ -123,7 +123,8 @@ def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
     }
     yield trial(ALL_POINTS, "the solution", solutions)
 
-    blank = task(assignment, "the blank edition", {}) | {"checks": True}
+    blank = task(assignment, "the blank edition", {})
+    blank.checks = True
     yield Trial(master.where, NO_POINTS, blank)
 
     for exercise in master.exercises:
@@ -148,37 +149,31 @@ def _functions_in(source: str) -> list[str]:
 
 def task(assignment: Assignment, name: str, answers: dict[int, str]) -> Task:
     """Return the task of grading one notebook, with these answers to its exercises."""
-    cells = {}
-    for question in assignment["questions"]:
-        number = question["number"]
-        cells[str(number)] = [answers.get(number, question["starter"])]
-    return {
-        "assignment": assignment,
-        "submission": f"{assignment['name']}/{name}",
-        "student": name,
-        "cells": cells,
-    }
+    cells: Cells = {}
+    for question in assignment.questions:
+        cells[question.number] = [answers.get(question.number, question.starter)]
+    return Task(assignment, cells, f"{assignment.name}/{name}", name)
 
 
-def faults(trial: Trial, result: dict | BookError) -> Iterator[str]:
+def faults(trial: Trial, result: Any) -> Iterator[str]:
     """Yield a line for each exercise of a trial that did not score as it should."""
-    student = trial.task["student"]
+    student = trial.task.student
     if isinstance(result, BookError):
         yield f"{trial.where}: {student} cannot be graded: {result}"
         return
 
     is_solution = trial.expected is ALL_POINTS
-    for number, question in result["questions"].items():
+    for number, question in result.questions.items():
         here = f"{trial.where}: exercise {number}: {student}"
-        points, most = question["points"], question["of"]
+        points, most = question.points, question.of
         if not trial.expected.is_met(points, most):
             reasons = []
-            for test in question["tests"]:
-                if test["passed"] != is_solution:
-                    reasons.append(f"{test['name']}: {test['reason'] or 'passes'}")
+            for test in question.tests:
+                if test.passed != is_solution:
+                    reasons.append(f"{test.name}: {test.reason or 'passes'}")
             why = "; ".join(reasons)
             yield f"{here} scores {points} of {most} ({why}); {trial.expected.advice}"
-        if is_solution and question["check"] != "holds":
+        if is_solution and question.check != "holds":
             yield f"{here} is refused by the public check; correct one of them"
 
 
@@ -196,7 +191,7 @@ def verify(
     pending = {}
     for trial in all_trials:
         if _key(trial.task, key_of) not in verified:
-            pending[trial.task["submission"]] = trial
+            pending[trial.task.submission] = trial
     if not pending:
         return []
 
@@ -206,7 +201,7 @@ def verify(
     progress = tqdm(results, "verified", len(pending), unit="", mininterval=interval)
     try:
         for graded_task, result in progress:
-            submission = graded_task["submission"]
+            submission = graded_task.submission
             lines[submission] = list(faults(pending[submission], result))
             if not lines[submission]:
                 verified.add(_key(graded_task, key_of))
@@ -217,8 +212,8 @@ def verify(
 
 def _key(graded_task: Task, key_of: KeyOf) -> str:
     """Return a hash of what is judged; points and remarks do not change a verdict."""
-    assignment = graded_task["assignment"]
+    assignment = graded_task.assignment
     questions = [
-        question | {"points": 0, "remarks": []} for question in assignment["questions"]
+        replace(question, points=0, remarks=[]) for question in assignment.questions
     ]
-    return key_of(assignment | {"questions": questions}, graded_task["cells"])
+    return key_of(replace(assignment, questions=questions), graded_task.cells)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coursework.grade.points import rounded, shown
+from coursework.grade.results import Grade
 from coursework.grade.store import Store
 from coursework.grade.tables import (
     COMMAS,
@@ -233,9 +234,9 @@ class HandTable:
         self.store = store
         self.path = store.folder / BY_HAND
         self.students = {
-            result["submission"]: result["student"] for result in results_of(store)
+            grade.submission: grade.student for grade in store.grades.values()
         }
-        self.from_results = graded_rows(results_of(store))
+        self.from_results = graded_rows(store.grades.values())
         self.answered_anew: set[Key] = set()  # since the points were given
         self.tries = 0
 
@@ -367,21 +368,17 @@ class HandTable:
                 print(f"{BY_HAND}: {person_of(key, row)}: {words}; {kept}")
 
 
-def results_of(store: Store) -> list[dict]:
-    return list(store.results.values())
-
-
-def graded_rows(results: Iterable[dict]) -> dict[Key, Row]:
+def graded_rows(grades: Iterable[Grade]) -> dict[Key, Row]:
     """The points by hand that results hold, as rows of a table that may be lost."""
     rows: dict[Key, Row] = {}
-    for result in results:
-        for exercise, part in result["by_hand"].items():
-            if part["points"] is None and not part["note"]:
+    for grade in grades:
+        for exercise, part in grade.by_hand.items():
+            if part.points is None and not part.note:
                 continue
-            key = (result["submission"], result["assignment"], exercise)
-            about = (result["student"], *key, "", str(part["of"]))
+            key = (grade.submission, grade.assignment, str(exercise))
+            about = (grade.student, *key, "", str(part.of))
             row = dict(zip(ABOUT, about, strict=True))
-            rows[key] = row | {"points": shown(part["points"]), "note": part["note"]}
+            rows[key] = row | {"points": shown(part.points), "note": part.note}
     return rows
 
 

@@ -19,6 +19,8 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 
+from coursework.exercises.tasks import Assignment, Question
+from coursework.grade.results import Grade
 from coursework.grade.similar import (
     Group,
     Lines,
@@ -84,12 +86,15 @@ class Short:
 
     @property
     def text(self) -> str:
-        verb = "equals" if self.answers == 1 else "equal"
-        noun = "answer" if self.answers == 1 else "answers"
-        said = f"{self.answers} {noun} {verb} another one"
-        if self.published:
-            said += f", {self.published} of them the published solution,"
-        return f"{said} and {'is' if self.answers == 1 else 'are'} too short to tell"
+        if self.answers == 1:
+            other = "the published solution" if self.published else "another one"
+            return f"1 answer equals {other} and is too short to tell"
+        text = f"{self.answers} answers equal another one"
+        if self.published == self.answers:
+            text = f"{self.answers} answers equal the published solution"
+        elif self.published:
+            text += f", {self.published} of them the published solution,"
+        return f"{text} and are too short to tell"
 
 
 @dataclass(frozen=True)
@@ -103,11 +108,11 @@ class Copies:
         return [*self.notebooks, *self.answers]
 
 
-def copies_in(assignment: dict, results: Iterable[dict]) -> Copies:
+def copies_in(assignment: Assignment, grades: Iterable[Grade]) -> Copies:
     """What of an assignment's results agrees, with each other and with the published solutions."""
-    results = list(results)
+    grades = list(grades)
     exercises = [
-        _exercise(question, assignment, results) for question in assignment["questions"]
+        _exercise(question, assignment, grades) for question in assignment.questions
     ]
     notebooks = Comparison(exercises).notebooks()
     together = [set(group.submissions) for group in notebooks]
@@ -201,18 +206,18 @@ class Exercise:
         return Short(self.number, total, count[True]) if total else None
 
 
-def _exercise(question: dict, assignment: dict, results: list[dict]) -> Exercise:
-    number = str(question["number"])
-    given = [assignment["given"], question["starter"], *question["checks"]]
-    lines = {one["submission"]: one.get("lines", {}).get(number, {}) for one in results}
-    lines[PUBLISHED] = lines_of(question["solution"])
-    texts = {
-        one["submission"]: one.get("answers", {}).get(number, "") for one in results
-    }
-    texts[PUBLISHED] = question["solution"]
+def _exercise(
+    question: Question, assignment: Assignment, grades: list[Grade]
+) -> Exercise:
+    number = question.number
+    given = [assignment.given, question.starter, *question.checks]
+    lines = {grade.submission: grade.lines.get(number, {}) for grade in grades}
+    lines[PUBLISHED] = lines_of(question.solution)
+    texts = {grade.submission: grade.answers.get(number, "") for grade in grades}
+    texts[PUBLISHED] = question.solution
     known = {line.strip() for source in given for line in source.splitlines()}
     typed = {who: _typed(text, known) for who, text in texts.items()}
-    return Exercise(question["number"], own_lines(lines, given), typed)
+    return Exercise(question.number, own_lines(lines, given), typed)
 
 
 def _typed(text: str, known: set[str]) -> tuple[str, ...]:

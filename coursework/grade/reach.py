@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 
+from coursework.exercises.tasks import Assignment
 from coursework.grade.intake import clean
 from coursework.grade.origins import (
     A_CLASS,
@@ -81,7 +82,9 @@ class Entry:
     code: str  # the line itself
 
 
-def reaches(sources: Mapping[int | None, list[str]], assignment: Mapping) -> list[dict]:
+def reaches(
+    sources: Mapping[int | None, list[str]], assignment: Assignment
+) -> list[dict]:
     """Return the entries for a student's own cells, by exercise, as plain data.
 
     A fault in here is printed and stops no grading, because the list is for people.
@@ -95,7 +98,7 @@ def reaches(sources: Mapping[int | None, list[str]], assignment: Mapping) -> lis
 
 
 def _entries(
-    sources: Mapping[int | None, list[str]], assignment: Mapping
+    sources: Mapping[int | None, list[str]], assignment: Assignment
 ) -> list[Entry]:
     reader = Reader(assignment)
     cells = []
@@ -159,17 +162,17 @@ def _lines_of_magics(source: str) -> int:
 class Reader:
     """Reads a student's cells, and lists the lines that a person should see."""
 
-    def __init__(self, assignment: Mapping) -> None:
+    def __init__(self, assignment: Assignment) -> None:
         self.entries: set[Entry] = set()
         self.hidden = hidden_names(assignment)
         self.module = Scope(ROOTS)
         self.modules: set[str] = set()  # names of modules that are imported whole
 
-        given, _ = own_nodes(tree_of(assignment["given"]) or ast.Module([], []))
+        given, _ = own_nodes(tree_of(assignment.given) or ast.Module([], []))
         self._bind(given)
         for name, origin in self.module.names.items():
             self.module.names[name] = origin or GIVEN
-        answers = {question["name"] for question in assignment["questions"]}
+        answers = {question.name for question in assignment.questions}
         self.modules -= answers
         self.given_definitions = set()
         for node in given:
@@ -483,17 +486,17 @@ def _about_constant(name: str) -> str | None:
 # --- hidden questions
 
 
-def hidden_names(assignment: Mapping) -> frozenset[str]:
+def hidden_names(assignment: Assignment) -> frozenset[str]:
     """Return the names that occur in hidden questions and in nothing that students see.
 
     Only names of two words or more count: a shorter one would be met in honest answers.
     """
-    seen = [assignment["given"]]
+    seen = [assignment.given]
     hidden = set()
-    for question in assignment["questions"]:
-        seen += [question["solution"], question["starter"], question["shows"] or ""]
-        seen += [*question["checks"], question["name"]]
-        hidden |= _names_in_questions(question["tests"])
+    for question in assignment.questions:
+        seen += [question.solution, question.starter, question.shows or ""]
+        seen += [*question.checks, question.name]
+        hidden |= _names_in_questions(question.tests)
     known = set(re.findall(r"\w+", "\n".join(seen)))
     return frozenset(
         name for name in hidden - known if re.search(r"[a-zA-Z]_+\w", name)

@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from dataclasses import replace
 
 import pytest
 from classroom import DATA, HERE, SMALL, edition, small
@@ -16,7 +17,7 @@ TABLE = tomllib.loads((DATA / "reach.toml").read_text(encoding="utf-8"))
 ASKS = (
     'def test_x(student, rng):\n    student.ask("lanes_now = double(1)\\nlanes_now")\n'
 )
-QUESTION = SMALL["questions"][0] | {"tests": ASKS}
+QUESTION = replace(SMALL.questions[0], tests=ASKS)
 ASSIGNMENT = small(given=TABLE["given"]["code"], questions=[QUESTION])
 LISTED = [(text, code) for text, codes in TABLE["listed"].items() for code in codes]
 

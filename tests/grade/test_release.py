@@ -29,7 +29,7 @@ from coursework.exercises.masters import copy_masters
 from coursework.exercises.release import handout, make_drafts, release
 from coursework.exercises.variants import draws_of
 from coursework.exercises.verify import task
-from coursework.grade.judge import grade_one
+from coursework.grade.judge import judge
 from coursework.grade.sandbox import TRIED
 from coursework.grade.store import key_of
 from tools import commands
@@ -292,7 +292,7 @@ CHANGED = [  # and what asks for something else
 def test_an_edition_names_its_masters_until_they_ask_for_something_else(root, run, out):
     def fingerprint():
         [(_, assignment)] = make_drafts(Book(root), root / "masters", draws_of(None))
-        return assignment["masters"]
+        return assignment.masters
 
     run()
     edition = read(out / "student" / "small.ipynb").metadata.assignment
@@ -447,9 +447,9 @@ def test_an_instructor_sets_exercises_points_and_a_due_date(root, out, run):
     [(_, assignment)] = make_drafts(
         Book(root), root / "masters", draws_of(None), choice
     )
-    assert assignment["due"] == "2026-12-01T12:00:00+01:00"
+    assert assignment.due.isoformat() == "2026-12-01T12:00:00+01:00"
     solved = task(assignment, "ann", {2: "larger = max"})
-    assert grade_one(solved, StandIn())["points"] == 5
+    assert judge(solved, StandIn()).points == 5
 
 
 LATE = 'late = {percent = 10, grace = "90min", most = 50}\n'
@@ -475,7 +475,7 @@ def test_an_instructor_sets_what_being_late_costs(root):
         [(_, assignment)] = make_drafts(
             Book(root), root / "masters", draws_of(None), choice
         )
-        assert assignment["late"] == rule
+        assert assignment.late.as_json() == rule
 
 
 def test_a_choice_that_cannot_be_is_one_line(root, run):
