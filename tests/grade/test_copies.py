@@ -14,7 +14,7 @@ import pytest
 from classroom import DATA, HERE, SMALL, small
 
 from coursework.grade import similar
-from coursework.grade.copies import PUBLISHED, Short, copies_in
+from coursework.grade.copies import PUBLISHED, ShortAnswers, copies_in
 from coursework.grade.results import Grade
 
 EXERCISES = tomllib.loads((DATA / "variety.toml").read_text(encoding="utf-8"))[
@@ -170,7 +170,7 @@ def test_the_published_solutions_handed_in_are_listed_as_such(seed):
     ],
 )
 def test_short_answers_are_told_in_a_sentence(answers, published, text):
-    assert Short(1, answers, published).text == f"{text} too short to tell"
+    assert ShortAnswers(1, answers, published).text == f"{text} too short to tell"
 
 
 def _stripped(assignment):
