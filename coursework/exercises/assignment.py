@@ -7,17 +7,19 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from coursework.exercises.masters import Exercise, Master
+from coursework.exercises.masters import Exercise, Master, read_master
 from coursework.exercises.tasks import Assignment, LateRule, Question, Remark
 from coursework.exercises.variants import Draws
+from tools.book.book import Book
 from tools.book.chapters import SETUP, Chapter
 from tools.book.notebooks import tags
 from tools.errors import BookError
 from tools.files import read_text
 
 CONDITION = re.compile(r"^\*It holds when\*(?P<condition>.*)$", re.M)
+MASTERS = "masters"  # the folder of the book's own
 GIVEN = "# @title Given: what the exercises build on, to be run and left as it is"
 
 
@@ -284,3 +286,52 @@ def _question(exercise: Exercise) -> Question:
         holds=f"Your answer is right if{match['condition']}" if match else None,
         remarks=remarks,
     )
+
+
+# --- for a class
+
+
+class Draft(NamedTuple):
+    """A master with the variants of a class, and the assignment that is made of it."""
+
+    master: Master
+    assignment: Assignment
+
+
+def make_drafts(
+    book: Book, folder: Path, draws: Draws, choice: Choice | None = None
+) -> list[Draft]:
+    """Read the masters of a folder, or the chosen one, and make their assignments.
+
+    Raises BookError.
+    """
+    paths = {path.stem: path for path in sorted(folder.glob("*.md"))}
+    if not paths:
+        raise BookError(
+            f"{folder}: no master in it; name a folder that holds some: chapter.md"
+        )
+    if choice is None:
+        return [_make_draft(path, book, draws) for path in paths.values()]
+
+    if choice.chapter not in paths:
+        fault = f"no exercises for '{choice.chapter}'"
+        raise BookError(f"{choice.where}: {fault}; choose from: {', '.join(paths)}")
+    return [_make_draft(paths[choice.chapter], book, draws, choice)]
+
+
+def _make_draft(
+    path: Path, book: Book, draws: Draws, choice: Choice | None = None
+) -> Draft:
+    master = read_master(path, book.root, draws.choose)
+    if master.runner not in book.runners:
+        known = ", ".join(book.runners)
+        raise BookError(
+            f"{master.where}: no runner '{master.runner}'; choose from: {known}"
+        )
+    if choice:
+        master = choice.apply_to(master)
+    assignment = make_assignment(master, book.chapters.get(master.name), draws)
+    if choice:
+        assignment.due = choice.due
+        assignment.late = choice.late
+    return Draft(master, assignment)

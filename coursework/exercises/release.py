@@ -4,9 +4,14 @@ import json
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
 
-from coursework.exercises.assignment import Choice, make_assignment, worth_of
+from coursework.exercises.assignment import (
+    MASTERS,
+    Choice,
+    Draft,
+    make_drafts,
+    worth_of,
+)
 from coursework.exercises.editions import (
     EDITIONS,
     PAGE,
@@ -15,9 +20,8 @@ from coursework.exercises.editions import (
     edition,
     with_absolute_links,
 )
-from coursework.exercises.masters import Master, is_free, read_master
-from coursework.exercises.tasks import Assignment
-from coursework.exercises.variants import BOOK, Draws, draws_of
+from coursework.exercises.masters import is_free
+from coursework.exercises.variants import BOOK, draws_of
 from coursework.exercises.verify import Grade, KeyOf, leaks, trials, verify
 from tools.book.book import Book
 from tools.book.links import notebook_links
@@ -27,7 +31,6 @@ from tools.errors import BookError
 from tools.files import check_writable, write_files, written_by, zipped
 from tools.record.execute import one_at_a_time
 
-MASTERS = "masters"
 MANIFEST = "manifest.json"
 OTHER_FOLDER = "name another folder in OUT"
 # What a handout links to. Kaggle is left out, because a notebook there is not handed in as
@@ -42,13 +45,6 @@ SERVICES = (
 )
 
 Files = dict[str, bytes]  # by path
-
-
-class Draft(NamedTuple):
-    """A master with the variants of a class, and the assignment that is made of it."""
-
-    master: Master
-    assignment: Assignment
 
 
 @dataclass(frozen=True)
@@ -122,45 +118,6 @@ def release(
             # Read again: a chapter may have changed while its masters were verified.
             done += write_chapters(drafts, Book(book.root))
     return done
-
-
-def make_drafts(
-    book: Book, folder: Path, draws: Draws, choice: Choice | None = None
-) -> list[Draft]:
-    """Read the masters of a folder, or the chosen one, and make their assignments.
-
-    Raises BookError.
-    """
-    paths = {path.stem: path for path in sorted(folder.glob("*.md"))}
-    if not paths:
-        raise BookError(
-            f"{folder}: no master in it; name a folder that holds some: chapter.md"
-        )
-    if choice is None:
-        return [_make_draft(path, book, draws) for path in paths.values()]
-
-    if choice.chapter not in paths:
-        fault = f"no exercises for '{choice.chapter}'"
-        raise BookError(f"{choice.where}: {fault}; choose from: {', '.join(paths)}")
-    return [_make_draft(paths[choice.chapter], book, draws, choice)]
-
-
-def _make_draft(
-    path: Path, book: Book, draws: Draws, choice: Choice | None = None
-) -> Draft:
-    master = read_master(path, book.root, draws.choose)
-    if master.runner not in book.runners:
-        known = ", ".join(book.runners)
-        raise BookError(
-            f"{master.where}: no runner '{master.runner}'; choose from: {known}"
-        )
-    if choice:
-        master = choice.apply_to(master)
-    assignment = make_assignment(master, book.chapters.get(master.name), draws)
-    if choice:
-        assignment.due = choice.due
-        assignment.late = choice.late
-    return Draft(master, assignment)
 
 
 def _released_chapter(draft: Draft) -> ReleasedChapter:

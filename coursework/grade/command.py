@@ -14,8 +14,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from coursework.exercises.assignment import Choice, choice_of
-from coursework.exercises.release import MASTERS, make_drafts
+from coursework.exercises.assignment import MASTERS, Choice, choice_of, make_drafts
 from coursework.exercises.tasks import Assignment, Task
 from coursework.exercises.variants import BOOK, draws_of
 from coursework.grade import report

@@ -7,10 +7,15 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from coursework.exercises.assignment import choice_of, worth_of
+from coursework.exercises.assignment import (
+    MASTERS,
+    Draft,
+    choice_of,
+    make_drafts,
+    worth_of,
+)
 from coursework.exercises.editions import answered, edition
 from coursework.exercises.masters import Exercise
-from coursework.exercises.release import MASTERS, Draft, make_drafts
 from coursework.exercises.variants import draws_of
 from tools.book.book import Book
 from tools.book.notebooks import notebook_text

@@ -11,7 +11,7 @@ import re
 import tomllib
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from coursework.grade.origins import (
     is_path,
     own_nodes,
 )
+from coursework.grade.results import ReachEntry
 from coursework.grade.source import UNREADABLE, WRAPS, tree_of, without_magics
 
 MOST = 60  # entries of a submission
@@ -74,18 +75,10 @@ ROOTS = {"cudasim", "torch", "numpy", "builtins"}
 ROOTS.update(path.partition(".")[0] for path in PATHS)
 
 
-@dataclass(frozen=True)
-class Entry:
-    exercise: int | None  # None: above the exercises
-    line: int  # of the answer
-    text: str  # what it does, in plain words
-    code: str  # the line itself
-
-
 def reaches(
     sources: Mapping[int | None, list[str]], assignment: Assignment
-) -> list[dict]:
-    """Return the entries for a student's own cells, by exercise, as plain data.
+) -> list[ReachEntry]:
+    """Return the entries for a student's own cells, by exercise.
 
     A fault in here is printed and stops no grading, because the list is for people.
     """
@@ -93,13 +86,13 @@ def reaches(
         entries = _entries(sources, assignment)
     except Exception as error:
         traceback.print_exc()
-        entries = [Entry(None, 1, f"{UNREAD} ({type(error).__name__})", "")]
-    return [asdict(entry) for entry in entries]
+        entries = [ReachEntry(None, 1, f"{UNREAD} ({type(error).__name__})", "")]
+    return entries
 
 
 def _entries(
     sources: Mapping[int | None, list[str]], assignment: Assignment
-) -> list[Entry]:
+) -> list[ReachEntry]:
     reader = Reader(assignment)
     cells = []
     for number, own_sources in sources.items():
@@ -163,7 +156,7 @@ class Reader:
     """Reads a student's cells, and lists the lines that a person should see."""
 
     def __init__(self, assignment: Assignment) -> None:
-        self.entries: set[Entry] = set()
+        self.entries: set[ReachEntry] = set()
         self.hidden = hidden_names(assignment)
         self.module = Scope(ROOTS)
         self.modules: set[str] = set()  # names of modules that are imported whole
@@ -194,18 +187,18 @@ class Reader:
     def add(self, cell: Cell, line: int, text: str) -> None:
         if len(self.entries) < MOST:
             place = cell.lines_above + line
-            entry = Entry(cell.exercise, place, clean(text), cell.line(line))
+            entry = ReachEntry(cell.exercise, place, clean(text), cell.line(line))
             self.entries.add(entry)
 
-    def listed(self) -> list[Entry]:
-        def place(entry: Entry) -> tuple[int, int, str]:
+    def listed(self) -> list[ReachEntry]:
+        def place(entry: ReachEntry) -> tuple[int, int, str]:
             return entry.exercise or 0, entry.line, entry.text
 
         entries = sorted(self.entries, key=place)
         if len(entries) == MOST:
             last = entries[-1]
             text = f"and so on: {MOST} lines are listed, and no more"
-            entries.append(Entry(last.exercise, last.line, text, ""))
+            entries.append(ReachEntry(last.exercise, last.line, text, ""))
         return entries
 
     def read(self, cell: Cell) -> None:

@@ -19,7 +19,7 @@ from coursework.grade.intake import (
     mapping,
     read_submission,
 )
-from coursework.grade.reach import Entry, reaches
+from coursework.grade.reach import reaches
 from coursework.grade.results import Grade
 from coursework.grade.similar import lines_of
 from coursework.grade.source import own_comments, plain
@@ -87,8 +87,7 @@ def add_answers(grade: Grade, answers: Answers, assignment: Assignment) -> None:
     grade.answers = answers.texts
     grade.prose = answers.prose
     grade.findings = answers.findings
-    entries = reaches(answers.sources, assignment)
-    grade.reach = [Entry(**entry) for entry in entries]
+    grade.reach = reaches(answers.sources, assignment)
     for number, text in answers.texts.items():
         grade.lines[number] = dict(lines_of(text))
     for question in assignment.questions:

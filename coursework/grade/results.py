@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any
 
 from coursework.exercises.tasks import Cells
-from coursework.grade.reach import Entry
 
 GradeId = tuple[str, str | None]  # a submission, and the assignment it was graded for
 # The fields with an entry per exercise.
@@ -34,6 +33,16 @@ class Finding:
     kind: str
     exercise: int | None  # None if it concerns the whole notebook
     text: str
+
+
+@dataclass(frozen=True)
+class ReachEntry:
+    """A line of code that reaches where answers have no business."""
+
+    exercise: int | None  # None: above the exercises
+    line: int  # of the answer
+    text: str  # what it does, in plain words
+    code: str  # the line itself
 
 
 @dataclass
@@ -131,7 +140,7 @@ class Grade:
     sandbox: str | None = None
     key: str | None = None  # of all that the points by tests follow from
     findings: list[Finding] = field(default_factory=list)
-    reach: list[Entry] = field(default_factory=list)
+    reach: list[ReachEntry] = field(default_factory=list)
     # By exercise
     answers: dict[int, str] = field(default_factory=dict)
     comments: dict[int, list[tuple[int, str]]] = field(default_factory=dict)
@@ -192,7 +201,7 @@ class Grade:
         if grade.penalty:
             grade.penalty = Penalty(**entry["penalty"])
         grade.findings = [Finding(**one) for one in grade.findings]
-        grade.reach = [Entry(**one) for one in grade.reach]
+        grade.reach = [ReachEntry(**one) for one in grade.reach]
         for name in BY_EXERCISE:
             parts = getattr(grade, name)
             numbers = sorted(parts, key=int)

@@ -10,8 +10,8 @@ from classroom import BOOK, DATA
 from helpers import ROOT, notebook
 from nbclient import NotebookClient
 
+from coursework.exercises.assignment import make_drafts
 from coursework.exercises.editions import answered, book_chapter, edition
-from coursework.exercises.release import make_drafts
 from coursework.exercises.variants import draws_of
 from coursework.exercises.verify import task, trials, verify
 from coursework.grade.engine import on_this_machine

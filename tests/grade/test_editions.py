@@ -8,9 +8,8 @@ import pytest
 from classroom import book_of_one
 from helpers import cell, code, notebook, refused
 
-from coursework.exercises.assignment import GIVEN
+from coursework.exercises.assignment import GIVEN, make_drafts
 from coursework.exercises.editions import book_chapter, edition
-from coursework.exercises.release import make_drafts
 from coursework.exercises.tasks import Assignment
 from coursework.exercises.variants import draws_of
 from tools.book.chapters import LANGUAGE, Chapter

@@ -24,9 +24,9 @@ from classroom import (
 from helpers import ROOT, assert_one_line, edit, read, refused
 
 from coursework import cli
-from coursework.exercises.assignment import choice_of
+from coursework.exercises.assignment import choice_of, make_drafts
 from coursework.exercises.masters import copy_masters
-from coursework.exercises.release import handout, make_drafts, release
+from coursework.exercises.release import handout, release
 from coursework.exercises.variants import draws_of
 from coursework.exercises.verify import task
 from coursework.grade.judge import judge

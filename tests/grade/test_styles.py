@@ -13,8 +13,8 @@ import pytest
 from classroom import BOOK, DATA
 from helpers import ROOT
 
+from coursework.exercises.assignment import make_drafts
 from coursework.exercises.editions import answered, edition
-from coursework.exercises.release import make_drafts
 from coursework.exercises.tasks import Task
 from coursework.exercises.variants import draws_of
 from coursework.grade.judge import judge

@@ -6,8 +6,7 @@ The same assignment gives the same bytes. The tests are in it, so it is for the 
 import json
 from pathlib import Path
 
-from coursework.exercises.assignment import Choice
-from coursework.exercises.release import make_drafts
+from coursework.exercises.assignment import Choice, make_drafts
 from coursework.exercises.tasks import Assignment
 from coursework.exercises.variants import draws_of
 from coursework.grade.engine import SENT

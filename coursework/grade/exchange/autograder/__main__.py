@@ -14,10 +14,9 @@ from coursework.exercises.tasks import Assignment, Task
 from coursework.grade.intake import Refused, single_submission
 from coursework.grade.judge import judge
 from coursework.grade.points import shown
-from coursework.grade.reach import Entry
 from coursework.grade.reading import read
 from coursework.grade.report import failure_text
-from coursework.grade.results import Grade, Judgement
+from coursework.grade.results import Grade, Judgement, ReachEntry
 from tools.files import write_json
 
 FORMAT = {
@@ -99,7 +98,7 @@ def entries(assignment: Assignment, grade: Grade) -> list[dict[str, Any]]:
     return found
 
 
-def line_of(entry: Entry) -> str:
+def line_of(entry: ReachEntry) -> str:
     """Return a line that reaches where answers have no business, as `review.html` shows it."""
     place = "above the exercises"
     if entry.exercise:
