@@ -104,6 +104,10 @@ class Assignment:
     due: datetime | None = None
     late: LateRule | None = None
 
+    @property
+    def by_number(self) -> dict[int, Question]:
+        return {question.number: question for question in self.questions}
+
     def as_json(self) -> dict[str, Any]:
         entry = {
             "name": self.name,

@@ -301,16 +301,14 @@ def add_points(grade: Grade, assignment: Assignment, typed: Typed) -> None:
 
 
 def add_by_hand(grade: Grade, assignment: Assignment, typed: Typed) -> None:
-    questions = {question.number: question for question in assignment.questions}
     grade.by_hand = {}
-    for number in grade.questions:
-        question = questions.get(number)
-        if question and question.by_hand:
-            key = grade.submission, assignment.name, str(number)
+    for question in assignment.questions:
+        if question.by_hand and question.number in grade.questions:
+            key = grade.submission, assignment.name, str(question.number)
             row = TYPED | typed.get(key, {})
             points = points_in(row["points"])
             part = PartByHand(question.by_hand.points, points, row["note"])
-            grade.by_hand[number] = part
+            grade.by_hand[question.number] = part
 
 
 # --- reports

@@ -73,15 +73,13 @@ class Judge:
         self.assignment = assignment
         self.tier = tier
         self.runs_checks = task.checks
-        self.questions = {
-            question.number: question for question in assignment.questions
-        }
+        self.questions = assignment.by_number
         self.cells = {number: task.cells[number] for number in self.questions}
         self.preamble = task.cells.get(None, [])
         self.blank = {
-            number
-            for number, question in self.questions.items()
-            if is_blank(self.cells[number], question)
+            question.number
+            for question in assignment.questions
+            if is_blank(self.cells[question.number], question)
         }
         self.results: dict[int, QuestionResult] = {}
         self.findings: list[Finding] = []

@@ -163,7 +163,15 @@ class HandForms:
             comments=comments_of(grade, number),
         )
         self.rows[key] = row
-        self.readings.setdefault((grade.assignment, number), []).append(reading)
+        readings = self.readings.setdefault((grade.assignment, number), [])
+        readings.append(reading)
+
+    def add_rest(self, typed: Typed) -> None:
+        """Keep what was typed about people or exercises of which there is no result any more."""
+        for key, row in typed.items():
+            is_filled = any(row[name] for name in row if name not in ABOUT)
+            if key not in self.rows and is_filled:
+                self.rows[key] = row
 
 
 def by_hand_forms(
@@ -174,34 +182,35 @@ def by_hand_forms(
     for grade in grades:
         questions = {}
         if grade.assignment in assignments:
-            asked = assignments[grade.assignment].questions
-            questions = {question.number: question for question in asked}
+            questions = assignments[grade.assignment].by_number
         for number in grade.by_hand:
             question = questions.get(number)
             if question and question.by_hand:  # else of an earlier edition
                 forms.add(grade, question, typed)
 
-    columns = dict.fromkeys([*ABOUT, *TYPED])
-    for row in typed.values():
-        columns |= dict.fromkeys(row)
-    own_columns = [name for name in columns if name not in ABOUT]
-    for key, row in typed.items():
-        # There may be no result any more of a person or an exercise with points.
-        is_filled = any(row.get(name) for name in own_columns)
-        if key not in forms.rows and is_filled:
-            forms.rows[key] = row
+    forms.add_rest(typed)
+
+    columns = columns_by_hand(typed)
     cells = []
     for row in forms.rows.values():
         cells.append([row.get(name, "") for name in columns])
-    table = table_text(list(columns), cells, layout)
-    return table, by_hand_page(forms, list(columns), cells, layout)
+    table = table_text(columns, cells, layout)
+    return table, by_hand_page(forms, columns, cells, layout)
+
+
+def columns_by_hand(typed: Typed) -> list[str]:
+    """Return our columns, and those that a person has added."""
+    columns = dict.fromkeys([*ABOUT, *TYPED])
+    for row in typed.values():
+        columns |= dict.fromkeys(row)
+    return list(columns)
 
 
 def by_hand_page(
     forms: HandForms, columns: list[str], cells: list[list], layout: Layout
 ) -> str:
     script = PAGES.get_template("by-hand.js").render()
-    digest = sha256(script.encode()).digest()
+    digest = sha256(script.encode()).digest()  # the page allows this script alone
     table = {"header": columns, "rows": cells, "separator": layout.separator}
     return page(
         "by-hand.html",

@@ -108,9 +108,7 @@ class Reader:
     """Tells what the cells of a notebook are, by what the assignment gives."""
 
     def __init__(self, assignment: Assignment) -> None:
-        self.questions = {
-            question.number: question for question in assignment.questions
-        }
+        self.questions = assignment.by_number
         self.number_of_name = {
             question.name: question.number for question in assignment.questions
         }
@@ -214,17 +212,16 @@ class Reader:
     def place(self, cells: list[Cell]) -> Cells:
         """Return the student's own cells of each exercise in order; those above all under None."""
         own = self._assign(cells)
+        sources: Cells = {}
         answered = set()
-        for of_exercise in own.values():
+        for number, of_exercise in own.items():
+            sources[number] = [cell.source for cell in of_exercise]
             for cell in of_exercise:
                 answered |= cell.names
         marked = {cell.number for cell in cells if is_marked_answer(cell)}
         for number in self.questions:
             self._look_at_exercise(number, own[number], answered, marked)
-        return {
-            number: [cell.source for cell in of_exercise]
-            for number, of_exercise in own.items()
-        }
+        return sources
 
     def _assign(self, cells: list[Cell]) -> dict[int | None, list[Cell]]:
         """Give each of the student's own cells to an exercise, or to None above them all."""
