@@ -203,10 +203,8 @@ def check_groups(store: Store, assignments: Assignments, out: Path) -> None:
             continue
         assignment = assignments.get(grade.assignment)
         if not assignment or assignment.group != grade.group:
-            fault = (
-                f"{out} holds grades of '{grade.assignment}' for class {grade.group}"
-            )
-            raise BookError(f"OUT: {fault}; name another folder")
+            holds = f"holds grades of '{grade.assignment}' for class {grade.group}"
+            raise BookError(f"OUT: {out} {holds}; name another folder")
 
 
 def note_spreadsheets(folder: Path) -> None:

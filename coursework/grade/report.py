@@ -132,7 +132,7 @@ def feedback_page(grade: Grade, assignment: Assignment | None) -> str:
 
 
 @dataclass
-class Reading:
+class ToRead:
     """What a person reads of an answer, and its row in the table."""
 
     place: int  # of the row
@@ -147,7 +147,7 @@ class HandForms:
     """The rows of `by-hand.csv`, and by assignment and exercise what its page shows."""
 
     rows: dict[Key, Row] = field(default_factory=dict)
-    readings: dict[tuple[str, int], list[Reading]] = field(default_factory=dict)
+    readings: dict[tuple[str, int], list[ToRead]] = field(default_factory=dict)
 
     def add(self, grade: Grade, question: Question, typed: Typed) -> None:
         number = question.number
@@ -155,7 +155,7 @@ class HandForms:
         of = grade.by_hand[number].of
         about = (grade.student, *key, question.by_hand.rubric, of)
         row = TYPED | typed.get(key, {}) | dict(zip(ABOUT, about, strict=True))
-        reading = Reading(
+        reading = ToRead(
             place=len(self.rows),
             row=row,
             prose=grade.prose.get(number, "")[:MAX_CODE],
@@ -187,7 +187,6 @@ def by_hand_forms(
             question = questions.get(number)
             if question and question.by_hand:  # else of an earlier edition
                 forms.add(grade, question, typed)
-
     forms.add_rest(typed)
 
     columns = columns_by_hand(typed)
@@ -259,7 +258,7 @@ def columns_of(assignment: Assignment) -> list[Column]:
 
 
 def grades_table(
-    grades: Iterable[Grade], assignments: Assignments, layout: Layout = COMMAS
+    grades: list[Grade], assignments: Assignments, layout: Layout = COMMAS
 ) -> str:
     """Return a table with a row for each student.
 
@@ -269,14 +268,11 @@ def grades_table(
     grades_of: dict[str, list[Grade]] = {}  # by submission, as two may have one name
     for grade in grades:
         grades_of.setdefault(grade.submission, []).append(grade)
-    used = set()
-    for own in grades_of.values():
-        used |= {grade.assignment for grade in own}
-    names = sorted(used & assignments.keys())
+    used = {grade.assignment for grade in grades} & assignments.keys()
     columns = []
-    for name in names:
+    for name in sorted(used):
         columns += columns_of(assignments[name])
-    has_rule = any(assignments[name].late for name in names)
+    has_rule = any(assignments[name].late for name in used)
 
     header = ["student", "submission", *(column.title for column in columns)]
     header += ["total", "of", "late"]
@@ -294,11 +290,8 @@ def student_row(
     graded = {grade.assignment: grade for grade in grades if not grade.reason}
     row = [grades[0].student, grades[0].submission]
     row += [column.points(graded.get(column.assignment)) for column in columns]
-    if graded:
-        row.append(rounded(sum(grade.points for grade in graded.values())))
-        row.append(rounded(sum(grade.of for grade in graded.values())))
-    else:
-        row += [None, None]
+    row.append(total([grade.points for grade in graded.values()]))
+    row.append(total([grade.of for grade in graded.values()]))
     row.append("late" if any(grade.late for grade in grades) else "")
     if has_rule:
         row += late_cells(list(graded.values()))
@@ -314,13 +307,14 @@ def late_cells(graded: list[Grade]) -> list[object]:
     for penalty in penalties:
         days.append("not known" if penalty.days is None else penalty.days)
     percents = [penalty.percent for penalty in penalties]
-    taken = None
-    if penalties:
-        taken = rounded(sum(penalty.points for penalty in penalties))
-    left = None
-    if graded:
-        left = rounded(sum(grade.points_after for grade in graded))
+    taken = total([penalty.points for penalty in penalties])
+    left = total([grade.points_after for grade in graded])
     return [joined(days), joined(percents), taken, left]
+
+
+def total(points: list[int | float]) -> int | float | None:
+    """Return a sum; None, and not 0, of nothing."""
+    return rounded(sum(points)) if points else None
 
 
 def joined(values: list[object]) -> object:

@@ -98,29 +98,19 @@ class Gradebook:
         """Read an export. `wanted` is the name of the column, else that of the chapter."""
         self.where = str(export)
         self._read(export)
-        # All columns are of one length.
-        columns = list(zip_longest(*self.rows, fillvalue="")) or [("",)]
-        header = [column[0] for column in columns]
-        id_place = (
-            header.index("ID") if "ID" in header else 0
-        )  # Moodle's id comes first
+        self.columns = list(zip_longest(*self.rows, fillvalue="")) or [("",)]
+        self.header = [column[0] for column in self.columns]
+        id_place = 0  # in Moodle
+        if "ID" in self.header:
+            id_place = self.header.index("ID")
         self.system = "Canvas" if id_place else "Moodle"
-        ids = ids_in(columns[id_place])
-        self.students = self._students(ids, columns)
-        maximums = self._maximums(ids, columns)
-        if not maximums:
-            like = "as in a gradebook of Canvas or a grading worksheet of Moodle"
-            fault = f"no column has points, {like}; export it again as CSV"
-            raise BookError(f"{export}: {fault}")
+        ids = ids_in(self.columns[id_place])
+        self.students = self._students(ids)
+        maximums = self._maximums(list(ids))
         if not wanted:
             wanted = chapter if self.system == "Canvas" else GRADE
-        places = [place for place in maximums if _is_called(header[place], wanted)]
-        if len(places) != 1:
-            fault = f"{len(places)} columns for '{wanted}'; name one with --column"
-            known = "; ".join(header[place] for place in maximums)
-            raise BookError(f"{export}: {fault}: {known}")
-        self.column = places[0]
-        self.title = header[self.column]
+        self.column = self._find_column(wanted, maximums)
+        self.title = self.header[self.column]
         self.maximum = maximums[self.column]
 
     def _read(self, export: Path) -> None:
@@ -144,40 +134,50 @@ class Gradebook:
         csv.writer(text, **self.dialect).writerows(self.rows)
         return (self.bom + text.getvalue()).encode(*ENCODING)
 
-    def _students(
-        self, ids: dict[int, str], columns: list[tuple[str, ...]]
-    ) -> dict[str, set[int]]:
+    def _students(self, ids: dict[int, str]) -> dict[str, set[int]]:
         """Return the rows of students by all that grades may call them."""
+        known_as = [column for column in self.columns if column[0] in KNOWN_AS]
         students = defaultdict(set)
         for row, id in ids.items():
             names = [f"({self.system} {id})"]
-            for column in columns:
-                if column[0] in KNOWN_AS and column[row]:
-                    names += [column[row], f"({column[row]})"]
+            for column in known_as:
+                name = column[row]
+                if name:
+                    names += [name, f"({name})"]
             for name in names:
                 students[name.casefold()].add(row)
         return students
 
-    def _maximums(
-        self, ids: dict[int, str], columns: list[tuple[str, ...]]
-    ) -> dict[int, float]:
+    def _maximums(self, student_rows: list[int]) -> dict[int, float]:
         """Return the points that each column counts, by the place of the column.
 
         Canvas says it in a row of its own, Moodle in the next column, for each student.
         """
-        rows = list(ids)
-        counting = columns[1:]
+        rows = student_rows
+        counting = self.columns[1:]
         if self.system == "Canvas":
-            rows = [
-                row for row, cell in enumerate(columns[0]) if cell.strip() == POINTS
-            ]
-            counting = columns
+            first = enumerate(self.columns[0])
+            rows = [row for row, cell in first if cell.strip() == POINTS]
+            counting = self.columns
         maximums = {}
         for place, column in enumerate(counting):
             numbers = {number(column[row]) for row in rows}
             if len(numbers) == 1 and None not in numbers:
                 maximums[place] = numbers.pop()
         return maximums
+
+    def _find_column(self, wanted: str, maximums: dict[int, float]) -> int:
+        """Return the place of the column of this name that counts points. Raises BookError."""
+        if not maximums:
+            like = "as in a gradebook of Canvas or a grading worksheet of Moodle"
+            fault = f"no column has points, {like}"
+            raise BookError(f"{self.where}: {fault}; export it again as CSV")
+        places = [place for place in maximums if _is_called(self.header[place], wanted)]
+        if len(places) != 1:
+            known = "; ".join(self.header[place] for place in maximums)
+            fault = f"{len(places)} columns for '{wanted}'"
+            raise BookError(f"{self.where}: {fault}; name one with --column: {known}")
+        return places[0]
 
     # --- filling in
 
@@ -201,20 +201,20 @@ class Gradebook:
             left_out[name] = why_not([grade for _, grade in own], before)
             if left_out[name]:
                 continue
-            row[self.column] = self._points(grade, scale)
+            after = self._points(grade, scale)
+            row[self.column] = after
             filled_in.append(grade)
-            if before.strip() and shown(number(before)) != row[self.column]:
-                change = f"{clean(before)} by {row[self.column]}"
-                notes.append(f"replaced: {name}: {change}")
+            if before.strip() and shown(number(before)) != after:
+                notes.append(f"replaced: {name}: {clean(before)} by {after}")
         for name, reason in left_out.items():
             if reason:
                 notes.append(f"not filled in: {name}: {reason}")
         if not filled_in:
-            lines = [f"{self.where}: nobody can be filled in", *notes]
-            raise BookError("\n".join(lines))
-        return (
-            notes + late_notes(filled_in) + self._count_notes(filled_in, set(handed_in))
-        )
+            fault = f"{self.where}: nobody can be filled in"
+            raise BookError("\n".join([fault, *notes]))
+        notes += late_notes(filled_in)
+        notes += self._count_notes(filled_in, set(handed_in))
+        return notes
 
     def _check_maximum(self, grades: list[Grade], chapter: str) -> None:
         for grade in in_order(grades):
