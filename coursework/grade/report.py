@@ -20,12 +20,11 @@ from coursework.exercises.tasks import Assignment, Question
 from coursework.grade.by_hand import ABOUT, AGAIN, TYPED, Key, Row, Typed
 from coursework.grade.copies import PUBLISHED, Copies
 from coursework.grade.points import is_undated, rounded, shown
-from coursework.grade.results import Grade, TestResult
+from coursework.grade.results import Grade, with_article
 from coursework.grade.tables import COMMAS, Layout, table_text
 
 MAX_CODE = 6000  # characters of an answer on a page
 MAX_INPUT = 120  # characters of an input that a test was asked with
-RAISED = "your code raised an error"  # as judge.toml has it, without the name
 
 Assignments = Mapping[str, Assignment]  # by name
 
@@ -67,27 +66,6 @@ def comments_of(grade: Grade, exercise: int) -> str:
     return "\n".join(lines)[:MAX_CODE]
 
 
-def failure_text(test: TestResult) -> str:
-    """Return why a test failed, for the student: an error by its name, never with its text."""
-    reason = test.reason or ""
-    if not test.error:
-        return reason
-    raised = f"your code raised {with_article(test.error)}"
-    if RAISED in reason:
-        return reason.replace(RAISED, raised)
-    if raised in reason:
-        return reason
-    return f"{reason}; {raised}" if reason else raised
-
-
-def with_article(error: str) -> str:
-    """Return the name of an exception with "a" or "an"; a description has its article already."""
-    if " " in error:
-        return error
-    is_vowel = error[:1] in "AEIO" or error.startswith("Unb")  # a UnicodeError
-    return f"{'an' if is_vowel else 'a'} {error}"
-
-
 def late_text(grade: Grade) -> str:
     """Return what being late means for the points, to stand beside the full ones."""
     if not grade.late:
@@ -113,7 +91,6 @@ PAGES.filters |= {
     "coded": coded,
     "answers_of": answers_of,
     "shown": shown,
-    "failure": failure_text,
     "late": late_text,
     "with_article": with_article,
 }

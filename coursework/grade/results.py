@@ -26,6 +26,9 @@ BY_EXERCISE = (
 OF_GRADED = ("key", "points", "of", "penalty", "points_after")
 
 
+RAISED = "your code raised an error"  # as judge.toml has it, without the name
+
+
 @dataclass
 class Finding:
     """Something about a submission that a person should know."""
@@ -59,6 +62,27 @@ class TestResult:
     reason: str | None  # why it failed
     error: str | None  # the name of the exception that the answer raised
     inputs: dict[str, object]
+
+    @property
+    def failure(self) -> str:
+        """Why it failed, for the student: an error by its name, never with its text."""
+        reason = self.reason or ""
+        if not self.error:
+            return reason
+        raised = f"your code raised {with_article(self.error)}"
+        if RAISED in reason:
+            return reason.replace(RAISED, raised)
+        if raised in reason:
+            return reason
+        return f"{reason}; {raised}" if reason else raised
+
+
+def with_article(error: str) -> str:
+    """Return the name of an exception with "a" or "an"; a description has its article already."""
+    if " " in error:
+        return error
+    is_vowel = error[:1] in "AEIO" or error.startswith("Unb")  # a UnicodeError
+    return f"{'an' if is_vowel else 'a'} {error}"
 
 
 @dataclass

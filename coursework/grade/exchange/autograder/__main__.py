@@ -15,7 +15,6 @@ from coursework.grade.intake import Refused, single_submission
 from coursework.grade.judge import judge
 from coursework.grade.points import shown
 from coursework.grade.reading import read
-from coursework.grade.report import failure_text
 from coursework.grade.results import Grade, Judgement, ReachEntry
 from tools.files import write_json
 
@@ -86,7 +85,7 @@ def entries(assignment: Assignment, grade: Grade) -> list[dict[str, Any]]:
                 "score": test.points,
                 "max_score": test.of,
                 "status": "passed" if test.passed else "failed",
-                "output": failure_text(test),
+                "output": test.failure,
             }
             found.append(entry)
     lines = [f"{finding.kind}: {finding.text}" for finding in grade.findings]
