@@ -130,7 +130,9 @@ class Assignment:
         fields = dict(entry)
         fields["group"] = fields.pop("class")
         assignment = cls(**fields)
-        assignment.questions = [Question.from_json(one) for one in entry["questions"]]
+        assignment.questions = [
+            Question.from_json(question) for question in entry["questions"]
+        ]
         if "due" in entry:
             assignment.due = datetime.fromisoformat(entry["due"])
         if "late" in entry:

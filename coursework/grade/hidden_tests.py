@@ -79,9 +79,9 @@ class Student:
         if self.ended:
             raise StudentError(self.ended)
         self.inputs = inputs
-        asked = json.dumps([code, inputs])
-        self._times[asked] += 1
-        key = asked, self._times[asked]
+        request = json.dumps([code, inputs])
+        self._times[request] += 1
+        key = request, self._times[request]
         if key not in self._answers:
             with self.waiting():
                 self._answers[key] = self._ask(self._session, code, inputs)

@@ -224,8 +224,8 @@ class Grade:
             grade.made_from = name, masters
         if grade.penalty:
             grade.penalty = Penalty(**entry["penalty"])
-        grade.findings = [Finding(**one) for one in grade.findings]
-        grade.reach = [ReachEntry(**one) for one in grade.reach]
+        grade.findings = [Finding(**finding) for finding in grade.findings]
+        grade.reach = [ReachEntry(**line) for line in grade.reach]
         for name in BY_EXERCISE:
             parts = getattr(grade, name)
             numbers = sorted(parts, key=int)

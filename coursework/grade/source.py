@@ -135,15 +135,15 @@ def comments(source: str) -> list[tuple[int, str]]:
 
     From where the code cannot be read, lines that begin with `#` count.
     """
-    found = []
+    numbered = []
     last = 0
     try:
         for token in tokenize.generate_tokens(io.StringIO(source).readline):
             last = token.start[0]
             if token.type == tokenize.COMMENT:
-                found.append((last, token.string.strip()))
+                numbered.append((last, token.string.strip()))
     except (tokenize.TokenError, *UNREADABLE):
         for number, line in enumerate(source.split("\n")[last:], start=last + 1):
             if line.lstrip().startswith("#"):
-                found.append((number, line.strip()))
-    return found
+                numbered.append((number, line.strip()))
+    return numbered

@@ -75,7 +75,7 @@ def output_text(assignment: Assignment, judgement: Judgement) -> str:
 
 def entries(assignment: Assignment, grade: Grade) -> list[dict[str, Any]]:
     """Return an entry for each hidden test, and a hidden one for what a person should see."""
-    found = []
+    test_entries = []
     for question in assignment.questions:
         tests = grade.questions[question.number].tests
         for place, test in enumerate(tests, start=1):
@@ -87,14 +87,14 @@ def entries(assignment: Assignment, grade: Grade) -> list[dict[str, Any]]:
                 "status": "passed" if test.passed else "failed",
                 "output": test.failure,
             }
-            found.append(entry)
+            test_entries.append(entry)
     lines = [f"{finding.kind}: {finding.text}" for finding in grade.findings]
     lines += [line_of(entry) for entry in grade.reach]
     if lines:
         text = "\n".join(lines)
         entry = {"name": "To look at", "output": text, "visibility": "hidden"}
-        found.append(entry)
-    return found
+        test_entries.append(entry)
+    return test_entries
 
 
 def line_of(entry: ReachEntry) -> str:
