@@ -8,11 +8,11 @@ from tools.commands import Folder, argument, command, folder, the_book
 from tools.errors import BookError
 from tools.root import ROOT
 
-# What a command needs is imported within it: `make book` with nothing stale needs next to nothing.
+# Each command imports what it needs when it runs, so that `make book` starts quickly.
 
 
 def key() -> str | None:
-    """The key of a class; from the environment, so that no list of processes shows it."""
+    """Return the key of a class. It is not an argument, which a list of processes shows."""
     return os.environ.get("CLASS")
 
 
@@ -20,14 +20,21 @@ CHAPTER = argument("chapter", needed=True, help="the chapter: computing-devices"
 MASTERS = argument(
     "--masters", "MASTERS", type=folder, help="a folder; else the book's own"
 )
-SETS = {"type": folder, "help": "a file that sets exercises, points, due and late"}
-ASSIGNMENT = argument("--assignment", "ASSIGNMENT", **SETS)
+ASSIGNMENT = argument(
+    "--assignment",
+    "ASSIGNMENT",
+    type=folder,
+    help="a file that sets exercises, points, due and late",
+)
 WORKERS = argument("--workers", "WORKERS", help="processes; else one for each core")
 OUT = argument("--out", "OUT", type=folder, help="the folder to write")
 
 
 @command(
-    *(MASTERS, OUT, ASSIGNMENT, WORKERS),
+    MASTERS,
+    OUT,
+    ASSIGNMENT,
+    WORKERS,
     argument("--chapter", "CHAPTER", help="one only; else all"),
 )
 def release(
@@ -43,9 +50,10 @@ def release(
     from coursework.grade.command import engine_for
     from coursework.grade.store import key_of
 
-    engine = engine_for(workers, None)
-    given = key(), masters, out, choice_of(chapter, assignment)
-    for line in release(the_book(), engine, key_of, *given):
+    grade = engine_for(workers, None)
+    choice = choice_of(chapter, assignment)
+    done = release(the_book(), grade, key_of, key(), masters, out, choice)
+    for line in done:
         print(line)
     if key() is None:
         print("no CLASS: this is the book's own edition, whose solutions are public")
@@ -59,9 +67,8 @@ def masters(folder: Path) -> None:
     from coursework.exercises.masters import copy_masters
 
     if folder.resolve().is_relative_to(ROOT):
-        raise BookError(
-            f"{folder}: within the book, which is public; name a folder outside"
-        )
+        fault = "within the book, which is public"
+        raise BookError(f"{folder}: {fault}; name a folder outside")
     copy_masters(ROOT / "masters", folder)
     print(f"written: {folder}; use it with MASTERS={folder}")
 
@@ -80,10 +87,10 @@ def handout(
     from coursework.exercises.variants import draws_of
     from tools.book.repository import make_repository
 
-    out = out or ROOT / "_build" / "release" / draws_of(key()).fingerprint
-    print(
-        handout(out, make_repository(repository or "", branch or "main", hub or "none"))
-    )
+    if out is None:
+        out = ROOT / "_build" / "release" / draws_of(key()).fingerprint
+    for_students = make_repository(repository or "", branch or "main", hub or "none")
+    print(handout(out, for_students))
 
 
 @command(CHAPTER, MASTERS)
@@ -99,16 +106,18 @@ def example(chapter: str, masters: Folder) -> None:
     argument(
         "submissions",
         "SUBMISSIONS",
-        True,
+        needed=True,
         type=folder,
-        help="the folder or zip downloaded",
+        help="the folder or zip downloaded: SUBMISSIONS=submissions.zip",
     ),
     WORKERS,
     argument("--dask", "DASK", metavar="ADDRESS", help="of a scheduler"),
     argument(
         "--source", "SOURCE", help="where they were downloaded, if it is not seen"
     ),
-    *(MASTERS, OUT, ASSIGNMENT),
+    MASTERS,
+    OUT,
+    ASSIGNMENT,
 )
 def grade(submissions: Path, dask: str | None, **options: Any) -> None:
     """Grade what students handed in, as it was downloaded."""
@@ -119,12 +128,14 @@ def grade(submissions: Path, dask: str | None, **options: Any) -> None:
 
 @command(
     argument(
-        "export", "", True, type=folder, help="the gradebook that was exported, a CSV"
+        "export",
+        needed=True,
+        type=folder,
+        help="the gradebook that was exported, a CSV",
     ),
     argument(
         "--grades",
-        "",
-        True,
+        needed=True,
         type=folder,
         help="the folder that grade wrote: --grades FOLDER",
     ),
@@ -149,7 +160,7 @@ def gradescope(chapter: str | None, masters: Folder, assignment: Folder) -> None
 
     choice = choice_of(chapter, assignment)
     if choice is None:
-        raise BookError(
-            "CHAPTER: name the chapter: computing-devices, or --assignment FILE"
-        )
-    print(f"written: {make_autograder(choice, key(), masters or ROOT / 'masters')}")
+        advice = "name the chapter: computing-devices, or --assignment FILE"
+        raise BookError(f"CHAPTER: {advice}")
+    path = make_autograder(choice, key(), masters or ROOT / "masters")
+    print(f"written: {path}")

@@ -1,7 +1,4 @@
-"""An assignment: what an instructor sets of a master, and what grading needs of it.
-
-The second crosses processes, machines and zip files: it is a dictionary of what JSON holds.
-"""
+"""An assignment: what an instructor chooses of a master, and what grading needs of it."""
 
 import json
 import re
@@ -10,230 +7,332 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from coursework.exercises.masters import Exercise, Master
+from coursework.exercises.masters import Exercise, Master, read_master
+from coursework.exercises.tasks import Assignment, LateRule, Question, Remark
 from coursework.exercises.variants import Draws
+from tools.book.book import Book
 from tools.book.chapters import Chapter
 from tools.book.grammar import SETUP
 from tools.book.notebooks import tags
 from tools.errors import BookError
 from tools.files import read_text
 
-Assignment = dict[str, Any]
-
-HOLDS = re.compile(r"^\*(It holds when)\*(.*)$", re.M)
-PLACE = "*Write here what is asked for in words; a person reads it.*"
+CONDITION = re.compile(r"^\*It holds when\*(?P<condition>.*)$", re.M)
+MASTERS = "masters"  # the folder of the book's own
 GIVEN = "# @title Given: what the exercises build on, to be run and left as it is"
-# What an assignment has of an exercise as `coursework.exercises.masters.Exercise` does.
-KEPT = ("number", "title", "points", "name", "checks", "seconds", "memory", "by_hand")
-LIKE = (
-    "exercises = [1, 3], points = {3 = 5}, due = 2026-12-01T12:00:00+01:00, "
-    'late = {percent = 10, grace = "1h", most = 50}'
-)
-SETS = ("exercises", "points", "due", "late")
+
+
+# --- what an instructor chooses
+
+ENTRIES = ("chapter", "exercises", "points", "due", "late")
+LATE_ENTRIES = ("percent", "grace", "most")
 PERIOD = re.compile(r"(?P<number>\d+) ?(?P<unit>min|h|d)")
 UNITS = {"min": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+DUE = "due = 2026-12-01T12:00:00+01:00"
 
 
 @dataclass(frozen=True)
-class LateRule:
-    """What handing in late costs: so many percent of the points for each day that has begun since
-    the grace period after `due`, and never more than `most` percent."""
+class Choice:
+    """What an instructor chooses of a master: all of a chapter, or what a file says.
 
-    percent: float
-    grace: timedelta
-    most: float
+    chapter = "what-costs-time"
+    exercises = [1, 3]               # otherwise all of them
+    points = {3 = 5}                 # otherwise those of the master
+    due = 2026-12-01T12:00:00+01:00  # otherwise late only if the download says so
+    late = {percent = 10, grace = "1h", most = 50}  # otherwise being late costs nothing
+    """
 
-    def as_json(self) -> dict[str, float]:
-        return {
-            "percent": self.percent,
-            "grace": self.grace.total_seconds(),
-            "most": self.most,
-        }
+    where: str  # the file, or the CHAPTER= that was typed
+    chapter: str
+    exercises: list[int] = field(default_factory=list)  # empty: all
+    points: dict[int, int] = field(default_factory=dict)  # by the number of an exercise
+    due: datetime | None = None
+    late: LateRule | None = None
 
+    @property
+    def is_whole_chapter(self) -> bool:
+        return self == Choice(self.where, self.chapter)
 
-def late_rule(table: object) -> LateRule:
-    """Read the rule of an instructor's file. Raises ValueError, which says what to write."""
-    if not isinstance(table, dict):
-        raise ValueError("late is not a table, such as {percent = 10}")
-    for name in table:
-        if name not in ("percent", "grace", "most"):
-            raise ValueError(
-                f"late has an unknown entry '{name}'; it takes percent, grace, most"
+    def apply_to(self, master: Master) -> Master:
+        """Return the master with the chosen exercises alone, which keep their numbers.
+
+        Raises BookError if there is no exercise of a number.
+        """
+        known = {exercise.number for exercise in master.exercises}
+        unknown = {*self.exercises, *self.points} - known
+        if unknown:
+            raise BookError(
+                f"{self.where}: {master.name} has no exercise {min(unknown)}; "
+                f"choose from 1 to {len(known)}"
             )
+
+        exercises = []
+        for exercise in master.exercises:
+            if exercise.number in (self.exercises or known):
+                points = self.points.get(exercise.number, exercise.points)
+                exercises.append(replace(exercise, points=points))
+        return replace(master, exercises=exercises)
+
+
+def choice_of(chapter: str | None, file: Path | None) -> Choice | None:
+    """Return what a chapter's name or a file chooses, or None for everything.
+
+    Raises BookError.
+    """
+    if chapter and file:
+        raise BookError(f"CHAPTER={chapter}: {file} names a chapter, too; use only one")
+    if chapter:
+        return Choice(f"CHAPTER={chapter}", chapter)
+    if file:
+        return _read_choice(file)
+    return None
+
+
+def _read_choice(file: Path) -> Choice:
+    if not file.exists():
+        raise BookError(
+            f"{file}: no such file; name the file of an assignment: week-7.toml"
+        )
+    try:
+        entries = tomllib.loads(read_text(file, file.parent))
+    except tomllib.TOMLDecodeError as error:
+        raise BookError(f"{file}: not valid TOML ({error}); correct it there") from None
+    try:
+        return _parse_choice(str(file), entries)
+    except ValueError as error:
+        raise BookError(f"{file}: {error}") from None
+
+
+def _parse_choice(where: str, entries: dict[str, Any]) -> Choice:
+    """Check the entries of an instructor's file. Raises ValueError."""
+    _check_names("the file", entries, ENTRIES)
+    if not isinstance(entries.get("chapter"), str):
+        raise ValueError('names no chapter; write chapter = "what-costs-time"')
+    exercises = entries.get("exercises", [])
+    if not isinstance(exercises, list) or not all(map(_is_positive, exercises)):
+        raise ValueError(
+            "exercises is not a list of whole numbers above 0; "
+            "write exercises = [1, 3] for instance"
+        )
+    due = entries.get("due")
+    late = None
+    if due is not None:
+        _check_due(due)
+    if "late" in entries:
+        late = _parse_late(entries["late"])
+        if due is None:
+            raise ValueError(
+                "late needs 'due', the time from which days are counted; "
+                f"write {DUE} for instance"
+            )
+    points = _parse_points(entries.get("points", {}))
+    return Choice(where, entries["chapter"], exercises, points, due, late)
+
+
+def _check_names(table: str, entries: dict[str, Any], known: tuple[str, ...]) -> None:
+    unknown = sorted(entries.keys() - set(known))
+    if unknown:
+        names = ", ".join(known)
+        raise ValueError(f"{table} has an unknown entry '{unknown[0]}'; use {names}")
+
+
+def _is_positive(value: object) -> bool:
+    return type(value) is int and value > 0
+
+
+def _parse_points(table: object) -> dict[int, int]:
+    fault = (
+        "points is not a table of whole numbers above 0; write points = {3 = 5} "
+        "to give 5 points for exercise 3"
+    )
+    if not isinstance(table, dict):
+        raise ValueError(fault)
+    points = {}
+    for number, worth in table.items():
+        if not (number.isdecimal() and _is_positive(worth)):
+            raise ValueError(fault)
+        points[int(number)] = worth
+    return points
+
+
+def _check_due(due: object) -> None:
+    if not isinstance(due, datetime):
+        raise ValueError(
+            f"due is not a date with a time; write {DUE} for instance, "
+            "without quotation marks"
+        )
+    if due.tzinfo is None:
+        raise ValueError(f"due has no time zone; write {DUE} for instance")
+
+
+def _parse_late(table: object) -> LateRule:
+    if not isinstance(table, dict):
+        raise ValueError("late is not a table; write late = {percent = 10}")
+    _check_names("late", table, LATE_ENTRIES)
     percent = table.get("percent")
     if not (_is_number(percent) and 0 < percent <= 100):
         raise ValueError("late needs 'percent', a number above 0 and up to 100")
     most = table.get("most", 100)
     if not (_is_number(most) and percent <= most <= 100):
-        raise ValueError(
-            f"late: 'most' is not a number from {percent:g} (its percent) to 100"
-        )
-    return LateRule(percent, _period(table.get("grace", "0h")), most)
+        raise ValueError(f"late needs a 'most' from {percent:g}, its percent, to 100")
+    return LateRule(percent, _parse_period(table.get("grace", "0h")), most)
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _period(text: object) -> timedelta:
+def _parse_period(text: object) -> timedelta:
     match = PERIOD.fullmatch(text) if isinstance(text, str) else None
-    if not match:
-        raise ValueError('late: \'grace\' is not a time such as "30min", "1h" or "2d"')
+    if match is None:
+        raise ValueError('late needs a \'grace\' such as "30min", "1h" or "2d"')
     return int(match["number"]) * UNITS[match["unit"]]
 
 
-@dataclass(frozen=True)
-class Choice:
-    """What an instructor sets of a master: a chapter, or a file with exercises, points, a due date
-    and a rule for late work.
-
-    chapter = "what-costs-time"
-    exercises = [1, 3]               # else all of them
-    points = {3 = 5}                 # else those of the master
-    due = 2026-12-01T12:00:00+01:00  # else never late but where the download says so
-    late = {percent = 10, grace = "1h", most = 50}  # a started day; else being late costs nothing
-    """
-
-    where: str  # the file, or the CHAPTER= that was typed
-    chapter: str
-    exercises: list[int] = field(default_factory=list)  # none named: all
-    points: dict[int, int] = field(default_factory=dict)  # by the number of an exercise
-    due: datetime | None = None
-    late: LateRule | None = None
-
-    def of(self, master: Master) -> Master:
-        """The master with the exercises that are set, under their own numbers. Raises BookError."""
-        known = [exercise.number for exercise in master.exercises]
-        for number in sorted({*self.exercises, *self.points} - {*known}):
-            lacks = (
-                f"{master.name} has no exercise {number}; choose from 1 to {len(known)}"
-            )
-            raise BookError(f"{self.where}: {lacks}")
-        asked = [
-            one for one in master.exercises if one.number in (self.exercises or known)
-        ]
-        worth = [
-            replace(one, points=self.points.get(one.number, one.points))
-            for one in asked
-        ]
-        return replace(master, exercises=worth)
-
-
-def choice_of(chapter: str | None, file: Path | None) -> Choice | None:
-    """What is set, by a chapter's name or by a file; None is everything. Raises BookError."""
-    if file and chapter:
-        raise BookError(
-            f"CHAPTER={chapter}: {file} names a chapter, too; leave out one of both"
-        )
-    if not file:
-        return Choice(f"CHAPTER={chapter}", chapter) if chapter else None
-    if not file.exists():
-        raise BookError(
-            f"{file}: no such file; name the file of an assignment: week-7.toml"
-        )
-    text = read_text(file, file.parent)
-    try:
-        entries = tomllib.loads(text)
-        check_entries(entries)
-        choice = Choice(str(file), **entries)
-        points = {int(number): worth for number, worth in choice.points.items()}
-        if not all(
-            type(n) is int and n > 0 for n in [*choice.exercises, *points.values()]
-        ):
-            raise ValueError("a number is not a whole one above 0")
-        if choice.due and choice.due.tzinfo is None:
-            raise ValueError("due has no time zone")
-        late = None
-        if choice.late is not None:  # as it stands in the file
-            late = late_rule(choice.late)
-            if not choice.due:
-                raise ValueError(
-                    "late needs 'due', the time from which days are counted"
-                )
-        return replace(choice, points=points, late=late)
-    except (TypeError, ValueError, AttributeError) as error:
-        is_told = isinstance(error, ValueError)
-        reason = error if is_told else "an entry is of another kind"
-        raise BookError(
-            f"{file}: {reason}; write the chapter, and if you like {LIKE}"
-        ) from None
-
-
-def check_entries(entries: dict) -> None:
-    """Raise ValueError where an entry of an instructor's file is unknown, missing or no time."""
-    if unknown := entries.keys() - {"chapter", *SETS}:
-        names = ", ".join(f"'{name}'" for name in sorted(unknown))
-        raise ValueError(
-            f"{names} means nothing here; known are chapter, {', '.join(SETS)}"
-        )
-    if not isinstance(entries.get("chapter"), str):
-        raise ValueError("it names no chapter")
-    if not isinstance(entries.get("due", datetime.min), datetime):
-        raise ValueError("due is not a date with a time, without quotation marks")
+# --- what grading needs
 
 
 def worth_of(assignment: Assignment) -> tuple[int, int]:
-    """The points of its hidden tests, and those that a person gives."""
-    by_hand = (
-        asked["by_hand"]["points"]
-        for asked in assignment["questions"]
-        if asked["by_hand"]
-    )
-    return sum(asked["points"] for asked in assignment["questions"]), sum(by_hand)
+    """Return the points of the hidden tests, and those that a person gives."""
+    by_tests = 0
+    by_hand = 0
+    for question in assignment.questions:
+        by_tests += question.points
+        if question.by_hand:
+            by_hand += question.by_hand.points
+    return by_tests, by_hand
 
 
 def make_assignment(
     master: Master, chapter: Chapter | None, draws: Draws
 ) -> Assignment:
-    """A master's assignment, variants drawn, on top of its chapter's code. Raises BookError."""
-    cells = chapter.code_cells if chapter else []
-    code = {cell.id: cell.source for cell in cells if SETUP not in tags(cell)}
-    for id in master.given:
-        if id not in code:
-            fault = f"'{id}', which is no code cell of notebooks/{master.name}.ipynb"
-            advice = "name others, or write the code under '## Given'"
-            raise BookError(f"{master.where}: 'given' names {fault}; {advice}")
-    sources = [*(code[id] for id in master.given), *master.own_given]
-    made = {name: getattr(master, name) for name in ("name", "title", "runner")}
-    made["class"], made["seed"] = draws.fingerprint, draws.seed(master.name)
-    made["given"] = (
-        "\n\n".join([GIVEN, *sources]) if sources else ""
-    )  # above all exercises
-    made["masters"] = masters_fingerprint(master, made["given"])
-    return made | {"questions": [_question(exercise) for exercise in master.exercises]}
+    """Make the assignment of a master for a class. Raises BookError.
+
+    The exercises build on code of the master's `chapter`, where it has one.
+    """
+    given = _given_code(master, chapter)
+    return Assignment(
+        name=master.name,
+        title=master.title,
+        runner=master.runner,
+        group=draws.fingerprint,
+        seed=draws.seed(master.name),
+        given=given,
+        masters=masters_fingerprint(master, given),
+        questions=[_question(exercise) for exercise in master.exercises],
+    )
+
+
+def _given_code(master: Master, chapter: Chapter | None) -> str:
+    """Return the code above all exercises, or "" if they need none."""
+    cells = {}
+    for cell in chapter.code_cells if chapter else []:
+        if SETUP not in tags(cell):
+            cells[cell.id] = cell.source
+
+    sources = []
+    for id in master.given_cells:
+        if id not in cells:
+            raise BookError(
+                f"{master.where}: 'given' names '{id}', which is no code cell of "
+                f"notebooks/{master.name}.ipynb; name others, or write the code under "
+                "'## Given'"
+            )
+        sources.append(cells[id])
+    sources += master.given_code
+    return "\n\n".join([GIVEN, *sources]) if sources else ""
 
 
 def masters_fingerprint(master: Master, given: str) -> str:
-    """12 hexadecimal digits that name what students are asked to answer, variants drawn.
+    """Return 12 hexadecimal digits that name what students are asked to answer.
 
-    It is written into editions, so that grading can tell that they came from other masters. Only
-    what students see is in it, and of that only what decides whether an answer can be right: a
-    hidden test, a hint or a check may be mended after the release, points and limits changed.
+    They are written into editions, so that grading notices if a notebook came from other
+    masters, or other variants. They depend only on what students see, and of that only on
+    what decides whether an answer can be right. A hidden test, a hint or a check may be
+    corrected after the release, and points and limits changed.
     """
-    asked = [
-        {
+    exercises = []
+    for exercise in master.exercises:
+        seen = {
             "number": exercise.number,
             "name": exercise.name,
             "text": exercise.text.split(),  # however its lines are broken
             "starter": exercise.code("Starter"),
         }
-        for exercise in master.exercises
-    ]
-    content = json.dumps([master.name, given, asked], sort_keys=True)
+        exercises.append(seen)
+    content = json.dumps([master.name, given, exercises], sort_keys=True)
     return sha256(content.encode()).hexdigest()[:12]
 
 
-def _question(exercise: Exercise) -> dict[str, Any]:
-    holds, question = (
-        HOLDS.search(exercise.text),
-        {name: getattr(exercise, name) for name in KEPT},
+def _question(exercise: Exercise) -> Question:
+    match = CONDITION.search(exercise.text)
+    remarks = []
+    for wrong_answer in exercise.parts["Wrong answer"]:
+        remarks.append(Remark(wrong_answer.blocks[0], wrong_answer.text))
+    return Question(
+        number=exercise.number,
+        title=exercise.title,
+        points=exercise.points,
+        name=exercise.name,
+        checks=exercise.checks,
+        seconds=exercise.seconds,
+        memory=exercise.memory,
+        by_hand=exercise.by_hand,
+        starter=exercise.code("Starter"),
+        shows=exercise.code("Shows"),
+        solution=exercise.code("Solution"),
+        tests=exercise.code("Hidden tests"),
+        holds=f"Your answer is right if{match['condition']}" if match else None,
+        remarks=remarks,
     )
-    question |= {
-        name.lower(): exercise.code(name) for name in ("Starter", "Shows", "Solution")
-    }
-    question["tests"] = exercise.code("Hidden tests")
-    question["holds"] = holds and f"Your answer is right if{holds[2]}"
-    wrong = exercise.parts["Wrong answer"]
-    return question | {"remarks": [[answer.blocks[0], answer.text] for answer in wrong]}
+
+
+# --- for a class
+
+
+class Draft(NamedTuple):
+    """A master with the variants of a class, and the assignment that is made of it."""
+
+    master: Master
+    assignment: Assignment
+
+
+def make_drafts(
+    book: Book, folder: Path, draws: Draws, choice: Choice | None = None
+) -> list[Draft]:
+    """Read the masters of a folder, or the chosen one, and make their assignments.
+
+    Raises BookError.
+    """
+    paths = {path.stem: path for path in sorted(folder.glob("*.md"))}
+    if not paths:
+        raise BookError(
+            f"{folder}: no master in it; name a folder that holds some: chapter.md"
+        )
+    if choice is None:
+        return [_make_draft(path, book, draws) for path in paths.values()]
+
+    if choice.chapter not in paths:
+        fault = f"no exercises for '{choice.chapter}'"
+        raise BookError(f"{choice.where}: {fault}; choose from: {', '.join(paths)}")
+    return [_make_draft(paths[choice.chapter], book, draws, choice)]
+
+
+def _make_draft(
+    path: Path, book: Book, draws: Draws, choice: Choice | None = None
+) -> Draft:
+    master = read_master(path, book.root, draws.choose)
+    if master.runner not in book.runners:
+        known = ", ".join(book.runners)
+        raise BookError(
+            f"{master.where}: no runner '{master.runner}'; choose from: {known}"
+        )
+    if choice:
+        master = choice.apply_to(master)
+    assignment = make_assignment(master, book.chapters.get(master.name), draws)
+    if choice:
+        assignment.due = choice.due
+        assignment.late = choice.late
+    return Draft(master, assignment)

@@ -1,9 +1,8 @@
-"""Editions made of a master: student, solution, instructor, and the book's own cells."""
+"""Editions that are made of a master: student, solution, instructor, and the book's own."""
 
 import posixpath
 import re
 from copy import deepcopy
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from coursework.exercises.assignment import PLACE, Assignment, worth_of
-from coursework.exercises.masters import Exercise, Master, described
+from coursework.exercises.assignment import worth_of
+from coursework.exercises.masters import Exercise, Master, Part, docstrings_of_tests
+from coursework.exercises.tasks import PLACE, Assignment
 from tools.book.book import Book
 from tools.book.cells import parsed
 from tools.book.chapters import LANGUAGE, Chapter
@@ -23,107 +23,148 @@ from tools.book.setup_cells import FOLDED, write_setup
 EDITIONS = ("student", "solution", "instructor")
 PAGE = "../book/handing-in.md"  # how to get, run, check and hand in
 GPU = {"accelerator": "GPU", "colab": {"gpuType": "T4"}}
-JINJA = Environment(
-    loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined
-)
-JINJA.trim_blocks = JINJA.lstrip_blocks = True
-TEXTS: Any = JINJA.get_template("texts.jinja").module  # its macros
 LINK = re.compile(r"(?s:```.*?```)|`[^`\n]*`|\]\((?P<target>(?![a-z]+:|#)[^)\s]+)\)")
+
+JINJA = Environment(
+    loader=FileSystemLoader(Path(__file__).parent),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+TEXTS: Any = JINJA.get_template("texts.jinja").module  # its macros, as functions
 
 
 def answered(starter: str, code: str) -> str:
-    """A starter with an answer in place of its last statement, `name = ...`."""
-    last = parsed(starter).body[-1]
-    return "\n".join([*starter.splitlines()[: last.lineno - 1], code])
+    """Return a starter with `code` in place of its last statement, `name = ...`."""
+    blank = parsed(starter).body[-1]
+    lines_above = starter.splitlines()[: blank.lineno - 1]
+    return "\n".join([*lines_above, code])
 
 
 def book_chapter(master: Master, chapter: Chapter) -> Chapter:
-    """A chapter with its exercises' cells written afresh where they were; a new one comes last."""
-    kind, cells = "puzzles" if chapter.holds_puzzles else "chapter", []
-    made = {
-        exercise.number: _exercise_cells(kind, exercise)
-        for exercise in master.exercises
-    }
+    """Return a chapter with its exercises written anew from their master.
+
+    Each stands where it was in the chapter, and those that are new to it at the end.
+    """
+    kind = "puzzles" if chapter.holds_puzzles else "chapter"
+    waiting = list(master.exercises)
+    cells = []
     for cell in chapter.notebook.cells:
-        if match := EXERCISE_PART.fullmatch(cell.id):
-            for number in [number for number in made if number <= int(match["number"])]:
-                cells += made.pop(number)
-        else:
+        part = EXERCISE_PART.fullmatch(cell.id)
+        if part is None:
             cells.append(cell)
+            continue
+        while waiting and waiting[0].number <= int(part["number"]):
+            cells += _exercise_cells(kind, waiting.pop(0))
+    for exercise in waiting:
+        cells += _exercise_cells(kind, exercise)
+
     notebook = deepcopy(chapter.notebook)
-    notebook.cells = [*cells, *chain.from_iterable(made.values())]
+    notebook.cells = cells
     return Chapter(chapter.name, notebook)
 
 
 def edition(
     kind: str, master: Master, assignment: Assignment, book: Book
 ) -> NotebookNode:
-    """An edition of a master: blank for students, solved, or solved with what instructors need."""
-    group = assignment["class"]
-    title = TEXTS.title(kind, master, group, worth_of(assignment), PAGE)
-    cells = [new_markdown_cell(title, id="title"), new_code_cell("", id="setup")]
-    cells[1].metadata.tags = [SETUP]
-    if assignment["given"]:
-        folded = {name: deepcopy(FOLDED[name]) for name in ("cellView", "jupyter")}
-        folded |= {"tags": ["hide-input"], "assignment": {"part": "given"}}
-        cells.append(new_code_cell(assignment["given"], id="given", metadata=folded))
+    """Make one of the EDITIONS of a master.
+
+    The student edition is blank, the solution edition is solved, and the instructor
+    edition also holds the hidden tests and notes.
+    """
+    title = TEXTS.title(kind, master, assignment.group, worth_of(assignment), PAGE)
+    cells = [
+        new_markdown_cell(title, id="title"),
+        new_code_cell("", id="setup", metadata={"tags": [SETUP]}),
+    ]
+    if assignment.given:
+        cells.append(_given_cell(assignment.given))
     for exercise in master.exercises:
         cells += _exercise_cells(kind, exercise)
     for cell in cells:
         if cell.cell_type == "markdown":
-            cell.source = absolute(cell.source, book.repository)
-    told = {"name": assignment["name"], "class": group, "edition": kind}
-    told["exercises"] = [question["number"] for question in assignment["questions"]]
-    told["masters"] = assignment["masters"]
-    metadata = deepcopy(GPU | LANGUAGE) | {"assignment": told}
-    chapter = Chapter(master.name, new_notebook(cells=cells, metadata=metadata))
+            cell.source = with_absolute_links(cell.source, book.repository)
+
+    metadata = deepcopy(GPU | LANGUAGE)
+    metadata["assignment"] = {
+        "name": assignment.name,
+        "class": assignment.group,
+        "edition": kind,
+        "exercises": [question.number for question in assignment.questions],
+        "masters": assignment.masters,
+    }
+    notebook = new_notebook(cells=cells, metadata=metadata)
+    chapter = Chapter(master.name, notebook)
     return write_setup(chapter, book.repository, book.root).notebook
 
 
+def _given_cell(source: str) -> NotebookNode:
+    cell = new_code_cell(source, id="given")
+    for name in ("cellView", "jupyter"):
+        cell.metadata[name] = deepcopy(FOLDED[name])
+    cell.metadata["tags"] = ["hide-input"]
+    cell.metadata["assignment"] = {"part": "given"}
+    return cell
+
+
 def _exercise_cells(kind: str, exercise: Exercise) -> list[NotebookNode]:
-    """The cells of an exercise: in an edition, or in the book's own `chapter` or `puzzles`."""
-    n, is_edition, answer = exercise.number, kind in EDITIONS, exercise.code("Starter")
+    """Make the cells of an exercise.
+
+    `kind` is an edition, or says where they stand in the book: in a "chapter", or among
+    the "puzzles".
+    """
+    n = exercise.number
+    is_edition = kind in EDITIONS
+    cells = []
+
+    def add(part: str, cell: NotebookNode) -> None:
+        if is_edition:
+            cell.metadata["assignment"] = {"exercise": n, "part": part}
+        cells.append(cell)
+
+    answer = exercise.code("Starter")
     if kind in ("solution", "instructor"):
         answer = answered(answer, exercise.code("Solution"))
-    cells = [
-        (
-            "exercise",
-            new_markdown_cell(TEXTS.asked(kind, exercise), id=f"exercise-{n}"),
-        ),
-        ("answer", new_code_cell(answer, id=f"answer-{n}")),
-    ]
-    for shows in exercise.parts["Shows"]:
-        metadata = {"tags": ["times"]} if "times" in shows.options else {}
-        if "alt" in shows.options:
-            metadata["mystnb"] = {"image": {"alt": shows.options["alt"]}}
-        cells.append(
-            (
-                "shows",
-                new_code_cell(shows.blocks[0], id=f"shows-{n}", metadata=metadata),
-            )
-        )
-    for more, source in zip(("", "-more"), exercise.checks, strict=False):
-        cells.append(("check", new_code_cell(source, id=f"holds-{n}{more}")))
+    add("exercise", new_markdown_cell(TEXTS.task(kind, exercise), id=f"exercise-{n}"))
+    add("answer", new_code_cell(answer, id=f"answer-{n}"))
+    for part in exercise.parts["Shows"]:
+        add("shows", _shows_cell(n, part))
+    first_check, *more_checks = exercise.checks
+    add("check", new_code_cell(first_check, id=f"holds-{n}"))
+    for check in more_checks:
+        add("check", new_code_cell(check, id=f"holds-{n}-more"))
     if is_edition and exercise.by_hand:
-        cells.append(("by hand", new_markdown_cell(PLACE, id=f"by-hand-{n}")))
-    for part, cell in cells if is_edition else ():
-        cell.metadata["assignment"] = {"exercise": n, "part": part}
-    made = [cell for _, cell in cells]
+        add("by hand", new_markdown_cell(PLACE, id=f"by-hand-{n}"))
+
     if not is_edition:
-        made.append(new_markdown_cell(TEXTS.solution(exercise), id=f"solution-{n}"))
+        solution = TEXTS.solution(exercise)
+        cells.append(new_markdown_cell(solution, id=f"solution-{n}"))
     elif kind != "student":
-        made.append(new_markdown_cell(TEXTS.why(exercise), id=f"why-{n}"))
+        explanation = TEXTS.explanation(exercise)
+        cells.append(new_markdown_cell(explanation, id=f"why-{n}"))
     if kind == "instructor":
-        drawn = {name: repr(value) for name, value in exercise.drawn.items()}
-        words = TEXTS.instructor(
-            exercise, described(exercise.code("Hidden tests")), drawn
-        )
-        made.append(new_markdown_cell(words.rstrip(), id=f"instructor-{n}"))
-    return made
+        cells.append(_instructor_cell(exercise))
+    return cells
 
 
-def absolute(text: str, repository: Repository) -> str:
-    """Markdown with its links to the book's files turned into addresses in its repository."""
+def _shows_cell(number: int, part: Part) -> NotebookNode:
+    cell = new_code_cell(part.blocks[0], id=f"shows-{number}")
+    if "times" in part.options:
+        cell.metadata["tags"] = ["times"]
+    if "alt" in part.options:
+        cell.metadata["mystnb"] = {"image": {"alt": part.options["alt"]}}
+    return cell
+
+
+def _instructor_cell(exercise: Exercise) -> NotebookNode:
+    tests = docstrings_of_tests(exercise.code("Hidden tests"))
+    drawn = {name: repr(value) for name, value in exercise.drawn.items()}
+    text = TEXTS.instructor(exercise, tests, drawn)
+    return new_markdown_cell(text.rstrip(), id=f"instructor-{exercise.number}")
+
+
+def with_absolute_links(text: str, repository: Repository) -> str:
+    """Return Markdown whose links to files of the book lead to its repository."""
 
     def address(match: re.Match) -> str:
         if match["target"] is None:  # code

@@ -1,12 +1,14 @@
-"""Masters: the one source of a chapter's exercises, `masters/<chapter>.md`, a section each.
+"""Masters: the Markdown files that a chapter's exercises are written in.
 
-Every edition is made from it, the book's own cells too. `{{ name }}` is the variant that is drawn.
+`masters/<chapter>.md` is the one source of all editions, and of the exercises in the
+book's own chapter. It begins with a block of YAML between two lines `---`. Each heading
+`## 1. Title` below it begins an exercise, and each `### Part` in that one of its parts.
+`masters.toml` lists the parts. `{{ name }}` stands for a variant that a class draws.
 """
 
 import ast
 import re
 import tomllib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -15,27 +17,38 @@ from typing import Any
 import yaml
 from jinja2 import Environment, StrictUndefined, TemplateError
 
+from coursework.exercises.tasks import ByHand
+from coursework.exercises.variants import Draw, first_value
 from tools.book.cells import MARKDOWN, blank_name, parsed
 from tools.errors import BookError
 from tools.files import read_text, write_files
 
-FRONT = re.compile(r"---\n(?P<yaml>.*?)\n---\n", re.S)
+FRONT_MATTER = re.compile(r"---\n(?P<yaml>.*?)\n---\n", re.S)
 OPTION = re.compile(r"- (?P<name>\w+): (?P<value>.+)")
 FORM = tomllib.loads(
     Path(__file__).with_name("masters.toml").read_text(encoding="utf-8")
 )
 
-Draw = Callable[
-    [str, list], Any
-]  # chooses among the values of `<chapter>/<title>/<name>`
+
+@dataclass(frozen=True)
+class PartRule:
+    """How often a part may stand in an exercise, and what it holds."""
+
+    fewest: int
+    most: int
+    blocks: int  # of code in it, at most
+    hidden: bool  # from students
+
+
+PARTS = {name: PartRule(**rule) for name, rule in FORM["parts"].items()}
 
 
 @dataclass(frozen=True)
 class Part:
     options: dict[str, str]
-    whole: str  # all below the options
+    whole: str  # everything below the options
     blocks: list[str]  # the code of each block in it
-    text: str  # what is around them
+    text: str  # everything around the blocks
 
 
 @dataclass(frozen=True)
@@ -46,14 +59,17 @@ class Exercise:
     points: int
     seconds: float  # of processor time
     memory: int  # MiB
-    by_hand: dict[str, Any] | None  # "points" and "rubric" of what a person reads
+    by_hand: ByHand | None
     text: str
-    name: str  # that an answer gives a value to
+    name: str  # of the variable that holds the answer
     drawn: dict[str, Any]  # the variants, by name
     parts: dict[str, list[Part]] = field(repr=False)
 
-    def code(self, name: str) -> str | None:
-        return next((part.blocks[0] for part in self.parts[name]), None)
+    def code(self, part: str) -> str | None:
+        """Return the first block of code in a part, or None if the part is missing."""
+        if not self.parts[part]:
+            return None
+        return self.parts[part][0].blocks[0]
 
     @property
     def checks(self) -> list[str]:
@@ -63,191 +79,261 @@ class Exercise:
 @dataclass(frozen=True)
 class Master:
     name: str
-    where: str  # its path
+    where: str  # its path, for messages
     title: str
     runner: str
-    given: list[str]  # ids of the chapter's code cells that the exercises need
-    head: str  # Markdown above the exercises
-    own_given: list[
-        str
-    ]  # code of its own that the exercises need, run after that of the chapter
+    given_cells: list[str]  # ids of the chapter's code cells that the exercises need
+    introduction: str  # Markdown above the exercises
+    given_code: list[str]  # more code that they need, run after that of the chapter
     exercises: list[Exercise] = field(repr=False)
 
 
 def is_free(folder: Path) -> bool:
-    files = folder.rglob("*") if folder.is_dir() else [folder]
-    return not any(map(Path.is_file, files))
+    """Tell whether a folder is missing, or holds no file at any depth."""
+    if not folder.is_dir():
+        return not folder.is_file()
+    return not any(path.is_file() for path in folder.rglob("*"))
 
 
 def copy_masters(source: Path, folder: Path) -> None:
-    """An instructor's own masters: a copy that says that it is private. Raises BookError."""
+    """Copy all masters to an instructor's folder, marked as private. Raises BookError."""
     if not is_free(folder):
         raise BookError(f"{folder}: not an empty folder; name another for your masters")
-    texts = {
-        folder / path.name: read_text(path, source) for path in source.glob("*.md")
-    }
+
     head = f"---\n{FORM['private']}"
-    write_files(
-        {path: text.replace("---\n", head, 1) for path, text in texts.items()}, folder
-    )
+    copies = {}
+    for path in source.glob("*.md"):
+        text = read_text(path, source)
+        copies[folder / path.name] = text.replace("---\n", head, 1)
+    write_files(copies, folder)
 
 
-def read_master(
-    path: Path, root: Path, draw: Draw = lambda _, values: values[0]
-) -> Master:
-    """The master at `path`, its variants chosen by `draw`. Raises BookError, which says where."""
-    is_own = path.is_relative_to(root)
-    where = path.relative_to(root).as_posix() if is_own else str(path)
-    text = read_text(path, root if is_own else path.parent)
+# --- reading a master
+
+
+class _Fault(Exception):
+    """An exercise is not written as it should be; the message completes its name."""
+
+
+def read_master(path: Path, root: Path, draw: Draw = first_value) -> Master:
+    """Read the master at `path`, with the variants that `draw` chooses.
+
+    Raises BookError, which names the file, the exercise and the fault.
+    """
+    if path.is_relative_to(root):
+        where = path.relative_to(root).as_posix()
+        text = read_text(path, root)
+    else:
+        where = str(path)
+        text = read_text(path, path.parent)
+
+    front = FRONT_MATTER.match(text)
     try:
-        front = FRONT.match(text)
-        said = yaml.safe_load(front["yaml"])
-        about = str(said["title"]), str(said["runner"]), list(said["given"] or [])
+        entries = yaml.safe_load(front["yaml"])
+        title = str(entries["title"])
+        runner = str(entries["runner"])
+        given_cells = list(entries["given"] or [])
     except (TypeError, KeyError, yaml.YAMLError):
         needed = "a '---' block of title, given and runner"
         raise BookError(f"{where}: begins without {needed}; write it") from None
-    (_, head), *sections = _sections(text[front.end() :], "h2")
-    own = _part(dict(sections).get("Given", "")).blocks
-    asked = [section for section in sections if section[0] != "Given"]
-    if not asked:
-        raise BookError(f"{where}: no exercise; write one: '## 1. Title'")
-    exercises = [
-        _exercise(n, *section, where, draw) for n, section in enumerate(asked, start=1)
-    ]
-    return Master(path.stem, where, *about, head.strip(), own, exercises)
 
-
-def _exercise(number: int, heading: str, body: str, where: str, draw: Draw) -> Exercise:
-    def require(holds: object, otherwise: str) -> None:
-        if not holds:
-            raise BookError(f"{where}: '{heading}' {otherwise}")
-
-    title, parts = (
-        heading.removeprefix(f"{number}. "),
-        {name: [] for name in FORM["parts"]},
-    )
-    require(title != heading, f"is not '## {number}. Title'; number it")
-    sections, drawn = _sections(body, "h3"), {}
-    if text := dict(sections).get("Variants"):
+    (_, introduction), *sections = _sections(text[front.end() :], "h2")
+    given = _part(dict(sections).get("Given", ""))
+    exercises = []
+    for heading, body in sections:
+        if heading == "Given":
+            continue
         try:
-            variants = dict(yaml.safe_load(_part(text).blocks[0]))
-            if not all(
-                isinstance(values, list) and values for values in variants.values()
-            ):
-                raise ValueError("a name without a list of values")
-            place = f"{Path(where).stem}/{title}"
-            drawn = {
-                name: draw(f"{place}/{name}", values)
-                for name, values in variants.items()
-            }
-            fill = Environment(undefined=StrictUndefined).from_string
-            sections = [(name, fill(text).render(drawn)) for name, text in sections]
-        except (
-            LookupError,
-            TypeError,
-            ValueError,
-            yaml.YAMLError,
-            TemplateError,
-        ) as error:
-            reason = " ".join(str(error).split())
-            form = "a ```yaml block of 'name: [value, value]', and {{ name }} where it is used"
-            require(
-                False, f"has variants that cannot be drawn ({reason}); write {form}"
-            )
-    for name, text in sections[1:]:
-        require(name in parts, f"has a part '{name}'; choose from: {', '.join(parts)}")
-        parts[name].append(_part(text))
-    for name, form in FORM["parts"].items():
-        found, fewest, most, blocks = (
-            parts[name],
-            form["fewest"],
-            form["most"],
-            form["blocks"],
-        )
-        often = f"{fewest} to {most}" if fewest < most else most
-        require(
-            fewest <= len(found) <= most,
-            f"has {len(found)} parts '{name}'; write {often}",
-        )
-        for part in found if blocks else ():
-            fault = f"has a part '{name}' of {len(part.blocks)} ```python blocks"
-            require(
-                1 <= len(part.blocks) <= blocks, f"{fault}; write one, or two 'Checks'"
-            )
-            for block in part.blocks:
-                try:  # magics are for notebooks, which hidden tests are not
-                    ast.parse(block) if name == "Hidden tests" else parsed(block)
-                except SyntaxError as error:
-                    require(
-                        False,
-                        f"has a part '{name}' that is not Python: {error}; correct it",
-                    )
-    answer = blank_name(parsed(parts["Starter"][0].blocks[0]))
-    require(
-        answer, "has a starter that leaves nothing to answer; end it in 'name = ...'"
+            exercise = _exercise(len(exercises) + 1, heading, body, path.stem, draw)
+        except _Fault as fault:
+            raise BookError(f"{where}: '{heading}' {fault}") from None
+        exercises.append(exercise)
+    if not exercises:
+        raise BookError(f"{where}: no exercise; write one: '## 1. Title'")
+
+    return Master(
+        name=path.stem,
+        where=where,
+        title=title,
+        runner=runner,
+        given_cells=given_cells,
+        introduction=introduction.strip(),
+        given_code=given.blocks,
+        exercises=exercises,
     )
-    tests = described(parts["Hidden tests"][0].blocks[0])
-    names = {name for name, about in tests if about}
-    require(
-        len(names) == len(tests) > 0,
-        "wants hidden tests, each of its own name and docstring",
-    )
-    asked, by_hand = _part(sections[0][1]), None
-    options, levels = FORM["limits"] | asked.options, FORM["levels"]
+
+
+def _exercise(
+    number: int, heading: str, body: str, chapter: str, draw: Draw
+) -> Exercise:
+    title = heading.removeprefix(f"{number}. ")
+    if title == heading:
+        raise _Fault(f"is not '## {number}. Title'; number it")
+
+    sections = _sections(body, "h3")
+    drawn, sections = _draw_variants(sections, f"{chapter}/{title}", draw)
+    (_, introduction), *part_sections = sections
+    parts = _read_parts(part_sections)
+    name = blank_name(parsed(parts["Starter"][0].blocks[0]))
+    if not name:
+        raise _Fault(
+            "has a starter that leaves nothing to answer; end it in 'name = ...'"
+        )
+    _check_hidden_tests(parts["Hidden tests"][0].blocks[0])
+
+    task = _part(introduction)
+    options = FORM["limits"] | task.options
     level = options.get("level")
-    require(
-        level in levels,
-        f"says no level; write '- level: ' and one of {', '.join(levels)}",
-    )
+    if level not in FORM["levels"]:
+        known = ", ".join(FORM["levels"])
+        raise _Fault(f"has no level; write '- level: ' and one of {known}")
     try:
-        limits = (
-            int(options["points"]),
-            float(options["seconds"]),
-            int(options["memory"]),
+        return Exercise(
+            number=number,
+            title=title,
+            level=level,
+            points=int(options["points"]),
+            seconds=float(options["seconds"]),
+            memory=int(options["memory"]),
+            by_hand=_by_hand(parts["By hand"]),
+            text=task.whole,
+            name=name,
+            drawn=drawn,
+            parts=parts,
         )
-        for part in parts["By hand"]:
-            by_hand = {"points": int(part.options["points"]), "rubric": part.whole}
     except (KeyError, ValueError):
-        require(
-            False,
-            "says no '- points: 3' in figures; write it above its text and its rubric",
-        )
-    return Exercise(
-        number, title, level, *limits, by_hand, asked.whole, answer, drawn, parts
-    )
+        raise _Fault(
+            "has no '- points: 3' in figures; write it above its text and its rubric"
+        ) from None
 
 
-def described(tests: str) -> list[tuple[str, str]]:
-    functions = [
-        node for node in ast.parse(tests).body if isinstance(node, ast.FunctionDef)
-    ]
-    found = [(node.name, ast.get_docstring(node) or "") for node in functions]
-    return [(name, about) for name, about in found if name.startswith("test_")]
+def _by_hand(parts: list[Part]) -> ByHand | None:
+    if not parts:
+        return None
+    [part] = parts
+    return ByHand(points=int(part.options["points"]), rubric=part.whole)
+
+
+def _draw_variants(
+    sections: list[tuple[str, str]], place: str, draw: Draw
+) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """Return the drawn values, and the sections with these in place of `{{ name }}`."""
+    table = dict(sections).get("Variants")
+    if not table:
+        return {}, sections
+    try:
+        variants = dict(yaml.safe_load(_part(table).blocks[0]))
+        drawn = {}
+        for name, values in variants.items():
+            if not (isinstance(values, list) and values):
+                raise ValueError("a name without a list of values")
+            drawn[name] = draw(f"{place}/{name}", values)
+        template = Environment(undefined=StrictUndefined).from_string
+        filled = [(name, template(text).render(drawn)) for name, text in sections]
+    except (LookupError, TypeError, ValueError, yaml.YAMLError, TemplateError) as error:
+        reason = " ".join(str(error).split())
+        raise _Fault(
+            f"has variants that cannot be drawn ({reason}); write a ```yaml block of "
+            "'name: [value, value]', and {{ name }} where it is used"
+        ) from None
+    return drawn, filled
+
+
+# --- the parts of an exercise
+
+
+def _read_parts(sections: list[tuple[str, str]]) -> dict[str, list[Part]]:
+    parts: dict[str, list[Part]] = {name: [] for name in PARTS}
+    for name, text in sections:
+        if name not in PARTS:
+            raise _Fault(f"has a part '{name}'; choose from: {', '.join(PARTS)}")
+        parts[name].append(_part(text))
+    for name, rule in PARTS.items():
+        _check_parts(name, parts[name], rule)
+    return parts
+
+
+def _check_parts(name: str, parts: list[Part], rule: PartRule) -> None:
+    if not rule.fewest <= len(parts) <= rule.most:
+        count = str(rule.most)
+        if rule.fewest < rule.most:
+            count = f"{rule.fewest} to {rule.most}"
+        raise _Fault(f"has {len(parts)} parts '{name}'; write {count}")
+    if not rule.blocks:
+        return
+
+    for part in parts:
+        count = len(part.blocks)
+        if not 1 <= count <= rule.blocks:
+            fault = f"has a part '{name}' of {count} ```python blocks"
+            raise _Fault(f"{fault}; write one, or two 'Checks'")
+        for block in part.blocks:
+            _check_code(name, block)
+
+
+def _check_code(name: str, block: str) -> None:
+    # Hidden tests are plain Python; a notebook's cells may hold magics.
+    parse = ast.parse if name == "Hidden tests" else parsed
+    try:
+        parse(block)
+    except SyntaxError as error:
+        raise _Fault(
+            f"has a part '{name}' that is not Python: {error}; correct it"
+        ) from None
+
+
+def _check_hidden_tests(code: str) -> None:
+    tests = docstrings_of_tests(code)
+    names = {name for name, docstring in tests if docstring}
+    if not tests or len(names) < len(tests):
+        raise _Fault("needs hidden tests, each with its own name and docstring")
+
+
+def docstrings_of_tests(code: str) -> list[tuple[str, str]]:
+    """Return the name and docstring of each test function in some code."""
+    tests = []
+    for node in ast.parse(code).body:
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            tests.append((node.name, ast.get_docstring(node) or ""))
+    return tests
+
+
+# --- Markdown
 
 
 def _sections(text: str, tag: str) -> list[tuple[str, str]]:
-    """(heading, text below it) for each heading of that rank; the first has none: what is above."""
-    lines, marks = text.splitlines(keepends=True), [("", 0, 0)]
+    """Cut a text at its headings of one rank: (heading, the text below it) for each.
+
+    The first section is what stands above all of them, under an empty heading.
+    """
+    sections = []
+    lines = text.splitlines(keepends=True)
+    heading = ""
+    start = 0
     for token, inline in pairwise(MARKDOWN.parse(text)):
         if token.type == "heading_open" and token.tag == tag and token.level == 0:
-            marks.append((inline.content, *token.map))
-    ends = [*(start for _, start, _ in marks[1:]), len(lines)]
-    return [
-        (mark[0], "".join(lines[mark[2] : end]))
-        for mark, end in zip(marks, ends, strict=True)
-    ]
+            first, after = token.map
+            sections.append((heading, "".join(lines[start:first])))
+            heading = inline.content
+            start = after
+    sections.append((heading, "".join(lines[start:])))
+    return sections
 
 
 def _part(text: str) -> Part:
-    """The options above a text, its blocks of code, and the text without both."""
-    lines, options = text.strip("\n").splitlines(), {}
-    while lines and (match := OPTION.fullmatch(lines[0])):
-        options[match["name"]] = match["value"]
+    """Read the options above a text, its blocks of code, and the text without both."""
+    options = {}
+    lines = text.strip("\n").splitlines()
+    while lines and (option := OPTION.fullmatch(lines[0])):
+        options[option["name"]] = option["value"]
         del lines[0]
     whole = "\n".join(lines).strip("\n")
-    lines, tokens = whole.splitlines(), MARKDOWN.parse(whole)
-    blocks = [token for token in tokens if token.type == "fence" and token.level == 0]
-    for block in reversed(blocks):
-        del lines[slice(*block.map)]
-    text = "\n".join(lines).strip("\n")
-    return Part(options, whole, [block.content.rstrip("\n") for block in blocks], text)
+
+    tokens = MARKDOWN.parse(whole)
+    fences = [token for token in tokens if token.type == "fence" and token.level == 0]
+    blocks = [fence.content.rstrip("\n") for fence in fences]
+    prose = whole.splitlines()
+    for fence in reversed(fences):
+        first, after = fence.map
+        del prose[first:after]
+    return Part(options, whole, blocks, "\n".join(prose).strip("\n"))

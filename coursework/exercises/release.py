@@ -1,25 +1,27 @@
-"""`make release`: every edition of every master, written only if all of them hold."""
+"""`make release`: every edition of every master, written only if all masters hold."""
 
 import json
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from coursework.exercises.assignment import (
-    Assignment,
+    MASTERS,
     Choice,
-    make_assignment,
+    Draft,
+    make_drafts,
     worth_of,
 )
 from coursework.exercises.editions import (
     EDITIONS,
     PAGE,
     TEXTS,
-    absolute,
     book_chapter,
     edition,
+    with_absolute_links,
 )
-from coursework.exercises.masters import Master, is_free, read_master
-from coursework.exercises.variants import BOOK, Draws, draws_of
+from coursework.exercises.masters import is_free
+from coursework.exercises.variants import BOOK, draws_of
 from coursework.exercises.verify import Grade, KeyOf, leaks, trials, verify
 from tools.book.book import Book
 from tools.book.links import notebook_links
@@ -29,10 +31,11 @@ from tools.errors import BookError
 from tools.files import check_writable, write_files, written_by, zipped
 from tools.record.execute import one_at_a_time
 
-MASTERS = "masters"
 MANIFEST = "manifest.json"
-# What a handout links to: not Kaggle, where a notebook is not handed in as a file, nor Binder,
-# which would need a file of requirements beside it. The fourth is where no hub is known.
+OTHER_FOLDER = "name another folder in OUT"
+# What a handout links to. Kaggle is left out, because a notebook there is not handed in as
+# a file, and Binder, which would need a file of requirements in the repository. "Your
+# JupyterHub" is the link where no hub is known.
 SERVICES = (
     "Google Colab",
     "SageMaker Studio Lab",
@@ -41,8 +44,27 @@ SERVICES = (
     "Download",
 )
 
-Draft = tuple[Master, Assignment]
 Files = dict[str, bytes]  # by path
+
+
+@dataclass(frozen=True)
+class ReleasedChapter:
+    """What a manifest says about the exercises of a chapter."""
+
+    name: str
+    title: str
+    exercises: int
+    points: int
+    by_hand: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a release holds."""
+
+    group: str  # the fingerprint of its class
+    chapters: list[ReleasedChapter]
+    files: dict[str, str]  # the SHA-256 of each, by path
 
 
 def release(
@@ -54,146 +76,159 @@ def release(
     out: Path | None = None,
     choice: Choice | None = None,
 ) -> list[str]:
-    """Verify the masters of a folder, or what a `choice` sets of one, and write their editions, for
-    the book its chapters' exercises too; returns what was done. Raises BookError, a line for each
-    thing that does not hold, before anything is written."""
-    draws, folder = draws_of(key), masters or book.root / MASTERS
-    drafts = make_drafts(book, folder, draws, choice)
+    """Verify the masters of a folder, and write their editions.
+
+    With a `choice`, only what it chooses is written, and the rest of an earlier release
+    stays. The book's own release also writes the exercises of its chapters. Returns what
+    was done. Raises BookError, with a line for each fault, before anything is written.
+    """
+    draws = draws_of(key)
+    folder = masters or book.root / MASTERS
     out = out or book.root / "_build" / "release" / draws.fingerprint
-    told, chapters, files = read_manifest(out), {}, {}
+    drafts = make_drafts(book, folder, draws, choice)
+    before = read_manifest(out)
     check_writable(out.parent, book.root)
-    if told and choice:
-        if told["class"] != draws.fingerprint:
-            fault = f"holds the release of class {told['class']}"
-            raise BookError(f"{out}: {fault}; name another folder in OUT")
-        chapters = {chapter["name"]: chapter for chapter in told["chapters"]}
-        there = (name for name in told["files"] if name.endswith(".ipynb"))
-        files = {
-            name: (out / name).read_bytes() for name in there if (out / name).is_file()
-        }
-    faults, all_trials = [], []
-    for master, assignment in drafts:
-        points, by_hand = worth_of(assignment)
-        about = {
-            "name": master.name,
-            "title": master.title,
-            "exercises": len(master.exercises),
-        }
-        chapters[master.name] = about | {"points": points, "by_hand": by_hand}
-        for kind in EDITIONS:
-            made = notebook_text(edition(kind, master, assignment, book))
-            files[f"{kind}/{master.name}.ipynb"] = made.encode()
-        faults += leaks(
-            master, assignment, files[f"student/{master.name}.ipynb"].decode()
-        )
-        all_trials += trials(master, assignment)
-    faults = faults or verify(all_trials, grade, key_of, book.root)
-    if faults:
-        raise BookError(
-            "\n".join(["nothing is released: masters do not hold", *faults])
-        )
-    files = whole(
-        files, [chapters[name] for name in sorted(chapters)], draws.fingerprint, book
-    )
+
+    chapters: dict[str, ReleasedChapter] = {}
+    notebooks: Files = {}
+    if before and choice:
+        if before.group != draws.fingerprint:
+            fault = f"holds the release of class {before.group}"
+            raise BookError(f"{out}: {fault}; {OTHER_FOLDER}")
+        chapters = {chapter.name: chapter for chapter in before.chapters}
+        notebooks = _notebooks_of(before, out)
+    for draft in drafts:
+        chapters[draft.master.name] = _released_chapter(draft)
+        notebooks |= _editions(draft, book)
+    _check_drafts(drafts, notebooks, grade, key_of, book)
+
+    in_order = [chapters[name] for name in sorted(chapters)]
+    files = _with_overview(notebooks, in_order, draws.fingerprint, book)
     where = out.relative_to(book.root) if out.is_relative_to(book.root) else out
-    done = [f"{where}: written: {', '.join(master.name for master, _ in drafts)}"]
-    is_own = (
-        draws.fingerprint == BOOK
-        and folder.resolve() == (book.root / MASTERS).resolve()
-    )
+    names = ", ".join(draft.master.name for draft in drafts)
+    done = [f"{where}: written: {names}"]
     with one_at_a_time(book.root):
         write_files({out / name: data for name, data in files.items()}, book.root)
-        for name in (
-            told.get("files", {}).keys() - files.keys()
-        ):  # of a master that went
-            (out / name).unlink(missing_ok=True)
-        if is_own and choice in (None, choice and Choice(choice.where, choice.chapter)):
-            done += write_chapters(drafts, Book(book.root))  # as they are by now
+        if before:
+            for name in before.files.keys() - files.keys():  # of a master that is gone
+                (out / name).unlink(missing_ok=True)
+        is_own_master = folder.resolve() == (book.root / MASTERS).resolve()
+        is_whole = choice is None or choice.is_whole_chapter
+        if draws.fingerprint == BOOK and is_own_master and is_whole:
+            # Read again: a chapter may have changed while its masters were verified.
+            done += write_chapters(drafts, Book(book.root))
     return done
 
 
-def make_drafts(
-    book: Book, where: Path, draws: Draws, choice: Choice | None = None
-) -> list[Draft]:
-    """Masters of a folder, or what is chosen of one, with their assignments. Raises BookError."""
-    paths = {path.stem: path for path in sorted(where.glob("*.md"))}
-    if not paths:
-        raise BookError(
-            f"{where}: no master in it; name a folder that holds some: chapter.md"
-        )
-    if choice and choice.chapter not in paths:
-        fault = f"no exercises for '{choice.chapter}'"
-        raise BookError(f"{choice.where}: {fault}; choose from: {', '.join(paths)}")
-    drafts = []
-    for path in [paths[choice.chapter]] if choice else paths.values():
-        master = read_master(path, book.root, draws.choose)
-        if master.runner not in book.runners:
-            known = ", ".join(book.runners)
-            raise BookError(
-                f"{master.where}: no runner '{master.runner}'; choose from: {known}"
-            )
-        master = choice.of(master) if choice else master
-        made = make_assignment(master, book.chapters.get(master.name), draws)
-        if choice and choice.due:
-            made["due"] = choice.due.isoformat()
-        if choice and choice.late:
-            made["late"] = choice.late.as_json()
-        drafts.append((master, made))
-    return drafts
+def _released_chapter(draft: Draft) -> ReleasedChapter:
+    points, by_hand = worth_of(draft.assignment)
+    master = draft.master
+    return ReleasedChapter(
+        master.name, master.title, len(master.exercises), points, by_hand
+    )
 
 
-def whole(files: Files, chapters: list[dict], group: str, book: Book) -> Files:
-    """Notebooks with what lies beside them: a text and a zip for students, and the manifest."""
-    readme = absolute(TEXTS.readme(chapters, PAGE), book.repository)
-    files = files | {"student/README.md": readme.encode()}
-    student = [name for name in files if name.startswith("student/")]
-    files["student.zip"] = zipped({Path(name).name: files[name] for name in student})
-    sums = {
-        thing: sum(told[thing] for told in chapters) for thing in ("points", "by_hand")
-    }
+def _editions(draft: Draft, book: Book) -> Files:
+    files = {}
+    for kind in EDITIONS:
+        notebook = edition(kind, draft.master, draft.assignment, book)
+        files[f"{kind}/{draft.master.name}.ipynb"] = notebook_text(notebook).encode()
+    return files
+
+
+def _notebooks_of(manifest: Manifest, out: Path) -> Files:
+    notebooks = {}
+    for name in manifest.files:
+        if name.endswith(".ipynb") and (out / name).is_file():
+            notebooks[name] = (out / name).read_bytes()
+    return notebooks
+
+
+def _check_drafts(
+    drafts: list[Draft], notebooks: Files, grade: Grade, key_of: KeyOf, book: Book
+) -> None:
+    """Raise BookError, with a line for each thing that does not hold."""
+    faults = []
+    all_trials = []
+    for master, assignment in drafts:
+        student = notebooks[f"student/{master.name}.ipynb"].decode()
+        faults += leaks(master, assignment, student)
+        all_trials += trials(master, assignment)
+    if not faults:
+        faults = verify(all_trials, grade, key_of, book.root)
+    if faults:
+        head = "nothing is released: masters do not hold"
+        raise BookError("\n".join([head, *faults]))
+
+
+def _with_overview(
+    notebooks: Files, chapters: list[ReleasedChapter], group: str, book: Book
+) -> Files:
+    """Add what lies beside the notebooks: a README and a zip for students, the manifest."""
+    readme = with_absolute_links(TEXTS.readme(chapters, PAGE), book.repository)
+    files = notebooks | {"student/README.md": readme.encode()}
+    for_students = {}
+    for name, data in files.items():
+        if name.startswith("student/"):
+            for_students[Path(name).name] = data
+    files["student.zip"] = zipped(for_students)
+
     hashes = {name: sha256(data).hexdigest() for name, data in sorted(files.items())}
-    content = {"class": group, **sums, "chapters": chapters, "files": hashes}
-    return {MANIFEST: (json.dumps(content, indent=1) + "\n").encode()} | files
+    manifest = {
+        "class": group,
+        "points": sum(chapter.points for chapter in chapters),
+        "by_hand": sum(chapter.by_hand for chapter in chapters),
+        "chapters": [asdict(chapter) for chapter in chapters],
+        "files": hashes,
+    }
+    text = json.dumps(manifest, indent=1) + "\n"
+    return {MANIFEST: text.encode()} | files
 
 
-def read_manifest(out: Path) -> dict:
+def read_manifest(out: Path) -> Manifest | None:
+    """Return the manifest of a release, or None if the folder is free. Raises BookError."""
     if is_free(out):
-        return {}
-    if not (out / MANIFEST).is_file():
-        raise BookError(
-            f"{out}: holds files that no release wrote; name another folder in OUT"
-        )
-    with written_by("make release", str(out / MANIFEST), "name another folder in OUT"):
-        told = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
-        return {name: told[name] for name in ("class", "chapters", "files")}
+        return None
+    path = out / MANIFEST
+    if not path.is_file():
+        raise BookError(f"{out}: holds files that no release wrote; {OTHER_FOLDER}")
+    with written_by("make release", str(path), OTHER_FOLDER):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        chapters = [ReleasedChapter(**chapter) for chapter in content["chapters"]]
+        return Manifest(content["class"], chapters, content["files"])
 
 
 def handout(out: Path, repository: Repository) -> str:
-    """A line of Markdown for each notebook of a release, with links to a repository that holds its
-    folder `student/`; nbgitpuller merges later changes into what students wrote."""
-    if not (told := read_manifest(out)):
+    """Return a line of Markdown with links for each chapter of a release.
+
+    They lead to a repository that holds its folder `student/`. On a JupyterHub,
+    nbgitpuller merges later changes into what students wrote.
+    """
+    manifest = read_manifest(out)
+    if manifest is None:
         raise BookError(f"{out}: no release; write one with 'make release' first")
     lines = []
-    for chapter in told["chapters"]:
-        links = notebook_links(f"{chapter['name']}.ipynb", repository)
-        shown = (
-            f"[{link.label}]({link.url})" for link in links if link.label in SERVICES
-        )
-        lines.append(f"- {chapter['title']}: {', '.join(shown)}")
+    for chapter in manifest.chapters:
+        links = []
+        for link in notebook_links(f"{chapter.name}.ipynb", repository):
+            if link.label in SERVICES:
+                links.append(f"[{link.label}]({link.url})")
+        lines.append(f"- {chapter.title}: {', '.join(links)}")
     return "\n".join(lines)
 
 
 def write_chapters(drafts: list[Draft], book: Book) -> list[str]:
-    """Write the exercises of the book's chapters from their masters; returns what changed."""
-    made = {}
+    """Write the exercises of the book's chapters; returns a line for each that changed."""
+    changed = {}
     for master, _ in drafts:
         chapter = book.chapters.get(master.name)
-        if (
-            chapter
-            and (new := book_chapter(master, chapter).notebook) != chapter.notebook
-        ):
-            made[chapter.where] = notebook_text(new)
-    write_files({book.root / where: text for where, text in made.items()}, book.root)
+        if chapter is None:
+            continue
+        notebook = book_chapter(master, chapter).notebook
+        if notebook != chapter.notebook:
+            changed[chapter.where] = notebook_text(notebook)
+    write_files({book.root / where: text for where, text in changed.items()}, book.root)
     return [
-        f"{where}: its exercises were written; 'make book' runs them" for where in made
+        f"{where}: its exercises were written; 'make book' runs them"
+        for where in changed
     ]

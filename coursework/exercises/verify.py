@@ -1,167 +1,219 @@
-"""The gate: a solution scores full, a blank or given program 0, each wrong answer less than full.
+"""The gate before a release: grade the answers of a master whose scores are known.
 
-Each is graded as a submission is. What held is remembered: a change of words grades nothing again.
+A solution must get all points, a blank notebook and a program that the task itself gives
+none, and each wrong answer less than all. They are graded as submissions are. Answers that
+scored right are remembered, so that a change of words grades nothing again.
 """
 
 import ast
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
-from coursework.exercises.assignment import Assignment
-from coursework.exercises.editions import TEXTS, answered
-from coursework.exercises.masters import FORM, Master
+from coursework.exercises.editions import answered
+from coursework.exercises.masters import PARTS, Master
+from coursework.exercises.tasks import Assignment, Cells, Task
 from tools.book.cells import parsed
 from tools.errors import BookError
 from tools.files import read_text, write_json
 
-LEAST = 16  # characters of a line that is not in an edition by chance
-RIGHT = {  # is a score, of so many points, what it should be; and what to do if not
-    "solution": (lambda points, of: points == of, "mend the solution or the test"),
-    "nothing": (
-        lambda points, of: points == 0,
-        "let each test ask for what only an answer has",
-    ),
-    "wrong": (lambda points, of: points < of, "add a test that it fails"),
-}
-# Yields tasks in any order, each with its result or why there is none.
-Grade = Callable[[Iterable[dict]], Iterable[tuple[dict, dict | BookError]]]
-Trial = tuple[
-    str, str, dict
-]  # a master's file, which of RIGHT a score should be, the task
-KeyOf = Callable[
-    [dict, dict], str
-]  # of an assignment and cells: what their result follows from
+MIN_LEAK = 16  # characters: a shorter line may be in an edition by chance
+
+# A program that solves nothing: every other call of it repeats what the one before returned.
+TWO_FACED = """\
+{name} = {program}
+
+def _two_faced(given):
+    calls, last = 0, None
+    def answer(*inputs):
+        nonlocal calls, last
+        calls += 1
+        if calls % 2 == {turn}:
+            last = given(*inputs)
+        return last
+    return answer
+
+{name} = _two_faced({name})
+"""
+
+# Yields tasks in any order, each with its judgement or why there is none.
+Grade = Callable[[Iterable[Task]], Iterable[tuple[Task, Any]]]
+# Of an assignment and cells: a hash of everything that their result follows from.
+KeyOf = Callable[[Assignment, Cells], str]
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """Which scores are right for an answer, and what to do about one that is not."""
+
+    is_met: Callable[[float, float], bool]  # by so many points of so many
+    advice: str
+
+
+ALL_POINTS = Expectation(
+    lambda points, most: points == most, "correct the solution or the test"
+)
+NO_POINTS = Expectation(
+    lambda points, most: points == 0, "let each test ask for what only an answer has"
+)
+FEWER_POINTS = Expectation(
+    lambda points, most: points < most, "add a test that it fails"
+)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A task that is graded because its score is known."""
+
+    where: str  # the file of its master
+    expected: Expectation
+    task: Task
 
 
 def leaks(master: Master, assignment: Assignment, notebook: str) -> Iterator[str]:
-    """A line for each hidden line that is in a student's notebook and was given nowhere."""
-    shown, hidden = [assignment["given"]], [assignment["seed"]]
+    """Yield a line for each hidden line that a student's notebook holds.
+
+    A line that stands in a part for students as well is not hidden.
+    """
+    shown = [assignment.given]
+    hidden = [assignment.seed]
     for exercise in master.exercises:
         shown.append(exercise.text)
-        for name, form in FORM["parts"].items():
-            for part in exercise.parts[name]:
-                (hidden if form["hidden"] else shown).append(part.whole)
+        for name, rule in PARTS.items():
+            texts = [part.whole for part in exercise.parts[name]]
+            if rule.hidden:
+                hidden += texts
+            else:
+                shown += texts
+
     public = "\n".join(shown)
-    for line in dict.fromkeys(
-        line.strip(" \"'") for text in hidden for line in text.splitlines()
-    ):
-        written = json.dumps(line, ensure_ascii=False)[1:-1]  # as a notebook has it
-        if len(line) >= LEAST and line not in public and written in notebook:
-            yield f"{master.where}: the student's notebook holds a hidden line, '{line}'; remove it"
-
-
-def faults(trial: Trial, result: dict | BookError) -> Iterator[str]:
-    where, kind, task = trial
-    is_right, advice = RIGHT[kind]
-    if isinstance(result, BookError):
-        yield f"{where}: {task['student']} cannot be graded: {result}"
-        return
-    for number, asked in result["questions"].items():
-        here = f"{where}: exercise {number}: {task['student']}"
-        if not is_right(asked["points"], asked["of"]):
-            odd = (
-                test
-                for test in asked["tests"]
-                if test["passed"] != (kind == "solution")
-            )
-            why = "; ".join(
-                f"{test['name']}: {test['reason'] or 'passes'}" for test in odd
-            )
-            yield f"{here} scores {asked['points']} of {asked['of']} ({why}); {advice}"
-        if kind == "solution" and asked["check"] != "holds":
-            yield f"{here} is refused by the public check; mend one of them"
+    lines = [line.strip(" \"'") for line in "\n".join(hidden).splitlines()]
+    for line in dict.fromkeys(lines):
+        in_json = json.dumps(line, ensure_ascii=False)[1:-1]
+        if len(line) >= MIN_LEAK and line not in public and in_json in notebook:
+            fault = f"the student's notebook holds a hidden line, '{line}'"
+            yield f"{master.where}: {fault}; remove it"
 
 
 def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
-    exercises = {exercise.number: exercise for exercise in master.exercises}
+    """Yield what to grade before a master is released."""
 
-    def trial(kind: str, what: str, codes: dict[int, str]) -> Trial:
-        """With these answers, and of these exercises alone: others change nothing here."""
-        answers = {
-            n: answered(exercises[n].code("Starter"), code) for n, code in codes.items()
-        }
-        asked = [
-            question
-            for question in assignment["questions"]
-            if question["number"] in codes
-        ]
-        made = task(assignment | {"questions": asked}, f"{what} of {[*codes]}", answers)
-        return (
-            master.where,
-            kind,
-            made | {"student": what, "checks": kind == "solution"},
-        )
+    def trial(expected: Expectation, student: str, codes: dict[int, str]) -> Trial:
+        """Answer these exercises alone: others make no difference to them."""
+        questions = []
+        answers = {}
+        for question in assignment.questions:
+            number = question.number
+            if number in codes:
+                questions.append(question)
+                answers[number] = answered(question.starter, codes[number])
+        name = f"{student} of {list(codes)}"
+        trial_task = task(replace(assignment, questions=questions), name, answers)
+        trial_task.student = student
+        trial_task.checks = expected is ALL_POINTS
+        return Trial(master.where, expected, trial_task)
 
-    yield trial(
-        "solution",
-        "the solution",
-        {n: x.code("Solution") for n, x in exercises.items()},
-    )
+    solutions = {
+        exercise.number: exercise.code("Solution") for exercise in master.exercises
+    }
+    yield trial(ALL_POINTS, "the solution", solutions)
+
     blank = task(assignment, "the blank edition", {})
-    yield master.where, "nothing", blank | {"checks": True}
-    for n, exercise in exercises.items():
+    blank.checks = True
+    yield Trial(master.where, NO_POINTS, blank)
+
+    for exercise in master.exercises:
+        n = exercise.number
         for place, wrong in enumerate(exercise.parts["Wrong answer"], start=1):
-            yield trial("wrong", f"wrong answer {place}", {n: wrong.blocks[0]})
-        given = parsed(exercise.code("Starter")).body
-        for program in [
-            node.name for node in given if isinstance(node, ast.FunctionDef)
-        ]:
+            yield trial(FEWER_POINTS, f"wrong answer {place}", {n: wrong.blocks[0]})
+        for program in _functions_in(exercise.code("Starter")):
             code = f"{exercise.name} = {program}"
-            yield trial("nothing", f"'{code}', as given,", {n: code})
+            yield trial(NO_POINTS, f"'{code}', as given,", {n: code})
             for turn in (0, 1):
-                what = f"'{code}' at every other call, from call {2 - turn} on,"
-                yield trial(
-                    "nothing", what, {n: TEXTS.two_faced(program, exercise.name, turn)}
+                student = f"'{code}' at every other call, from call {2 - turn} on,"
+                two_faced = TWO_FACED.format(
+                    name=exercise.name, program=program, turn=turn
                 )
+                yield trial(NO_POINTS, student, {n: two_faced})
 
 
-def task(assignment: Assignment, name: str, answers: dict[int, str]) -> dict:
-    """What grades one notebook: the assignment with these answers to its exercises."""
-    starters = {asked["number"]: asked["starter"] for asked in assignment["questions"]}
-    cells = {str(n): [answers.get(n, starter)] for n, starter in starters.items()}
-    id = f"{assignment['name']}/{name}"
-    return {"assignment": assignment, "submission": id, "student": name, "cells": cells}
+def _functions_in(source: str) -> list[str]:
+    body = parsed(source).body
+    return [node.name for node in body if isinstance(node, ast.FunctionDef)]
+
+
+def task(assignment: Assignment, name: str, answers: dict[int, str]) -> Task:
+    """Return the task of grading one notebook, with these answers to its exercises."""
+    cells: Cells = {}
+    for question in assignment.questions:
+        cells[question.number] = [answers.get(question.number, question.starter)]
+    return Task(assignment, cells, f"{assignment.name}/{name}", name)
+
+
+def faults(trial: Trial, result: Any) -> Iterator[str]:
+    """Yield a line for each exercise of a trial that did not score as it should."""
+    student = trial.task.student
+    if isinstance(result, BookError):
+        yield f"{trial.where}: {student} cannot be graded: {result}"
+        return
+
+    is_solution = trial.expected is ALL_POINTS
+    for number, question in result.questions.items():
+        here = f"{trial.where}: exercise {number}: {student}"
+        points, most = question.points, question.of
+        if not trial.expected.is_met(points, most):
+            reasons = []
+            for test in question.tests:
+                if test.passed != is_solution:
+                    reasons.append(f"{test.name}: {test.reason or 'passes'}")
+            why = "; ".join(reasons)
+            yield f"{here} scores {points} of {most} ({why}); {trial.expected.advice}"
+        if is_solution and question.check != "holds":
+            yield f"{here} is refused by the public check; correct one of them"
 
 
 def verify(
     all_trials: Iterable[Trial], grade: Grade, key_of: KeyOf, root: Path
 ) -> list[str]:
-    """Grade what is not known to hold; returns a line for each that does not."""
-    path = root / "_build" / "verified.json"  # keys of what held
-    held = set(json.loads(read_text(path, root))) if path.is_file() else set()
-    by_id = {trial[-1]["submission"]: trial for trial in all_trials}
-    left = {
-        id: trial for id, trial in by_id.items() if _key(trial[-1], key_of) not in held
-    }
-    if not left:
+    """Grade the trials that are not known to score right.
+
+    Returns a line for each fault.
+    """
+    path = root / "_build" / "verified.json"
+    verified = set()  # keys of the tasks that scored right
+    if path.is_file():
+        verified.update(json.loads(read_text(path, root)))
+    pending = {}
+    for trial in all_trials:
+        if _key(trial.task, key_of) not in verified:
+            pending[trial.task.submission] = trial
+    if not pending:
         return []
-    lines, seconds = (
-        {},
-        0.1 if sys.stderr.isatty() else 10,
-    )  # a log needs fewer than a screen
-    graded = grade([task for *_, task in left.values()])
+
+    lines = {}
+    results = grade([trial.task for trial in pending.values()])
+    interval = 0.1 if sys.stderr.isatty() else 10  # seconds; a log needs fewer lines
+    progress = tqdm(results, "verified", len(pending), unit="", mininterval=interval)
     try:
-        for task, result in tqdm(
-            graded, "verified", len(left), unit="", mininterval=seconds
-        ):
-            lines[task["submission"]] = found = [
-                *faults(left[task["submission"]], result)
-            ]
-            if not found:
-                held.add(_key(task, key_of))
-    finally:
-        write_json(path, sorted(held), root)
-    return [line for id in left for line in lines[id]]
+        for graded_task, result in progress:
+            submission = graded_task.submission
+            lines[submission] = list(faults(pending[submission], result))
+            if not lines[submission]:
+                verified.add(_key(graded_task, key_of))
+    finally:  # also when interrupted, so that nothing is graded twice
+        write_json(path, sorted(verified), root)
+    return [line for submission in pending for line in lines[submission]]
 
 
-def _key(task: dict, key_of: KeyOf) -> str:
-    """A hash of what is judged: what an exercise is worth and is remarked on changes no verdict."""
-    assignment = task["assignment"]
-    asked = [
-        question | {"points": 0, "remarks": []} for question in assignment["questions"]
+def _key(graded_task: Task, key_of: KeyOf) -> str:
+    """Return a hash of what is judged; points and remarks do not change a verdict."""
+    assignment = graded_task.assignment
+    questions = [
+        replace(question, points=0, remarks=[]) for question in assignment.questions
     ]
-    return key_of(assignment | {"questions": asked}, task["cells"])
+    return key_of(replace(assignment, questions=questions), graded_task.cells)

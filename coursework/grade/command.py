@@ -1,42 +1,43 @@
 """`make grade`: a download of submissions in, a folder of grades out.
 
-Only the students of the download are touched: what others got, and what a person typed, stays.
+A submission goes through once: it is read, judged, gets its points by hand and what being late
+costs, and is saved; reports are written of all. Only the students of the download are touched. What
+others got, and what a person typed, stays.
 """
 
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import closing
-from datetime import datetime
 from pathlib import Path
 
 from tqdm import tqdm
 
-from coursework.exercises.assignment import Choice, choice_of
-from coursework.exercises.release import MASTERS, make_drafts
+from coursework.exercises.assignment import MASTERS, Choice, choice_of, make_drafts
+from coursework.exercises.tasks import Assignment, Task
 from coursework.exercises.variants import BOOK, draws_of
-from coursework.grade import intake, report
-from coursework.grade.bounded import bounded
-from coursework.grade.by_hand import HandTable
-from coursework.grade.comments import own_comments
+from coursework.grade import report
+from coursework.grade.by_hand import TYPED, HandTable, Typed, points_in
 from coursework.grade.copies import copies_in
-from coursework.grade.engine import Outcome, on_dask, on_this_machine
+from coursework.grade.engine import Answer, Engine, on_dask, on_this_machine
 from coursework.grade.exchange.returned import returned
-from coursework.grade.late import add_penalty, is_undated
-from coursework.grade.reach import reaches
+from coursework.grade.intake import find_submissions
+from coursework.grade.points import add_penalty, is_reduced, is_undated, rounded
+from coursework.grade.reading import Assignments, read
+from coursework.grade.results import Grade, GradeId, Judgement, PartByHand
 from coursework.grade.sandbox import TRIED, strongest
-from coursework.grade.similar import lines_of
-from coursework.grade.splice import plain, splice
-from coursework.grade.store import Store, id_of, key_of
+from coursework.grade.store import Store, key_of
 from tools.book.book import Book
 from tools.errors import BookError
 from tools.files import write_bytes
 from tools.root import ROOT
 
-Assignments = Mapping[str, dict]  # by name
-WRITTEN = ("answers", "prose")  # by a student
-Engine = Callable[[Iterable[dict]], Iterator[Outcome]]
+MAX_REASONS = 20  # of submissions that are not graded, among what is printed
+# Spreadsheets that a person may save in place of `by-hand.csv`.
+SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
+
+Pending = dict[GradeId, tuple[Grade, Task]]  # what is to be judged
 
 
 def grade_class(
@@ -52,49 +53,70 @@ def grade_class(
     if not sys.platform.startswith("linux"):  # said before a submission is read
         raise BookError("grading needs Linux: a Linux machine, WSL, or the container")
     engine = engine_for(workers, address)
-    by_name = assignments_of(key, masters, choice_of(None, assignment))
-    results = read_all(submissions, by_name, source)
-    check_class(results, next(iter(by_name.values()))["class"], key)
-    check_masters(results, by_name, masters or ROOT / MASTERS)
-    check_graded(results)
-    folder = out or folder_of(results)
-    grade_all(results, by_name, folder, engine)
-    print(summary(results, folder))
+    assignments = assignments_of(key, masters, choice_of(None, assignment))
+    grades = read_all(submissions, assignments, source)
+    check_class(grades, next(iter(assignments.values())).group, key)
+    check_masters(grades, assignments, masters or ROOT / MASTERS)
+    check_graded(grades)
+    folder = out or folder_of(grades)
+    grade_all(grades, assignments, folder, engine)
+    print(summary(grades, folder))
 
 
 def assignments_of(
     key: str | None, masters: Path | None, choice: Choice | None
 ) -> Assignments:
-    drafts = make_drafts(
-        Book(ROOT), masters or ROOT / MASTERS, draws_of(key), choice=choice
-    )
-    return {assignment["name"]: assignment for _, assignment in drafts}
+    folder = masters or ROOT / MASTERS
+    drafts = make_drafts(Book(ROOT), folder, draws_of(key), choice=choice)
+    return {assignment.name: assignment for _, assignment in drafts}
+
+
+def engine_for(workers: int | str | None, address: str | None) -> Engine:
+    """Return the engine that was asked for. Raises BookError.
+
+    The engine raises NoSandbox where there is none.
+    """
+    if address:
+        return lambda tasks: on_dask(tasks, address)
+    count = str(workers or os.cpu_count() or 1)
+    if not count.isdecimal() or int(count) < 1:
+        raise BookError(f"WORKERS={workers}: name a number of processes, 1 or more")
+
+    def on_workers(tasks: Iterable[Task]) -> Iterator[tuple[Task, Answer]]:
+        os.environ[TRIED] = strongest().name  # workers need not try it again
+        return on_this_machine(tasks, int(count))
+
+    return on_workers
 
 
 # --- what was handed in
 
 
 def read_all(
-    submissions: Path, assignments: Assignments, source: str | None = None
-) -> list[dict]:
-    """Every submission, as `read` gives it, under an id that it keeps when handed in again."""
-    found = intake.find_submissions(submissions, source)
-    handed_in = [(one, read(one, assignments)) for one in found]
-    count = Counter((one.who, result["assignment"]) for one, result in handed_in)
-    for one, result in handed_in:
-        if count[one.who, result["assignment"]] == 1:
-            result["submission"] = one.make_id()
-    return [result for _, result in handed_in]
+    path: Path, assignments: Assignments, source: str | None = None
+) -> list[Grade]:
+    """Read every submission of a download."""
+    submissions = find_submissions(path, source)
+    grades = [read(submission, assignments) for submission in submissions]
+    pairs = list(zip(submissions, grades, strict=True))
+    count = Counter((one.who, grade.assignment) for one, grade in pairs)
+    for submission, grade in pairs:
+        if count[submission.who, grade.assignment] == 1:
+            # This id stays the same when the student hands in another file.
+            grade.submission = submission.make_id()
+    return grades
 
 
-def check_class(results: list[dict], own: str, key: str | None) -> None:
+def check_class(grades: list[Grade], group: str, key: str | None) -> None:
     """Raise BookError if the key is missing, or another than that of these notebooks."""
-    count = Counter(result["made_for"] for result in results if result["made_for"])
-    most = max(sorted(count), key=count.get, default=own)
-    given = "no key is given" if key is None else f"the key is that of class {own}"
+    count = Counter(grade.made_for for grade in grades if grade.made_for)
+    most = max(sorted(count), key=count.get, default=group)
     if not count and key is None:
         fault = "no notebook here says which class it was made for"
-    elif count[own] < count[most]:
+    elif count[group] < count[most]:
+        given = "no key is given"
+        if key is not None:
+            given = f"the key is that of class {group}"
         fault = f"these notebooks were made for class {most}, and {given}"
     else:
         return
@@ -102,15 +124,18 @@ def check_class(results: list[dict], own: str, key: str | None) -> None:
     raise BookError(f"CLASS: {fault}; name the key of the class: {advice}")
 
 
-def check_masters(results: list[dict], assignments: Assignments, folder: Path) -> None:
+def check_masters(grades: list[Grade], assignments: Assignments, folder: Path) -> None:
     """Raise BookError if most notebooks of an assignment were released from other masters."""
     for name, assignment in assignments.items():
-        own = assignment["masters"]
-        released = [result["made_from"] for result in results if result["made_from"]]
-        count = Counter(masters for chapter, masters in released if chapter == name)
+        own = assignment.masters
+        count: Counter[str] = Counter()
+        graded = 0  # also those that name no masters, whichever they came from
+        for grade in grades:
+            if grade.made_from and grade.made_from[0] == name:
+                count[grade.made_from[1]] += 1
+            if grade.assignment == name:
+                graded += 1
         most = max(sorted(count), key=count.get, default=own)
-        # Those that name no masters are graded, whichever they came from.
-        graded = sum(result["assignment"] == name for result in results)
         if most != own and count[most] > graded:
             raise BookError(
                 f"MASTERS: the notebooks of '{name}' were released from masters {most}, but "
@@ -119,298 +144,238 @@ def check_masters(results: list[dict], assignments: Assignments, folder: Path) -
             )
 
 
-def check_graded(results: list[dict]) -> None:
-    if all(result["reason"] for result in results):
-        why = f"{results[0]['student']}: {results[0]['reason']}"
-        none = f"none of {len(results)} submissions can be graded"
-        raise BookError(f"{none}, so nothing is written: {why}")
+def check_graded(grades: list[Grade]) -> None:
+    if any(not grade.reason for grade in grades):
+        return
+    head = f"none of {len(grades)} submissions can be graded, so nothing is written"
+    reasons = reasons_of(grades)
+    if len(reasons) == 1:
+        raise BookError(f"{head}: {reasons[0]}")
+    lines = [f"{head}:", *(f"  {reason}" for reason in reasons[:MAX_REASONS])]
+    if len(reasons) > MAX_REASONS:
+        lines.append(f"  and {len(reasons) - MAX_REASONS} more")
+    raise BookError("\n".join(lines))
 
 
-def folder_of(results: list[dict]) -> Path:
-    """Where the grades go that no OUT is named for: by the chapter of the most, and the class."""
-    names = sorted(
-        f"{one['assignment']}-{one['class']}" for one in results if one["assignment"]
-    )
-    return Path("grades", Counter(names).most_common(1)[0][0])
+def reasons_of(grades: list[Grade]) -> list[str]:
+    return [f"{grade.student}: {grade.reason}" for grade in grades if grade.reason]
 
 
-def read(submission: intake.Submission, assignments: Assignments) -> dict:
-    """The result of a submission as far as it is known before tests, and its `cells` to be run. No
-    file of a student's is opened, and no code of theirs parsed, but in a process of its own."""
-    said = bounded(reading, submission, assignments)
-    assignment = assignments.get(said.get("assignment"), {})
-    late, due, time = submission.late, assignment.get("due"), submission.time
-    late |= bool(due and time and time > datetime.fromisoformat(due))
-    about = {
-        "submission": submission.id,
-        "student": submission.student,
-        "path": submission.path,
-    }
-    about |= {
-        "late": late,
-        "class": assignment.get("class"),
-        "findings": [],
-        "reach": [],
-    }
-    about["handed_in"] = time.isoformat() if time else None
-    # `made_for` is the class that the notebook names, `made_from` its assignment and the masters
-    # that it was released from, `reason` why it is not graded
-    about |= dict.fromkeys(["assignment", "made_for", "made_from", "reason", "sandbox"])
-    by_exercise = ("answers", "comments", "prose", "lines", "questions", "by_hand")
-    about |= {name: {} for name in by_exercise}
-    return about | said
-
-
-def reading(submission: intake.Submission, assignments: Assignments) -> dict:
-    """What a submission holds, as plain data: what was spliced, and what it says that it is."""
-    found = {}
-    try:
-        notebook = intake.read_submission(submission.read())
-        said = intake.mapping(notebook["metadata"].get("assignment"))
-        if isinstance(said.get("class"), str):
-            found["made_for"] = said["class"][:60]
-        assignment = assignment_of(said, notebook["cells"], assignments)
-        masters = said.get(
-            "masters"
-        )  # not there if it is of before, or a service dropped it
-        if isinstance(masters, str):
-            masters = intake.clean(masters, 60)
-            found["made_from"] = [assignment["name"], masters]
-            if masters != assignment["masters"]:
-                raise intake.Refused(
-                    f"it was released from masters {masters}, and those of this class are "
-                    f"{assignment['masters']}; hand in the notebook that this class got"
-                )
-        found["assignment"] = assignment["name"]
-        found |= splice(notebook, assignment)
-        found["reach"] = reaches(found.pop("sources"), assignment)
-        found["lines"] = {
-            number: lines_of(code) for number, code in found["answers"].items()
-        }
-        found["comments"] = comments_for_a_person(found["answers"], assignment)
-    except intake.Refused as refusal:
-        found["reason"] = " ".join(str(refusal).split())
-    return found
-
-
-def comments_for_a_person(
-    answers: Mapping[str, str], assignment: dict
-) -> dict[str, list]:
-    """The comments in the answers of which a person reads a part: the task may ask for some."""
-    comments = {}
-    for question in assignment["questions"]:
-        number = str(question["number"])
-        if question["by_hand"]:
-            comments[number] = own_comments(answers[number], question["starter"])
-    return comments
-
-
-def assignment_of(said: Mapping, cells: list[dict], assignments: Assignments) -> dict:
-    """The assignment that a notebook was made for, by metadata or else cells, or Refused."""
-    if not isinstance(name := said.get("name"), str):  # a service dropped it
-        texts = {plain(cell["source"]) for cell in cells}
-
-        def shared(one: dict) -> int:
-            checks = (
-                plain(text) for asked in one["questions"] for text in asked["checks"]
-            )
-            return sum(check in texts for check in checks)
-
-        best = max(assignments.values(), key=shared)
-        if not shared(best):
-            raise intake.Refused(
-                "no exercise of this class is in it; hand in the student edition"
-            )
-        return best
-    if name not in assignments:
-        raise intake.Refused(
-            f"'{name[:60]}' is not among the assignments of this class"
-        )
-    found = assignments[name]
-    if said.get("class") != found["class"]:
-        raise intake.Refused(
-            "it was made for another class; hand in the one that this class got"
-        )
-    numbers = [asked["number"] for asked in found["questions"]]
-    if said.get("exercises", numbers) != numbers:
-        advice = "name the file that it was released with: ASSIGNMENT=..."
-        told = f"it holds the exercises {said['exercises']}, and {numbers} are graded"
-        raise intake.Refused(f"{told}; {advice}")
-    return found
+def folder_of(grades: list[Grade]) -> Path:
+    """Return where grades go if no OUT is named: by the chapter of the most, and the class."""
+    names = []
+    for grade in grades:
+        if grade.assignment:
+            names.append(f"{grade.assignment}-{grade.group}")
+    [(name, _)] = Counter(sorted(names)).most_common(1)
+    return Path("grades", name)
 
 
 # --- grading
 
 
 def grade_all(
-    results: list[dict], assignments: Assignments, out: Path, engine: Engine
+    grades: list[Grade], assignments: Assignments, out: Path, engine: Engine
 ) -> None:
     store = Store(out)
     with store.one_at_a_time():
-        for result in store.results.values():
-            name, group = result["assignment"], result["class"]
-            if name and assignments.get(name, {}).get("class") != group:
-                fault = f"{out} holds grades of '{name}' for class {group}"
-                raise BookError(f"OUT: {fault}; name another folder")
+        check_groups(store, assignments, out)
+        note_spreadsheets(store.folder)
         hand = HandTable(store)
-        note_anew(results, store, hand, assignments)
-        tasks, by_id = [], {id_of(result): result for result in results}
-        for id, result in by_id.items():
-            if result["reason"]:
-                continue
-            task = {name: result[name] for name in ("submission", "student")}
-            task |= {
-                "assignment": assignments[result["assignment"]],
-                "cells": result.pop("cells"),
-            }
-            task["key"] = key_of(task["assignment"], task["cells"])
-            before = store.results.get(id, {})
-            if before.get("key") == task["key"]:
-                finish(result, before, task["assignment"], hand)
-            else:
-                tasks.append(task)
-        if tasks:
-            with closing(
-                engine(iter(tasks))
-            ) as outcomes:  # Ctrl-C ends the workers at any point
-                for task, outcome in tqdm(outcomes, "graded", len(tasks), unit=""):
-                    result = by_id[task["submission"], task["assignment"]["name"]]
-                    if isinstance(
-                        outcome, BookError
-                    ):  # without a key: the next run tries again
-                        result["reason"] = " ".join(str(outcome).split())
-                    else:
-                        finish(result, outcome, task["assignment"], hand)
-                        store.save(result)
-        check_graded(results)
-        for result in results:
+        note_anew(grades, store, hand, assignments)
+        pending = reuse(grades, store, hand, assignments)
+        judge_all(pending, store, hand, engine)
+        check_graded(grades)
+        for grade in grades:
             # A notebook that can be read takes the place of one that could not.
-            if unread := store.results.get((result["submission"], None)):
+            unread = store.grades.get((grade.submission, None))
+            if unread:
                 store.remove(unread)
-            store.save(result)
+            store.save(grade)
         write_reports(store, hand, assignments)
         hand.set_copies_aside()
 
 
+def check_groups(store: Store, assignments: Assignments, out: Path) -> None:
+    """Raise BookError if the folder holds grades of another class or assignment."""
+    for grade in store.grades.values():
+        if not grade.assignment:
+            continue
+        assignment = assignments.get(grade.assignment)
+        if not assignment or assignment.group != grade.group:
+            holds = f"holds grades of '{grade.assignment}' for class {grade.group}"
+            raise BookError(f"OUT: {out} {holds}; name another folder")
+
+
+def note_spreadsheets(folder: Path) -> None:
+    """Say that a spreadsheet in the place of `by-hand.csv` is not read."""
+    for path in sorted(folder.glob("by-hand*")):
+        if path.suffix.lower() in SPREADSHEETS:
+            print(f"{path.name}: is not read; save it as CSV in the same folder")
+
+
 def note_anew(
-    results: list[dict], store: Store, hand: HandTable, assignments: Assignments
+    grades: list[Grade], store: Store, hand: HandTable, assignments: Assignments
 ) -> None:
     """Note beside points by hand that the exercise was answered anew, before it is graded."""
     keys = []
-    for result in results:
-        was = store.results.get(id_of(result))
-        for number in was["by_hand"] if was and not result["reason"] else ():
-            before, now = (
-                [one[kind].get(number) for kind in WRITTEN] for one in (was, result)
-            )
-            is_anew = (
-                number in result["answers"] and before != now
-            )  # else of an earlier edition
-            if is_anew:
-                keys.append((*id_of(result), number))
+    for grade in grades:
+        before = store.grades.get(grade.id)
+        if not before or grade.reason:
+            continue
+        for number in before.by_hand:
+            if is_answered_anew(number, before, grade):
+                keys.append((*grade.id, str(number)))
     if not hand.note_anew(keys):
         return
     is_written = False
     while not is_written:
         hand.refresh()
-        old = store.results.values()
+        old = store.grades.values()
         table, _ = report.by_hand_forms(old, assignments, hand.rows, hand.layout)
         is_written = hand.replace(table)
 
 
-def finish(result: dict, run: dict, assignment: dict, hand: HandTable) -> None:
-    result |= {name: run[name] for name in ("key", "questions", "sandbox")}
-    result["findings"] += [
-        found for found in run["findings"] if found["kind"] != "cells"
-    ]
-    add_points(result, assignment, hand)
+def is_answered_anew(number: int, before: Grade, grade: Grade) -> bool:
+    if number not in grade.answers:  # an exercise of an earlier edition
+        return False
+    is_same_answer = before.answers.get(number) == grade.answers[number]
+    is_same_prose = before.prose.get(number) == grade.prose.get(number)
+    return not (is_same_answer and is_same_prose)
 
 
-def add_points(result: dict, assignment: dict, hand: HandTable) -> None:
+def reuse(
+    grades: list[Grade], store: Store, hand: HandTable, assignments: Assignments
+) -> Pending:
+    """Take over what was judged before; return what is still to be judged."""
+    pending: Pending = {}
+    for grade in grades:
+        if grade.reason:
+            continue
+        assignment = assignments[grade.assignment]
+        key = key_of(assignment, grade.cells)
+        before = store.grades.get(grade.id)
+        if before and before.key == key:
+            complete(grade, before.judgement(), assignment, hand.rows)
+        else:
+            task = Task(assignment, grade.cells, grade.submission, grade.student, key)
+            pending[grade.id] = grade, task
+    return pending
+
+
+def judge_all(pending: Pending, store: Store, hand: HandTable, engine: Engine) -> None:
+    """Judge these tasks, and save each grade as it comes."""
+    if not pending:
+        return
+    tasks = iter([task for _, task in pending.values()])
+    with closing(engine(tasks)) as answers:  # Ctrl-C ends the workers at any point
+        for task, answer in tqdm(answers, "graded", len(pending), unit=""):
+            grade, _ = pending[task.submission, task.assignment.name]
+            if isinstance(answer, BookError):  # without a key: the next run tries again
+                grade.reason = " ".join(str(answer).split())
+            else:
+                complete(grade, answer, task.assignment, hand.rows)
+                store.save(grade)
+
+
+def complete(
+    grade: Grade, judgement: Judgement, assignment: Assignment, typed: Typed
+) -> None:
+    grade.take(judgement)
+    add_points(grade, assignment, typed)
+
+
+def add_points(grade: Grade, assignment: Assignment, typed: Typed) -> None:
     """Add up the points by tests and by hand; what being late costs comes off both."""
-    report.add_by_hand(result, assignment, hand.rows)
-    add_penalty(result, assignment)
+    add_by_hand(grade, assignment, typed)
+    points = 0
+    of = 0
+    for part in [*grade.questions.values(), *grade.by_hand.values()]:
+        points += part.points or 0
+        of += part.of
+    grade.points = rounded(points)
+    grade.of = of
+    add_penalty(grade, assignment)
+
+
+def add_by_hand(grade: Grade, assignment: Assignment, typed: Typed) -> None:
+    grade.by_hand = {}
+    for question in assignment.questions:
+        if question.by_hand and question.number in grade.questions:
+            key = grade.submission, assignment.name, str(question.number)
+            row = TYPED | typed.get(key, {})
+            points = points_in(row["points"])
+            part = PartByHand(question.by_hand.points, points, row["note"])
+            grade.by_hand[question.number] = part
+
+
+# --- reports
 
 
 def write_reports(store: Store, hand: HandTable, assignments: Assignments) -> None:
-    results = sorted(
-        store.results.values(), key=lambda one: (one["student"], str(id_of(one)))
+    grades = sorted(
+        store.grades.values(), key=lambda grade: (grade.student, str(grade.id))
     )
-    is_written = False
-    while not is_written:  # until nobody has saved the table in between
-        hand.refresh()
-        for result in results:
-            if not result["reason"]:
-                add_points(result, assignments[result["assignment"]], hand)
-        table, form = report.by_hand_forms(results, assignments, hand.rows, hand.layout)
-        is_written = hand.replace(table)
+    form = write_hand_table(grades, hand, assignments)
     store.write(store.folder / "by-hand.html", form)
 
     pages = []
-    for result in results:
-        assignment = assignments.get(result["assignment"])
-        if not result["reason"]:
-            store.save(result)
-        title = assignment["title"] if assignment else "Your submission"
-        page = report.page("feedback.html", title, result=result, assignment=assignment)
-        pages.append((result, page))
-        store.write(store.files(result)[1], page)
-    copies = {
-        name: copies_in(
-            assignment, [one for one in results if one["assignment"] == name]
-        )
-        for name, assignment in sorted(assignments.items())
-    }
-    grades = report.grades_table(results, assignments, hand.layout)
-    store.write_table("grades.csv", grades, hand.layout.separator)
-    store.write(
-        store.folder / "review.html", report.review_page(results, assignments, copies)
-    )
+    for grade in grades:
+        if not grade.reason:
+            store.save(grade)
+        page = report.feedback_page(grade, assignments.get(grade.assignment))
+        pages.append((grade, page))
+        _, path = store.files(grade)
+        store.write(path, page)
+
+    table = report.grades_table(grades, assignments, hand.layout)
+    store.write_table("grades.csv", table, hand.layout.separator)
+    copies = {}
+    for name in sorted(assignments):
+        own = [grade for grade in grades if grade.assignment == name]
+        copies[name] = copies_in(assignments[name], own)
+    review = report.review_page(grades, assignments, copies)
+    store.write(store.folder / "review.html", review)
     for name, data in returned(pages).items():
         write_bytes(store.folder / name, data, store.folder.parent)
 
 
-def engine_for(workers: int | str | None, address: str | None) -> Engine:
-    """The engine that was asked for; it raises NoSandbox where there is none. Raises BookError."""
-    if address:
-        return lambda tasks: on_dask(tasks, address)
-    count = str(workers or os.cpu_count() or 1)
-    if not count.isdecimal() or int(count) < 1:
-        raise BookError(f"WORKERS={workers}: name a number of processes, 1 or more")
-
-    def here(tasks: Iterable[dict]) -> Iterator[Outcome]:
-        os.environ[TRIED] = (
-            strongest().name
-        )  # so that its workers need not try it again
-        return on_this_machine(tasks, int(count))
-
-    return here
+def write_hand_table(
+    grades: list[Grade], hand: HandTable, assignments: Assignments
+) -> str:
+    """Write `by-hand.csv`, and count what was typed until then; return the page to go with it."""
+    while True:  # until nobody has saved the table in between
+        hand.refresh()
+        for grade in grades:
+            if not grade.reason:
+                add_points(grade, assignments[grade.assignment], hand.rows)
+        table, form = report.by_hand_forms(grades, assignments, hand.rows, hand.layout)
+        if hand.replace(table):
+            return form
 
 
-def summary(results: list[dict], out: Path) -> str:
-    graded = [result for result in results if not result["reason"]]
-    full = sum(result["points"] == result["of"] for result in graded)
-    refused = [f"{one['student']}: {one['reason']}" for one in results if one["reason"]]
-    lines = [
-        f"graded: {len(graded)} of {len(results)} submissions, {full} with full points"
-    ]
-    lines += [
-        f"sandbox: {name}" for name in sorted({result["sandbox"] for result in graded})
-    ]
+def summary(grades: list[Grade], out: Path) -> str:
+    graded = [grade for grade in grades if not grade.reason]
+    full = sum(grade.points == grade.of for grade in graded)
+    count = f"{len(graded)} of {len(grades)} submissions"
+    lines = [f"graded: {count}, {full} with full points"]
+    for sandbox in sorted({grade.sandbox for grade in graded}):
+        lines.append(f"sandbox: {sandbox}")
     lines += late_lines(graded)
-    lines += [f"not graded: {words}" for words in refused[:20]]
-    return "\n".join([*lines, f"written: {out}"])
+    for reason in reasons_of(grades)[:MAX_REASONS]:
+        lines.append(f"not graded: {reason}")
+    lines.append(f"written: {out}")
+    return "\n".join(lines)
 
 
-def late_lines(graded: list[dict]) -> list[str]:
-    """What a rule for late work did, and where it could do nothing; no rule, no line."""
+def late_lines(graded: list[Grade]) -> list[str]:
+    """Return what a rule for late work did, and where it could do nothing; no rule, no line."""
     lines = []
-    reduced = sum(
-        bool(result["penalty"] and result["penalty"]["days"]) for result in graded
-    )
+    reduced = sum(is_reduced(grade) for grade in graded)
     if reduced:
         lines.append(f"handed in late, and graded with the penalty: {reduced}")
-    if undated := sum(map(is_undated, graded)):
+    undated = sum(is_undated(grade) for grade in graded)
+    if undated:
         why = "the download does not say when, so nothing was taken off"
         lines.append(f"handed in late, at an unknown time: {undated}; {why}")
     return lines

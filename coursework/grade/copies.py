@@ -1,81 +1,95 @@
 """Notebooks that agree more than chance would have it, and answers that do so by themselves.
 
-A short answer proves nothing: many write the same line. But who agrees with another student in one
-exercise after the other, and in answers that hardly anybody else gave, did not get there by chance.
-So the evidence of a pair is added up over the exercises, in bits: an answer that 1 of 16 gave is
-worth 4. What many gave is worth nothing, and each exercise in which the two differ takes some away.
-Enough is what chance would give to one pair in ten classes of this size.
+A short answer proves nothing, because many students write the same line. But two students
+who agree in one exercise after another, in answers that hardly anybody else gave, did not
+get there by chance. So the evidence for a pair is added up over the exercises, in bits: an
+answer that 1 of 16 gave is worth 4. An answer that many gave is worth nothing, and each
+exercise in which the two differ takes some away. It is enough once chance would give it to
+one pair in ten classes of this size.
 
-The same answers throughout weigh more, the more notebooks have them. There common answers count as
-well, because their combination may be rare; but honest notebooks that are all alike stand in a
-crowd of others that differ from them in one exercise, and copies do not.
+Notebooks with the same answers throughout weigh more, the more of them there are. Common
+answers count there as well, because their combination may be rare. But honest notebooks
+that are all alike stand in a crowd of others that differ from them in one exercise, and
+copies do not.
 
-The published solutions are one notebook more. Nothing here is a verdict.
+The published solutions are compared like one more notebook. Nothing here is a verdict.
 """
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import combinations, pairwise
 
+from coursework.exercises.tasks import Assignment, Question
+from coursework.grade.results import Grade
 from coursework.grade.similar import (
-    Group,
+    AnswerGroup,
     Lines,
-    Links,
+    UnionFind,
+    by_size,
+    holders_of,
     lines_of,
     own_lines,
-    same_forms,
-    similar,
+    similar_answers,
 )
 
 PUBLISHED = "the published solution"  # stands among the submissions
-COMMON = 0.1  # of a class: an answer that more of it gave is no evidence by itself,
-CROWD = 3  # unless it is no more than these
-A_LINE = (
-    1  # bits that a line is worth above the first two, whatever the size of the class
-)
-MOST = 12  # bits for one answer
-WORD_FOR_WORD, SAME, NEARLY, DIFFERENT = (
-    0.5,
-    0.35,
-    0.1,
-    0.05,
-)  # how those who copy are taken to do
-LEANING = (
-    0.25  # good students give an answer at its rate in the class to this power, at most
-)
+# An answer is common, and no evidence by itself, if more of a class gave it than this,
+COMMON_SHARE = 0.1
+CROWD = 3  # and if these are more than so many.
+BITS_OF_LINE = 1  # for each line above two, however small the class
+MAX_BITS = 12  # for one answer
+# How often those who copy are taken to leave an answer so:
+WORD_FOR_WORD = 0.5
+SAME_LINES = 0.35
+NEARLY_SAME = 0.1
+DIFFERENT = 0.05
+# Good students give an answer at most at its rate in the class to this power.
+LEANING = 0.25
 SURE = math.log2(10)  # bits beyond those that the number of pairs asks for
+
+Pair = tuple[str, str]  # of submissions, in their order
+
+
+@dataclass(frozen=True, order=True)
+class Figures:
+    """How far two notebooks agree."""
+
+    share: float  # of the answers that both have
+    same: int  # answers, once names and comments are put aside
+    answers: int  # that both have
+    verbatim: int  # of the same ones, names and comments included
+    alone: int  # of the same ones, in no notebook outside the group
+    others: int  # notebooks outside the group that have the rarest of them
 
 
 @dataclass(frozen=True)
-class Notebooks:
-    """Submissions that agree over whole notebooks, with the figures of the two least alike."""
+class NotebookGroup:
+    """Submissions that agree over whole notebooks."""
 
     submissions: tuple[str, ...]
     exercises: tuple[int, ...]  # in which the first two agree
-    same: int  # answers, once names and comments are put aside
-    answers: int  # that both have
-    verbatim: int  # of those that are the same, names and comments included
-    alone: int  # of those that are the same, in no notebook outside the group
-    others: int  # notebooks outside the group that have the rarest of them
+    figures: Figures  # of the two that are least alike
 
     @property
     def text(self) -> str:
-        least = "at least " * (len(self.submissions) > 2 and self.same < self.answers)
-        count = f"{least}{self.same} of {self.answers} answers are the same"
+        figures = self.figures
+        count = f"{figures.same} of {figures.answers} answers are the same"
+        if len(self.submissions) > 2 and figures.same < figures.answers:
+            count = f"at least {count}"
         details = ["once names and comments are put aside"]
-        if self.verbatim:
-            details.append(f"{self.verbatim} of them word for word")
-        if self.alone:
-            details.append(f"{self.alone} in no other notebook")
+        if figures.verbatim:
+            details.append(f"{figures.verbatim} of them word for word")
+        if figures.alone:
+            details.append(f"{figures.alone} in no other notebook")
         else:
-            details.append(f"the rarest of them in {self.others} other notebooks")
+            details.append(f"the rarest of them in {figures.others} other notebooks")
         return f"{count} {', '.join(details)}"
 
 
 @dataclass(frozen=True)
-class Short:
+class ShortAnswers:
     """Answers to an exercise that equal another one and are too short to tell."""
 
     exercise: int
@@ -84,139 +98,173 @@ class Short:
 
     @property
     def text(self) -> str:
-        verb = "equals" if self.answers == 1 else "equal"
-        noun = "answer" if self.answers == 1 else "answers"
-        said = f"{self.answers} {noun} {verb} another one"
-        if self.published:
-            said += f", {self.published} of them the published solution,"
-        return f"{said} and {'is' if self.answers == 1 else 'are'} too short to tell"
+        if self.answers == 1:
+            other = "the published solution" if self.published else "another one"
+            return f"1 answer equals {other} and is too short to tell"
+        text = f"{self.answers} answers equal another one"
+        if self.published == self.answers:
+            text = f"{self.answers} answers equal the published solution"
+        elif self.published:
+            text += f", {self.published} of them the published solution,"
+        return f"{text} and are too short to tell"
 
 
 @dataclass(frozen=True)
 class Copies:
-    notebooks: list[Notebooks] = field(default_factory=list)
-    answers: list[Group] = field(default_factory=list)  # of exercises, beyond those
-    short: list[Short] = field(default_factory=list)
+    notebooks: list[NotebookGroup]
+    answers: list[AnswerGroup]  # whose submissions are in no group of notebooks
+    short: list[ShortAnswers]
 
     @property
-    def groups(self) -> list[Notebooks | Group]:
+    def groups(self) -> list[NotebookGroup | AnswerGroup]:
         return [*self.notebooks, *self.answers]
 
 
-def copies_in(assignment: dict, results: Iterable[dict]) -> Copies:
-    """What of an assignment's results agrees, with each other and with the published solutions."""
-    results = list(results)
-    exercises = [
-        _exercise(question, assignment, results) for question in assignment["questions"]
-    ]
+def copies_in(assignment: Assignment, grades: Iterable[Grade]) -> Copies:
+    """Find what agrees among an assignment's grades and with the published solutions."""
+    grades = list(grades)
+    exercises = []
+    for question in assignment.questions:
+        exercises.append(_answers_to(question, assignment, grades))
     notebooks = Comparison(exercises).notebooks()
-    together = [set(group.submissions) for group in notebooks]
-    answers, short = [], []
+    copied = [set(group.submissions) for group in notebooks]
+
+    answers = []
+    short = []
     for exercise in exercises:
-        answers += [
-            group
-            for group in exercise.groups
-            if not any(own >= {*group.submissions} for own in together)
-        ]
-        listed = {who for group in exercise.groups for who in group.submissions}
-        listed.update(*together)
-        if count := exercise.short(listed):
-            short.append(count)
+        listed = set().union(*copied)
+        for group in exercise.groups:
+            listed.update(group.submissions)
+            if not any(members.issuperset(group.submissions) for members in copied):
+                answers.append(group)
+        counted = exercise.short(listed)
+        if counted.answers:
+            short.append(counted)
     return Copies(notebooks, answers, short)
 
 
 # --- an exercise
 
 
+class Forms:
+    """The answers to an exercise in one form: a form that is empty is no answer."""
+
+    def __init__(self, of: Mapping[str, Hashable]) -> None:
+        self.of = of  # by submission
+        self.holders = holders_of(of)
+
+    def are_same(self, a: str, b: str) -> bool:
+        return bool(self.of.get(a)) and self.of[a] == self.of.get(b)
+
+    def holders_with(self, submission: str) -> list[str]:
+        """Return all who have the answer of this submission, itself included."""
+        return self.holders.get(self.of.get(submission), [])
+
+
 @dataclass
 class Agreement:
-    """Submissions whose answers to an exercise are alike, and what that is worth to two of them."""
+    """Submissions whose answers are alike, and what that is worth to two of them."""
 
     submissions: list[str]
     bits: float
-    verbatim: bool
 
 
-class Exercise:
-    """The answers to one exercise, each in two forms: as it was typed, and by its own lines."""
+class Answers:
+    """The answers to one exercise, as they were typed and by their own lines."""
 
     def __init__(
-        self, number: int, lines: dict[str, Lines], typed: dict[str, tuple]
+        self, number: int, typed: Mapping[str, tuple], lines: Mapping[str, Lines]
     ) -> None:
-        self.number, self.lines, self.typed = number, lines, typed
-        self.groups = similar(number, lines)
-        self.answered = {who for who in typed if typed[who] or lines.get(who)}
-        self.by_lines = same_forms(lines)
-        self.by_text = same_forms(typed)
-        self.near = {who: group for group in self.groups for who in group.submissions}
+        self.number = number
+        self.typed = Forms(typed)
+        self.lines = Forms(lines)
+        self.submissions = {who for who in typed if typed[who] or lines.get(who)}
+        self.groups = similar_answers(number, lines)
+        self.group_of = {}
+        for group in self.groups:
+            for submission in group.submissions:
+                self.group_of[submission] = group
 
-    def is_obvious(self, who: str) -> bool:
-        """Is it one line, and the published one? The right word is the same for all."""
-        own = self.lines.get(who)
-        return own is not None and len(own) <= 1 and own == self.lines.get(PUBLISHED)
+    def is_obvious(self, submission: str) -> bool:
+        """Tell whether an answer is one line, and the published one.
+
+        The right word is the same for all.
+        """
+        own = self.lines.of.get(submission)
+        published = self.lines.of.get(PUBLISHED)
+        return own is not None and len(own) <= 1 and own == published
 
     def agree(self, a: str, b: str) -> bool:
-        if self.is_verbatim(a, b):
+        if self.typed.are_same(a, b) or self.lines.are_same(a, b):
             return True
-        if self.lines.get(a) and self.lines[a] == self.lines.get(b):
-            return True
-        return a in self.near and self.near[a] is self.near.get(b)
+        return a in self.group_of and self.group_of[a] is self.group_of.get(b)
 
-    def is_verbatim(self, a: str, b: str) -> bool:
-        return bool(self.typed.get(a)) and self.typed[a] == self.typed.get(b)
+    def holders(self, submission: str) -> list[str]:
+        """Return all who have this answer, once names and comments are put aside."""
+        by_lines = self.lines.holders_with(submission)
+        return by_lines or self.typed.holders_with(submission)
 
-    def holders(self, who: str) -> list[str]:
-        """All who have this answer, once names and comments are put aside."""
-        return self.by_lines.get(self.lines.get(who)) or self.by_text.get(
-            self.typed.get(who), []
-        )
-
-    def agreements(self) -> Iterable[Agreement]:
-        for form, submissions in self.by_text.items():
-            yield from self._agreement(submissions, len(form), WORD_FOR_WORD, True)
-        for form, submissions in self.by_lines.items():
-            yield from self._agreement(submissions, len(form), SAME, False)
+    def agreements(self) -> Iterator[Agreement]:
+        for form, holders in self.typed.holders.items():
+            yield from self._agreement(holders, len(form), WORD_FOR_WORD)
+        for form, holders in self.lines.holders.items():
+            yield from self._agreement(holders, len(form), SAME_LINES)
         for group in self.groups:
-            yield from self._agreement([*group.submissions], group.same, NEARLY, False)
+            holders = list(group.submissions)
+            yield from self._agreement(holders, group.same, NEARLY_SAME)
 
     def _agreement(
-        self, submissions: list[str], length: int, share: float, verbatim: bool
-    ) -> Iterable[Agreement]:
-        is_common = len(submissions) > max(CROWD, COMMON * len(self.answered))
-        if len(submissions) < 2 or is_common or self.is_obvious(submissions[0]):
+        self, holders: list[str], length: int, share: float
+    ) -> Iterator[Agreement]:
+        """Yield what it is worth that these have answers of so many lines in common.
+
+        Yields nothing if it is worth nothing. `share` of those who copy leave an answer so.
+        """
+        class_size = len(self.submissions)
+        is_common = len(holders) > max(CROWD, COMMON_SHARE * class_size)
+        if len(holders) < 2 or is_common or self.is_obvious(holders[0]):
             return
-        rarity = -math.log2((len(submissions) - 1) / (len(self.answered) - 1))
-        bits = min(max(rarity, A_LINE * (length - 2)), MOST) + math.log2(share)
+        rarity = -math.log2((len(holders) - 1) / (class_size - 1))
+        bits = max(rarity, BITS_OF_LINE * (length - 2))
+        bits = min(bits, MAX_BITS) + math.log2(share)
         if bits > 0:
-            yield Agreement(submissions, bits, verbatim)
+            yield Agreement(holders, bits)
 
-    def short(self, listed: set[str]) -> Short | None:
-        """How many answers equal another one, without those of submissions that are listed."""
-        published = self.lines.get(PUBLISHED)
-        count = Counter()
-        for form, submissions in self.by_lines.items():
-            if len(submissions) > 1:
-                count[form == published] += len({*submissions} - listed - {PUBLISHED})
-        total = count.total()
-        return Short(self.number, total, count[True]) if total else None
+    def short(self, listed: set[str]) -> ShortAnswers:
+        """Count the answers that equal another one, but for `listed` submissions."""
+        total = 0
+        published = 0
+        for form, holders in self.lines.holders.items():
+            if len(holders) > 1:
+                unlisted = len(set(holders) - listed - {PUBLISHED})
+                total += unlisted
+                if form == self.lines.of.get(PUBLISHED):
+                    published = unlisted
+        return ShortAnswers(self.number, total, published)
 
 
-def _exercise(question: dict, assignment: dict, results: list[dict]) -> Exercise:
-    number = str(question["number"])
-    given = [assignment["given"], question["starter"], *question["checks"]]
-    lines = {one["submission"]: one.get("lines", {}).get(number, {}) for one in results}
-    lines[PUBLISHED] = lines_of(question["solution"])
-    texts = {
-        one["submission"]: one.get("answers", {}).get(number, "") for one in results
-    }
-    texts[PUBLISHED] = question["solution"]
-    known = {line.strip() for source in given for line in source.splitlines()}
-    typed = {who: _typed(text, known) for who, text in texts.items()}
-    return Exercise(question["number"], own_lines(lines, given), typed)
+def _answers_to(
+    question: Question, assignment: Assignment, grades: list[Grade]
+) -> Answers:
+    number = question.number
+    given = [assignment.given, question.starter, *question.checks]
+    known = set()
+    for source in given:
+        known.update(line.strip() for line in source.splitlines())
+
+    typed = {}
+    lines = {}
+    for grade in grades:
+        typed[grade.submission] = _typed(grade.answers.get(number, ""), known)
+        lines[grade.submission] = grade.lines.get(number, {})
+    typed[PUBLISHED] = _typed(question.solution, known)
+    lines[PUBLISHED] = lines_of(question.solution)
+    return Answers(number, typed, own_lines(lines, given))
 
 
 def _typed(text: str, known: set[str]) -> tuple[str, ...]:
-    lines = (line.strip() for line in text.splitlines())
+    """Return the lines of an answer as they were typed, but for those that are known."""
+    lines = [line.strip() for line in text.splitlines()]
     return tuple(line for line in lines if line and line not in known)
 
 
@@ -224,160 +272,192 @@ def _typed(text: str, known: set[str]) -> tuple[str, ...]:
 
 
 class Comparison:
-    def __init__(self, exercises: list[Exercise]) -> None:
-        self.exercises = exercises
-        self.submissions = sorted({who for one in exercises for who in one.answered})
-        self.answered = {
-            who: frozenset(
-                place for place, one in enumerate(exercises) if who in one.answered
-            )
-            for who in self.submissions
-        }
+    """Compares the notebooks of a class."""
 
-    def notebooks(self) -> list[Notebooks]:
+    def __init__(self, exercises: list[Answers]) -> None:
+        self.exercises = exercises
+        answered = defaultdict(set)  # the places of exercises, by submission
+        for place, exercise in enumerate(exercises):
+            for submission in exercise.submissions:
+                answered[submission].add(place)
+        self.answered = dict(answered)
+        self.submissions = sorted(answered)
+
+    def notebooks(self) -> list[NotebookGroup]:
         if len(self.submissions) < 2:
             return []
-        edges = self._around() | self._throughout()
-        links = Links()
-        for a, b in sorted(edges):
+        pairs = self._around()
+        pairs |= self._throughout([exercise.typed for exercise in self.exercises])
+        pairs |= self._throughout([exercise.lines for exercise in self.exercises])
+        links = UnionFind()
+        for a, b in sorted(pairs):
             links.join(a, b)
-        groups = [self._notebooks(sorted(members), edges) for members in links.groups()]
-        return sorted(
-            groups, key=lambda group: (-len(group.submissions), group.submissions)
+        return by_size(self._group(members, pairs) for members in links.groups())
+
+    def _group(self, members: list[str], pairs: set[Pair]) -> NotebookGroup:
+        group = set(members)
+        figures = [self._figures(a, b, group) for a, b in pairs if a in group]
+        in_order = sorted(group - {PUBLISHED})
+        if PUBLISHED in group:  # it comes last
+            in_order.append(PUBLISHED)
+        first, second = in_order[:2]
+        agreed = [one.number for one in self.exercises if one.agree(first, second)]
+        return NotebookGroup(tuple(in_order), tuple(agreed), min(figures))
+
+    def _figures(self, a: str, b: str, group: set[str]) -> Figures:
+        answers = self._answered_by_both(a, b)
+        same = [exercise for exercise in answers if exercise.agree(a, b)]
+        verbatim = sum(exercise.typed.are_same(a, b) for exercise in same)
+        outside = []
+        for exercise in same:
+            holders = {*exercise.holders(a), *exercise.holders(b)}
+            outside.append(len(holders - group))
+        return Figures(
+            share=len(same) / len(answers),
+            same=len(same),
+            answers=len(answers),
+            verbatim=verbatim,
+            alone=outside.count(0),
+            others=min(outside),
         )
 
-    def _around(self) -> set[tuple[str, str]]:
-        """Pairs of a notebook and those that agree with it in more than chance would have.
+    def _answered_by_both(self, a: str, b: str) -> list[Answers]:
+        places = self.answered[a] & self.answered[b]
+        return [self.exercises[place] for place in places]
 
-        One needs much evidence; where several agree with the same notebook, each needs less.
+    # --- pairs by the evidence for each
+
+    def _around(self) -> set[Pair]:
+        """Return pairs of a notebook and those that agree with it more than by chance.
+
+        One needs much evidence; where several agree with the same notebook, each needs
+        less.
         """
         neighbours: dict[str, list[tuple[float, str]]] = defaultdict(list)
-        for (a, b), worth in self._evidence().items():
-            neighbours[a].append((-worth, b))
-            neighbours[b].append((-worth, a))
+        for (a, b), bits in self._evidence().items():
+            neighbours[a].append((bits, b))
+            neighbours[b].append((bits, a))
         pairs = set()
-        for who, others in neighbours.items():
-            others.sort()
+        for submission, others in neighbours.items():
+            others.sort(key=lambda other: (-other[0], other[1]))
             for other in self._convincing(others):
-                pairs.add((min(who, other), max(who, other)))
+                pairs.add((min(submission, other), max(submission, other)))
         return pairs
 
     def _convincing(self, others: list[tuple[float, str]]) -> list[str]:
-        """Those whose evidence, the strongest first, is more than chance gives to so many."""
+        """Return those whose evidence is more than chance gives to so many of them.
+
+        `others` are the bits of evidence and who they are, the strongest first.
+        """
         convincing: list[str] = []
         waiting: list[str] = []
         count = len(self.submissions)
-        evidence, enough = (
-            0.0,
-            SURE + math.log2(count) - 1,
-        )  # for any notebook, not for this one
         left = count - 1
-        for worth, other in others:
+        evidence = 0.0
+        enough = SURE + math.log2(count) - 1  # for any notebook, not for this one
+        for bits, other in others:
             waiting.append(other)
-            evidence -= worth
+            evidence += bits
             # The more there are, the more choices of so many there are.
             enough += math.log2((left - len(waiting) + 1) / len(waiting))
             if evidence >= enough:
                 convincing += waiting
                 left -= len(waiting)
-                waiting, evidence, enough = [], 0.0, SURE
+                waiting = []
+                evidence = 0.0
+                enough = SURE
         return convincing
 
-    def _evidence(self) -> dict[tuple[str, str], float]:
-        """The bits for each pair that agrees in several exercises, where there are any left."""
-        bits: dict[tuple[str, str], float] = defaultdict(float)
-        agreed: Counter[tuple[str, str]] = Counter()
+    def _evidence(self) -> dict[Pair, float]:
+        """Return the bits of each pair that agrees in several exercises, if any are left."""
+        bits: dict[Pair, float] = defaultdict(float)
+        agreed: Counter[Pair] = Counter()
         for exercise in self.exercises:
-            best: dict[tuple[str, str], float] = {}
-            for agreement in exercise.agreements():
-                for pair in combinations(sorted(agreement.submissions), 2):
-                    best[pair] = max(best.get(pair, 0), agreement.bits)
-            for pair, worth in best.items():
-                bits[pair] += worth
+            for pair, best in _best_bits(exercise).items():
+                bits[pair] += best
                 agreed[pair] += 1
+
         evidence = {}
-        for pair, worth in bits.items():
-            if agreed[pair] < 2:  # one exercise is listed by itself, or is not
+        for (a, b), worth in bits.items():
+            if agreed[a, b] < 2:  # one exercise is listed by itself, or is not
                 continue
-            both = self.answered[pair[0]] & self.answered[pair[1]]
-            different = sum(not self.exercises[place].agree(*pair) for place in both)
-            worth += different * math.log2(DIFFERENT)
+            for exercise in self._answered_by_both(a, b):
+                if not exercise.agree(a, b):
+                    worth += math.log2(DIFFERENT)
             if worth > 0:
-                evidence[pair] = worth
+                evidence[a, b] = worth
         return evidence
 
-    def _throughout(self) -> set[tuple[str, str]]:
-        """Neighbours in groups whose notebooks are the same from the first answer to the last."""
+    # --- pairs of notebooks that are the same from the first answer to the last
+
+    def _throughout(self, exercises: list[Forms]) -> set[Pair]:
+        """Return neighbours in groups that have the same form in every exercise."""
         pairs = set()
-        for kind in ("by_text", "by_lines"):
-            forms = self._forms(kind)
-            for form, members in same_forms(forms).items():
-                if len(members) < 2 or len(form) < 2:
-                    continue
-                rates = self._rates(form, members, kind)
-                bits = (len(members) - 1) * sum(-math.log2(rate) for rate in rates)
-                is_unlikely = bits >= self._enough(len(members))
-                if is_unlikely and not _is_crowded(form, members, rates, forms):
-                    pairs.update(pairwise(members))
+        notebooks = self._notebook_forms(exercises)
+        for form, members in holders_of(notebooks).items():
+            if len(members) < 2 or len(form) < 2:
+                continue
+            rates = self._rates(form, members, exercises)
+            bits = (len(members) - 1) * sum(-math.log2(rate) for rate in rates)
+            is_unlikely = bits >= self._enough(len(members))
+            if is_unlikely and not _is_crowded(form, members, rates, notebooks):
+                pairs.update(pairwise(members))
         return pairs
 
-    def _forms(self, kind: str) -> dict[str, tuple[tuple[int, Hashable], ...]]:
-        """Each notebook as the numbers of its answers' forms, by exercise."""
-        forms: dict[str, list] = {who: [] for who in self.submissions}
-        for place, exercise in enumerate(self.exercises):
-            for number, members in enumerate(getattr(exercise, kind).values()):
-                for who in members:
-                    forms[who].append((place, number))
-        return {who: tuple(form) for who, form in forms.items()}
+    def _notebook_forms(
+        self, exercises: list[Forms]
+    ) -> dict[str, tuple[tuple[int, int], ...]]:
+        """Return each notebook as (place of an exercise, number of the answer's form)."""
+        notebooks: dict[str, list] = {who: [] for who in self.submissions}
+        for place, forms in enumerate(exercises):
+            for number, holders in enumerate(forms.holders.values()):
+                for submission in holders:
+                    notebooks[submission].append((place, number))
+        return {submission: tuple(form) for submission, form in notebooks.items()}
 
-    def _rates(self, form: tuple, members: list[str], kind: str) -> list[float]:
-        """How many of the others give each of these answers, no answer that is obvious."""
+    def _rates(
+        self, notebook: tuple, members: list[str], exercises: list[Forms]
+    ) -> list[float]:
+        """Return the share of others who give each answer that is not obvious."""
         rates = []
-        for place, _ in form:
-            exercise = self.exercises[place]
-            if exercise.is_obvious(members[0]):
-                continue
-            own = exercise.typed if kind == "by_text" else exercise.lines
-            holders = getattr(exercise, kind)[own[members[0]]]
-            outside = len(holders) - len(members)
-            rates.append((outside + 1) / (len(exercise.answered) - len(members) + 1))
+        for place, _ in notebook:
+            answers = self.exercises[place]
+            if not answers.is_obvious(members[0]):
+                holders = exercises[place].holders_with(members[0])
+                outside = len(holders) - len(members)
+                others = len(answers.submissions) - len(members)
+                rates.append((outside + 1) / (others + 1))
         return rates
 
     def _enough(self, size: int) -> float:
-        """The bits that a group of this size needs, because any of so many groups could be it."""
+        """Return the bits that a group of this size needs.
+
+        Any of so many groups could be it.
+        """
         return math.log2(math.comb(len(self.submissions), size)) + SURE
 
-    def _notebooks(self, members: list[str], edges: set[tuple[str, str]]) -> Notebooks:
-        members.sort(key=lambda who: who == PUBLISHED)  # it comes last
-        own = [pair for pair in edges if {*pair} <= {*members}]
-        figures = min(self._figures(*pair, {*members}) for pair in sorted(own))
-        exercises = [one.number for one in self.exercises if one.agree(*members[:2])]
-        return Notebooks(tuple(members), tuple(exercises), *figures[1:])
 
-    def _figures(
-        self, a: str, b: str, group: set[str]
-    ) -> tuple[float, int, int, int, int, int]:
-        """The share of two submissions' answers that is the same, and what it is made of."""
-        both = [self.exercises[place] for place in self.answered[a] & self.answered[b]]
-        same = [exercise for exercise in both if exercise.agree(a, b)]
-        verbatim = sum(exercise.is_verbatim(a, b) for exercise in same)
-        outside = [len({*one.holders(a), *one.holders(b)} - group) for one in same]
-        share = len(same) / len(both)
-        return share, len(same), len(both), verbatim, outside.count(0), min(outside)
+def _best_bits(exercise: Answers) -> dict[Pair, float]:
+    """Return for each pair that agrees what the strongest of its agreements is worth."""
+    best: dict[Pair, float] = defaultdict(float)
+    for agreement in exercise.agreements():
+        for pair in combinations(sorted(agreement.submissions), 2):
+            best[pair] = max(best[pair], agreement.bits)
+    return best
 
 
 def _is_crowded(
-    form: tuple, members: list[str], rates: list[float], forms: Mapping[str, tuple]
+    form: tuple, members: list[str], rates: list[float], notebooks: Mapping[str, tuple]
 ) -> bool:
-    """Do as many others differ from these notebooks in one exercise as if all were honest?
+    """Tell whether as many others differ in one exercise as if all were honest.
 
-    Good students write alike, so they may lean far towards these answers. Even then some take
-    another way in one exercise or the next; a third of those expected are a crowd.
+    Good students write alike, so they may lean far towards these answers. Even then some
+    take another way in one exercise or the next; a third of those expected are a crowd.
     """
-    own = {*form}
-    others = (
-        other for other in forms.values() if len(other) == len(form) and other != form
-    )
-    nearly = sum(len(own & {*other}) == len(form) - 1 for other in others)
+    own = set(form)
+    nearly = 0
+    for other in notebooks.values():
+        if len(other) == len(form) and len(own.intersection(other)) == len(form) - 1:
+            nearly += 1
     expected = len(members) * sum(rate**-LEANING - 1 for rate in rates)
     return 3 * nearly >= expected

@@ -1,15 +1,15 @@
 """A limit on the time that the judge itself spends on what a student's process said.
 
 A hidden test goes through values that it was given, and an answer may be shaped so that this takes
-long. The limit is on processor time of the thread, so that a busy machine changes no grade; time
-in which the judge waits for a session, which has limits of its own, is left out.
+long. The limit is on processor time of the thread, so that a busy machine changes no grade. Time in
+which the judge waits for a session, which has limits of its own, is left out.
 """
 
 import ctypes
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 TICK = 0.1  # s between looks
 
@@ -19,38 +19,35 @@ class TooLong(Exception):
 
 
 @contextmanager
-def deadline(seconds: float) -> Iterator[Callable]:
+def deadline(seconds: float) -> Iterator[Callable[[], AbstractContextManager]]:
     """Raise TooLong in this thread once the block has taken so many seconds of processor time.
 
-    Gives a context manager: what happens within it is not counted. A single call of a function
-    in C is interrupted only when it returns.
+    Yields a function that makes a context manager: what happens within it is not counted. A single
+    call of a function in C is interrupted only when it returns.
     """
-    thread, paused, over = threading.get_ident(), threading.Event(), threading.Event()
+    thread = threading.get_ident()
     clock = time.pthread_getcpuclockid(thread)
-    used = 0.0  # while it was paused
+    paused = threading.Event()
+    over = threading.Event()
+    not_counted = 0.0  # seconds in pauses
 
     def watch() -> None:
-        begun = time.clock_gettime(clock)
+        start = time.clock_gettime(clock)
         while not over.wait(TICK):
-            if (
-                not paused.is_set()
-                and time.clock_gettime(clock) - begun - used > seconds
-            ):
-                # Documented for this use: https://docs.python.org/3/c-api/threads.html
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(thread), ctypes.py_object(TooLong)
-                )
+            used = time.clock_gettime(clock) - start - not_counted
+            if not paused.is_set() and used > seconds:
+                raise_in(thread, TooLong)
                 return
 
     @contextmanager
     def pause() -> Iterator[None]:
-        nonlocal used
+        nonlocal not_counted
         paused.set()
-        begun = time.clock_gettime(clock)
+        start = time.clock_gettime(clock)
         try:
             yield
         finally:
-            used += time.clock_gettime(clock) - begun
+            not_counted += time.clock_gettime(clock) - start
             paused.clear()
 
     watcher = threading.Thread(target=watch, daemon=True)
@@ -60,3 +57,13 @@ def deadline(seconds: float) -> Iterator[Callable]:
     finally:
         over.set()
         watcher.join()
+
+
+def raise_in(thread: int, error: type[Exception]) -> None:
+    """Raise an error in another thread.
+
+    This use is documented: https://docs.python.org/3/c-api/threads.html.
+    """
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread), ctypes.py_object(error)
+    )

@@ -5,9 +5,17 @@ import io
 import tomllib
 from pathlib import Path
 
-from coursework.exercises.assignment import choice_of, worth_of
+from nbformat import NotebookNode
+
+from coursework.exercises.assignment import (
+    MASTERS,
+    Draft,
+    choice_of,
+    make_drafts,
+    worth_of,
+)
 from coursework.exercises.editions import answered, edition
-from coursework.exercises.release import MASTERS, make_drafts
+from coursework.exercises.masters import Exercise
 from coursework.exercises.variants import draws_of
 from tools.book.book import Book
 from tools.book.notebooks import notebook_text
@@ -22,40 +30,62 @@ CLASS = tomllib.loads(
 def write_example(
     chapter: str, key: str | None, masters: Path | None, book: Book
 ) -> list[str]:
-    """Write the submissions and the gradebook; returns their paths. Raises BookError."""
+    """Write the submissions and the gradebook; return their paths. Raises BookError."""
     folder = masters or book.root / MASTERS
-    [(master, assignment)] = make_drafts(
-        book, folder, draws_of(key), choice_of(chapter, None)
-    )
-    students, files, points = CLASS["students"], {}, sum(worth_of(assignment))
-    rows = [
-        [*CLASS["header"], f"{assignment['title']} (4711)"],
-        ["    Points Possible", *[""] * 4, points],
-    ]
-    for number, (name, (first, others)) in enumerate(students.items(), start=1):
-        notebook = edition("student", master, assignment, book)
-        cells = {cell.id: cell for cell in notebook.cells}
-        for exercise in master.exercises:
-            codes = {
-                "right": exercise.code("Solution"),
-                "endless": "while True:\n    pass",
-            }
-            codes["wrong"] = exercise.parts["Wrong answer"][0].blocks[0]
-            if code := codes.get(first if exercise.number == 1 else others):
-                cells[f"answer-{exercise.number}"].source = answered(
-                    exercise.code("Starter"), code
-                )
-        plain = "".join(letter for letter in name.lower() if letter.isalnum())
+    choice = choice_of(chapter, None)
+    [draft] = make_drafts(book, folder, draws_of(key), choice)
+    files = {
+        f"{FOLDER}/submissions.zip": zipped(submissions(draft, book)),
+        f"{FOLDER}/canvas.csv": gradebook(draft),
+    }
+    write_files({book.root / name: data for name, data in files.items()}, book.root)
+    return list(files)
+
+
+def submissions(draft: Draft, book: Book) -> dict[str, bytes]:
+    """Return the file that each student hands in, under the name that Canvas gives it."""
+    files = {}
+    students = CLASS["students"].items()
+    for number, (name, (first, others)) in enumerate(students, start=1):
+        notebook = edition("student", draft.master, draft.assignment, book)
+        for exercise in draft.master.exercises:
+            kind = first if exercise.number == 1 else others
+            answer(notebook, exercise, kind)
         data = notebook_text(notebook).encode()
-        path = f"{plain}_{1000 + number}_{7000 + number}_{chapter}.ipynb"
-        files[path] = data[: len(data) // 2] if number == len(students) else data
-        rows.append(
-            [name, 1000 + number, f"s{number}", f"s{number}@example.org", "One", ""]
-        )
-    written = io.StringIO()
-    csv.writer(written, lineterminator="\n").writerows(rows)
-    made = {"submissions.zip": zipped(files), "canvas.csv": written.getvalue()}
-    write_files(
-        {book.root / FOLDER / name: data for name, data in made.items()}, book.root
-    )
-    return [f"{FOLDER}/{name}" for name in made]
+        if number == len(students):
+            data = data[: len(data) // 2]
+        letters = "".join(letter for letter in name.lower() if letter.isalnum())
+        ids = f"{1000 + number}_{7000 + number}"
+        files[f"{letters}_{ids}_{draft.master.name}.ipynb"] = data
+    return files
+
+
+def answer(notebook: NotebookNode, exercise: Exercise, kind: str) -> None:
+    """Write an answer of a kind that the table of students names; a blank one stays blank."""
+    if kind == "right":
+        code = exercise.code("Solution")
+    elif kind == "wrong":
+        code = exercise.parts["Wrong answer"][0].blocks[0]
+    elif kind == "endless":
+        code = "while True:\n    pass"
+    else:
+        return
+    for cell in notebook.cells:
+        if cell.id == f"answer-{exercise.number}":
+            cell.source = answered(exercise.code("Starter"), code)
+
+
+def gradebook(draft: Draft) -> str:
+    """Return the gradebook as Canvas exports it, with a column to be filled in."""
+    points = sum(worth_of(draft.assignment))
+    rows = [
+        [*CLASS["header"], f"{draft.assignment.title} (4711)"],
+        ["    Points Possible", "", "", "", "", points],
+    ]
+    for number, name in enumerate(CLASS["students"], start=1):
+        account = f"s{number}"
+        address = f"{account}@example.org"
+        rows.append([name, 1000 + number, account, address, "One", ""])
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()

@@ -1,13 +1,14 @@
-"""What a grading leaves for people: grades, a page of feedback a student, lists to look through.
+"""What a grading leaves for people: grades, a page of feedback per student, lists to look through.
 
-The same results give the same bytes. What is a student's is escaped, in HTML and for spreadsheets.
+The same grades give the same bytes. What comes from a student is escaped, in HTML and for
+spreadsheets.
 """
 
 import base64
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,97 +16,81 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from coursework.grade.by_hand import ABOUT, AGAIN, BY_HAND, TYPED, Typed, points_in
+from coursework.exercises.tasks import Assignment, Question
+from coursework.grade.by_hand import ABOUT, AGAIN, TYPED, Key, Row, Typed
 from coursework.grade.copies import PUBLISHED, Copies
-from coursework.grade.late import is_undated
-from coursework.grade.points import rounded, shown
+from coursework.grade.points import is_undated, rounded, shown
+from coursework.grade.results import Grade, with_article
 from coursework.grade.tables import COMMAS, Layout, table_text
 
-__all__ = ["AGAIN", "BY_HAND"]  # of `by_hand`
+MAX_CODE = 6000  # characters of an answer on a page
+MAX_INPUT = 120  # characters of an input that a test was asked with
 
-CODE = 6000  # characters of an answer on the list
-RAISED = "your code raised an error"  # as judge.toml has it, without the name
-INPUT = 120  # of an input that a test was asked with
-LOADER = FileSystemLoader(Path(__file__).with_name("templates"))
-PAGES = Environment(loader=LOADER, autoescape=True, undefined=StrictUndefined)
-PAGES.globals["again"] = AGAIN
-PAGES.trim_blocks = PAGES.lstrip_blocks = True
+Assignments = Mapping[str, Assignment]  # by name
 
 
-def inputs(given: Mapping[str, object]) -> str:
-    words = (
-        f"{name} = {json.dumps(value, ensure_ascii=False)}"
-        for name, value in given.items()
-    )
-    return ", ".join(
-        word if len(word) <= INPUT else word[:INPUT] + " ..." for word in words
-    )
+# --- what templates show
+
+
+def inputs_text(inputs: Mapping[str, object]) -> str:
+    words = []
+    for name, value in inputs.items():
+        word = f"{name} = {json.dumps(value, ensure_ascii=False)}"
+        if len(word) > MAX_INPUT:
+            word = word[:MAX_INPUT] + " ..."
+        words.append(word)
+    return ", ".join(words)
 
 
 def coded(text: str) -> Markup:
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
-def part_of(result: dict, exercise: object, kind: str) -> str:
-    return result[kind].get(str(exercise), "")[:CODE]
+def answer_of(grade: Grade, exercise: int) -> str:
+    return grade.answers.get(exercise, "")[:MAX_CODE]
 
 
-def answers_of(result: dict, exercises: Iterable[int]) -> str:
-    """The answers to some exercises, under their numbers where they are several."""
-    parts = {number: part_of(result, number, "answers") for number in exercises}
-    if len(parts) == 1:
-        return "".join(parts.values())
-    return "\n\n".join(f"# {number}.\n{code}" for number, code in parts.items() if code)
+def answers_of(grade: Grade, exercises: Iterable[int]) -> str:
+    """Return the answers to some exercises, under their numbers if they are several."""
+    answers = {number: answer_of(grade, number) for number in exercises}
+    if len(answers) == 1:
+        return "".join(answers.values())
+    texts = [f"# {number}.\n{code}" for number, code in answers.items() if code]
+    return "\n\n".join(texts)
 
 
-def comments_of(result: dict, exercise: str) -> str:
-    """The lines of an answer that hold comments of the student's own, with their numbers."""
-    comments = result.get("comments", {}).get(exercise, [])
-    return "\n".join(f"{number:>3}  {line}" for number, line in comments)[:CODE]
+def comments_of(grade: Grade, exercise: int) -> str:
+    """Return the lines of an answer that hold comments of the student's own, numbered."""
+    comments = grade.comments.get(exercise, [])
+    lines = [f"{number:>3}  {line}" for number, line in comments]
+    return "\n".join(lines)[:MAX_CODE]
 
 
-def failure_text(test: dict) -> str:
-    """Why a test failed, for the student: an error by its name, never with its text."""
-    error, reason = test.get("error"), test["reason"] or ""
-    if not error:
-        return reason
-    raised = f"your code raised {with_article(error)}"
-    if RAISED in reason:
-        return reason.replace(RAISED, raised)
-    return reason if raised in reason else "; ".join(filter(None, [reason, raised]))
-
-
-def with_article(error: str) -> str:
-    """The name of an exception with "a" or "an"; a description has its article already."""
-    if " " in error:
-        return error
-    is_vowel = error[:1] in "AEIO" or error.startswith("Unb")  # a UnicodeError
-    return f"{'an' if is_vowel else 'a'} {error}"
-
-
-def late_text(result: dict) -> str:
-    """What being late means for the points, to stand beside the full ones."""
-    if not result["late"]:
+def late_text(grade: Grade) -> str:
+    """Return what being late means for the points, to stand beside the full ones."""
+    if not grade.late:
         return ""
-    penalty = result.get("penalty")
-    if not penalty or is_undated(result):
+    penalty = grade.penalty
+    if not penalty or is_undated(grade):
         return "handed in late"
-    days = penalty["days"]
-    if days == 0:
+    if penalty.days == 0:
         return "handed in late, within the grace period"
-    count = "1 day" if days == 1 else f"{days} days"
-    after = shown(result["points_after"])
+    days = "1 day" if penalty.days == 1 else f"{penalty.days} days"
+    after = shown(grade.points_after)
     unit = "point" if after == "1" else "points"
-    return f"handed in {count} late: {shown(penalty['percent'])} % less, {after} {unit}"
+    return f"handed in {days} late: {shown(penalty.percent)} % less, {after} {unit}"
 
 
+LOADER = FileSystemLoader(Path(__file__).with_name("templates"))
+PAGES = Environment(loader=LOADER, autoescape=True, undefined=StrictUndefined)
+PAGES.globals["again"] = AGAIN
+PAGES.trim_blocks = True
+PAGES.lstrip_blocks = True
 PAGES.filters |= {
-    "inputs": inputs,
+    "inputs": inputs_text,
     "coded": coded,
     "answers_of": answers_of,
-    "part_of": part_of,
     "shown": shown,
-    "failure": failure_text,
     "late": late_text,
     "with_article": with_article,
 }
@@ -115,155 +100,208 @@ def page(template: str, title: str, **context: Any) -> str:
     return PAGES.get_template(template).render(title=title, **context)
 
 
+def feedback_page(grade: Grade, assignment: Assignment | None) -> str:
+    title = assignment.title if assignment else "Your submission"
+    return page("feedback.html", title, result=grade, assignment=assignment)
+
+
 # --- by hand
 
 
-def add_by_hand(result: dict, assignment: dict, typed: Typed) -> None:
-    by_hand = {
-        str(asked["number"]): asked["by_hand"] for asked in assignment["questions"]
-    }
-    result["by_hand"] = {}
-    for number in result["questions"]:
-        if asked := by_hand.get(number):
-            row = TYPED | typed.get(
-                (result["submission"], assignment["name"], number), {}
-            )
-            part = {
-                "of": asked["points"],
-                "points": points_in(row["points"]),
-                "note": row["note"],
-            }
-            result["by_hand"][number] = part
-    parts = [*result["questions"].values(), *result["by_hand"].values()]
-    result["points"] = rounded(sum(part["points"] or 0 for part in parts))
-    result["of"] = sum(part["of"] for part in parts)
+@dataclass
+class ToRead:
+    """What a person reads of an answer, and its row in the table."""
+
+    place: int  # of the row
+    row: Row
+    prose: str
+    answers: str
+    comments: str
+
+
+@dataclass
+class HandForms:
+    """The rows of `by-hand.csv`, and by assignment and exercise what its page shows."""
+
+    rows: dict[Key, Row] = field(default_factory=dict)
+    readings: dict[tuple[str, int], list[ToRead]] = field(default_factory=dict)
+
+    def add(self, grade: Grade, question: Question, typed: Typed) -> None:
+        number = question.number
+        key = grade.submission, grade.assignment, str(number)
+        of = grade.by_hand[number].of
+        about = (grade.student, *key, question.by_hand.rubric, of)
+        row = TYPED | typed.get(key, {}) | dict(zip(ABOUT, about, strict=True))
+        reading = ToRead(
+            place=len(self.rows),
+            row=row,
+            prose=grade.prose.get(number, "")[:MAX_CODE],
+            answers=answer_of(grade, number),
+            comments=comments_of(grade, number),
+        )
+        self.rows[key] = row
+        readings = self.readings.setdefault((grade.assignment, number), [])
+        readings.append(reading)
+
+    def add_rest(self, typed: Typed) -> None:
+        """Keep what was typed about people or exercises of which there is no result any more."""
+        for key, row in typed.items():
+            is_filled = any(row[name] for name in row if name not in ABOUT)
+            if key not in self.rows and is_filled:
+                self.rows[key] = row
 
 
 def by_hand_forms(
-    results: Iterable[dict], assignments: dict, typed: Typed, layout: Layout
+    grades: Iterable[Grade], assignments: Assignments, typed: Typed, layout: Layout
 ) -> tuple[str, str]:
-    """What a person reads, with all that they typed already: `by-hand.csv`, and a page."""
-    rows, exercises, rubrics = {}, {}, {}
-    for name, assignment in assignments.items():
-        for asked in assignment["questions"]:
-            rubrics[name, str(asked["number"])] = (
-                asked["by_hand"] and asked["by_hand"]["rubric"]
-            )
-    for result in results:
-        submission, name = result["submission"], result["assignment"]
-        for number, part in result["by_hand"].items():
-            rubric = rubrics.get((name, number))
-            if rubric is None:  # of an earlier edition
-                continue
-            key = submission, name, number
-            about = result["student"], *key, rubric, part["of"]
-            row = TYPED | typed.get(key, {}) | dict(zip(ABOUT, about, strict=True))
-            texts = {
-                kind: part_of(result, number, kind) for kind in ("prose", "answers")
-            }
-            texts |= {"comments": comments_of(result, number), "place": len(rows)}
-            exercises.setdefault((name, number), []).append(row | texts)
-            rows[key] = row
-    names = dict.fromkeys(
-        [*ABOUT, *TYPED, *(name for row in typed.values() for name in row)]
-    )
-    for key, row in typed.items():  # of whom, or of what, there is no result by now
-        if key not in rows and any(
-            row.get(name) for name in names if name not in ABOUT
-        ):
-            rows[key] = row
-    cells = [[row.get(name, "") for name in names] for row in rows.values()]
+    """Return what a person reads, with all that was typed so far: `by-hand.csv`, and a page."""
+    forms = HandForms()
+    for grade in grades:
+        questions = {}
+        if grade.assignment in assignments:
+            questions = assignments[grade.assignment].by_number
+        for number in grade.by_hand:
+            question = questions.get(number)
+            if question and question.by_hand:  # else of an earlier edition
+                forms.add(grade, question, typed)
+    forms.add_rest(typed)
+
+    columns = columns_by_hand(typed)
+    cells = []
+    for row in forms.rows.values():
+        cells.append([row.get(name, "") for name in columns])
+    table = table_text(columns, cells, layout)
+    return table, by_hand_page(forms, columns, cells, layout)
+
+
+def columns_by_hand(typed: Typed) -> list[str]:
+    """Return our columns, and those that a person has added."""
+    columns = dict.fromkeys([*ABOUT, *TYPED])
+    for row in typed.values():
+        columns |= dict.fromkeys(row)
+    return list(columns)
+
+
+def by_hand_page(
+    forms: HandForms, columns: list[str], cells: list[list], layout: Layout
+) -> str:
     script = PAGES.get_template("by-hand.js").render()
-    digest = base64.b64encode(sha256(script.encode()).digest()).decode()
-    content = {
-        "exercises": sorted(exercises.items()),
-        "script": script,
-        "digest": digest,
-    }
-    content["table"] = {
-        "header": [*names],
-        "rows": cells,
-        "separator": layout.separator,
-    }
-    form = page("by-hand.html", "To be read by a person", **content)
-    return table_text([*names], cells, layout), form
+    digest = sha256(script.encode()).digest()  # the page allows this script alone
+    table = {"header": columns, "rows": cells, "separator": layout.separator}
+    return page(
+        "by-hand.html",
+        "To be read by a person",
+        readings={key: forms.readings[key] for key in sorted(forms.readings)},
+        script=script,
+        digest=base64.b64encode(digest).decode(),
+        table=table,
+    )
 
 
 # --- grades
 
 
-def grades_table(
-    results: Iterable[dict], assignments: Mapping[str, dict], layout: Layout = COMMAS
-) -> str:
-    """A row for each student: points of each exercise, of each part by hand, total, reason. Where
-    a rule for late work is set, also what it took and what is left."""
-    students: dict[str, list[dict]] = {}
-    for result in results:
-        students.setdefault(result["submission"], []).append(
-            result
-        )  # two may have one name
-    used = {result["assignment"] for own in students.values() for result in own}
-    used = sorted(used & assignments.keys())
-    columns = {
-        (
-            name,
-            str(asked["number"]),
-            part,
-        ): f"{name} {asked['number']}{words} (of {of['points']})"
-        for name in used
-        for asked in assignments[name]["questions"]
-        for part, words, of in (
-            ("questions", "", asked),
-            ("by_hand", " by hand", asked["by_hand"]),
-        )
-        if of
-    }
-    has_rule = any(assignments[name].get("late") for name in used)
-    lines = []
-    for submission, own in students.items():
-        by_name = {one["assignment"]: one for one in own if not one["reason"]}
-        found = [
-            by_name.get(name, {}).get(part, {}).get(n, {}) for name, n, part in columns
-        ]
-        cells = [own[0]["student"], submission, *(one.get("points") for one in found)]
-        for part in ("points", "of"):
-            cells.append(_sum(by_name, part))
-        cells.append("late" if any(one["late"] for one in own) else "")
-        if has_rule:
-            cells += _late_cells(by_name)
-        lines.append([*cells, "; ".join(one["reason"] for one in own if one["reason"])])
-    header = ["student", "submission", *columns.values(), "total", "of", "late"]
-    if has_rule:
-        header += LATE_COLUMNS
-    return table_text([*header, "not graded because"], lines, layout)
-
-
 LATE_COLUMNS = ["days late", "penalty in %", "penalty in points", "total after penalty"]
 
 
-def _sum(by_name: Mapping[str, dict], part: str) -> int | float | None:
-    return (
-        rounded(sum(result[part] for result in by_name.values())) if by_name else None
-    )
+@dataclass(frozen=True)
+class Column:
+    """A column of `grades.csv`: the points of an exercise, by tests or by hand."""
+
+    assignment: str
+    number: int
+    title: str
+    is_by_hand: bool
+
+    def points(self, grade: Grade | None) -> int | float | None:
+        if grade is None:
+            return None
+        parts = grade.by_hand if self.is_by_hand else grade.questions
+        part = parts.get(self.number)
+        return part.points if part else None
 
 
-def _late_cells(by_name: Mapping[str, dict]) -> list[object]:
-    """The cells below LATE_COLUMNS; of several late assignments, the days of each."""
-    late = [result["penalty"] for result in by_name.values() if result["penalty"]]
-    days = [
-        "not known" if penalty["days"] is None else penalty["days"] for penalty in late
-    ]
-    percent = [penalty["percent"] for penalty in late]
-    taken = rounded(sum(penalty["points"] for penalty in late)) if late else None
-    return [_cell(days), _cell(percent), taken, _sum(by_name, "points_after")]
+def columns_of(assignment: Assignment) -> list[Column]:
+    columns = []
+    for question in assignment.questions:
+        title = f"{assignment.name} {question.number}"
+        number = question.number
+        by_tests = f"{title} (of {question.points})"
+        columns.append(Column(assignment.name, number, by_tests, False))
+        if question.by_hand:
+            by_hand = f"{title} by hand (of {question.by_hand.points})"
+            columns.append(Column(assignment.name, number, by_hand, True))
+    return columns
 
 
-def _cell(values: list[object]) -> object:
-    """One number as it is, so that a spreadsheet can count with it; several as a text."""
-    return values[0] if len(values) == 1 else "; ".join(map(str, values))
+def grades_table(
+    grades: list[Grade], assignments: Assignments, layout: Layout = COMMAS
+) -> str:
+    """Return a table with a row for each student.
+
+    It has the points of each exercise and of each part by hand, the total, and why something was
+    not graded. If a rule for late work is set, it also tells what that took and what is left.
+    """
+    grades_of: dict[str, list[Grade]] = {}  # by submission, as two may have one name
+    for grade in grades:
+        grades_of.setdefault(grade.submission, []).append(grade)
+    used = {grade.assignment for grade in grades} & assignments.keys()
+    columns = []
+    for name in sorted(used):
+        columns += columns_of(assignments[name])
+    has_rule = any(assignments[name].late for name in used)
+
+    header = ["student", "submission", *(column.title for column in columns)]
+    header += ["total", "of", "late"]
+    if has_rule:
+        header += LATE_COLUMNS
+    header.append("not graded because")
+    rows = [student_row(own, columns, has_rule) for own in grades_of.values()]
+    return table_text(header, rows, layout)
 
 
-# --- pages
+def student_row(
+    grades: list[Grade], columns: list[Column], has_rule: bool
+) -> list[object]:
+    """Return the row of a student, who may have handed in several assignments."""
+    graded = {grade.assignment: grade for grade in grades if not grade.reason}
+    row = [grades[0].student, grades[0].submission]
+    row += [column.points(graded.get(column.assignment)) for column in columns]
+    row.append(total([grade.points for grade in graded.values()]))
+    row.append(total([grade.of for grade in graded.values()]))
+    row.append("late" if any(grade.late for grade in grades) else "")
+    if has_rule:
+        row += late_cells(list(graded.values()))
+    reasons = [grade.reason for grade in grades if grade.reason]
+    row.append("; ".join(reasons))
+    return row
+
+
+def late_cells(graded: list[Grade]) -> list[object]:
+    """Return the cells below LATE_COLUMNS; of several late assignments, the days of each."""
+    penalties = [grade.penalty for grade in graded if grade.penalty]
+    days = []
+    for penalty in penalties:
+        days.append("not known" if penalty.days is None else penalty.days)
+    percents = [penalty.percent for penalty in penalties]
+    taken = total([penalty.points for penalty in penalties])
+    left = total([grade.points_after for grade in graded])
+    return [joined(days), joined(percents), taken, left]
+
+
+def total(points: list[int | float]) -> int | float | None:
+    """Return a sum; None, and not 0, of nothing."""
+    return rounded(sum(points)) if points else None
+
+
+def joined(values: list[object]) -> object:
+    """Return one number as it is, so that a spreadsheet can count with it; several as a text."""
+    if len(values) == 1:
+        return values[0]
+    return "; ".join(str(value) for value in values)
+
+
+# --- to look at
 
 
 @dataclass(frozen=True)
@@ -272,60 +310,75 @@ class Item:
 
     kind: str  # a heading of `review.html`
     exercises: tuple[int, ...]  # whose code is shown; none: of no exercise
-    results: list[dict]  # whose it is
+    grades: list[Grade]  # whose it is
     text: str
     code: str = ""  # a line of it, beside the text
 
 
 def review_page(
-    results: list[dict], assignments: dict, copies: Mapping[str, Copies]
+    grades: list[Grade], assignments: Assignments, copies: Mapping[str, Copies]
 ) -> str:
-    """All that a person should look at, with the code; `copies` by the name of an assignment."""
+    """Return all that a person should look at, with the code.
+
+    `copies` are by the name of an assignment.
+    """
     items = []
-    for result in results:
-        if result["reason"]:
-            items.append(Item("refused", (), [result], result["reason"]))
-        for found in result["findings"]:
-            kind = (
-                found["kind"] if found["kind"] in ("cells", "gap", "note") else "ended"
-            )
-            exercises = (found["exercise"],) if found["exercise"] else ()
-            items.append(Item(kind, exercises, [result], found["text"]))
-        for entry in result.get(
-            "reach", ()
-        ):  # which results of an earlier grading lack
-            exercises = (entry["exercise"],) if entry["exercise"] else ()
-            place = (
-                f"line {entry['line']}"
-                if exercises
-                else f"above the exercises, line {entry['line']}"
-            )
-            text = f"{place}: {entry['text']}"
-            items.append(Item("reach", exercises, [result], text, entry["code"]))
-        for number, part in result["by_hand"].items():
-            if part["points"] is not None and AGAIN in part["note"]:
-                text = f"{shown(part['points'])} of {part['of']} points were {AGAIN}"
-                items.append(Item("by hand", (int(number),), [result], text))
-    for name, found in copies.items():
-        by_id = {one["submission"]: one for one in results if one["assignment"] == name}
-        solutions = {
-            str(one["number"]): one["solution"]
-            for one in assignments[name]["questions"]
-        }
-        by_id[PUBLISHED] = {
-            "student": PUBLISHED,
-            "assignment": name,
-            "answers": solutions,
-        }
-        for kind, groups in ("notebooks", found.notebooks), ("similar", found.answers):
-            for group in groups:
-                own = sorted(
-                    group.submissions, key=lambda id: id == PUBLISHED
-                )  # it comes last
-                who = [by_id[id] for id in own]
-                items.append(Item(kind, group.exercises, who, group.text))
-        for short in found.short:
-            about = {"student": "", "assignment": name}
-            items.append(Item("short", (short.exercise,), [about], short.text))
+    for grade in grades:
+        items += items_of(grade)
+    for name, agreeing in copies.items():
+        own = [grade for grade in grades if grade.assignment == name]
+        items += items_of_copies(agreeing, own, assignments[name])
     items.sort(key=lambda item: item.exercises[:1])
     return page("review.html", "To look at", items=items)
+
+
+def items_of(grade: Grade) -> list[Item]:
+    """Return what is to be seen of one submission by itself."""
+    items = []
+    if grade.reason:
+        items.append(Item("refused", (), [grade], grade.reason))
+    for finding in grade.findings:
+        kind = finding.kind
+        if kind not in ("cells", "gap", "note"):
+            kind = "ended"
+        exercises = (finding.exercise,) if finding.exercise else ()
+        items.append(Item(kind, exercises, [grade], finding.text))
+    for entry in grade.reach:
+        place = f"line {entry.line}"
+        exercises = (entry.exercise,) if entry.exercise else ()
+        if not exercises:
+            place = f"above the exercises, {place}"
+        text = f"{place}: {entry.text}"
+        items.append(Item("reach", exercises, [grade], text, entry.code))
+    for number, part in grade.by_hand.items():
+        if part.points is not None and AGAIN in part.note:
+            text = f"{shown(part.points)} of {part.of} points were {AGAIN}"
+            items.append(Item("by hand", (number,), [grade], text))
+    return items
+
+
+def items_of_copies(
+    copies: Copies, grades: list[Grade], assignment: Assignment
+) -> list[Item]:
+    """Return the notebooks and answers to an assignment that agree."""
+    by_submission = {grade.submission: grade for grade in grades}
+    by_submission[PUBLISHED] = published(assignment)
+    items = []
+    for kind, groups in ("notebooks", copies.notebooks), ("similar", copies.answers):
+        for group in groups:
+            # The published solution comes last.
+            members = sorted(group.submissions, key=lambda id: id == PUBLISHED)
+            own = [by_submission[id] for id in members]
+            items.append(Item(kind, group.exercises, own, group.text))
+    of_the_class = Grade(submission="", student="", assignment=assignment.name)
+    for short in copies.short:
+        items.append(Item("short", (short.exercise,), [of_the_class], short.text))
+    return items
+
+
+def published(assignment: Assignment) -> Grade:
+    """Return the published solutions as if somebody had handed them in."""
+    answers = {}
+    for question in assignment.questions:
+        answers[question.number] = question.solution
+    return Grade(PUBLISHED, PUBLISHED, assignment=assignment.name, answers=answers)

@@ -1,10 +1,16 @@
 """Answers to one exercise that are nearly the same, in figures that instructors understand.
 
-An answer is its lines, in no order, without names of its own, comments, docstrings, annotations,
-layout, what was given and what most of the class wrote. Two are listed where they are long and the
-same, or nearly all lines of the shorter stand in the other and several of these in hardly any
-third, or where they are of middle length, the same, and odd. What is shorter says nothing by
-itself: `coursework.grade.copies` weighs it over whole notebooks.
+An answer is compared by its lines, in any order. Put aside are names of its own, comments,
+docstrings, annotations and layout, lines that were given, and lines that most of the
+class wrote. Two answers are listed
+
+- if they are long and the same,
+- if nearly all lines of the shorter stand in the other, and several of these in hardly
+  any third answer,
+- or if they are of middle length and the same, and several of their lines are odd.
+
+Shorter answers say nothing by themselves; `coursework.grade.copies` compares whole
+notebooks.
 """
 
 import ast
@@ -15,25 +21,32 @@ from itertools import combinations
 
 from coursework.grade.source import UNREADABLE, tree_of
 
-LEAST = 8  # lines of its own, or an answer is too short to tell
-SAME = 0.8  # of the lines of the shorter answer
-ALONE = 4  # of these lines stand in hardly any other answer:
-FEW = 8  # have them at most, in a large class 2 in 100
-COMMON = 0.5  # of a class: a line that more of it wrote says nothing, from TELLING submissions on
-TELLING = 8
-ODD = 5  # lines tell enough where ALONE of them stand in no more than 1 of ODD_SHARE answers
+# A long answer has so many lines of its own,
+LONG = 8
+SAME_SHARE = 0.8  # and shares so many of the lines of the shorter,
+SHARED_RARE = 4  # of which so many are rare:
+RARE = 8  # no more answers have them, in a large class 2 in 100.
+# A line that more than half of a class wrote says nothing, if the class is so large.
+COMMON_SHARE = 0.5
+LARGE_CLASS = 8
+# An answer of middle length has so many lines. SHARED_RARE of them are odd: no more than
+# 1 of ODD_SHARE answers has them.
+MIDDLE = 5
 ODD_SHARE = 20
 
-Line = tuple[str, int]  # what stands in it, and how often it stood above
+Line = tuple[str, int]  # its text, and how often the same stood above it
 Lines = frozenset[Line]
 
 
 @dataclass(frozen=True)
-class Group:
+class AnswerGroup:
+    """Submissions whose answers to an exercise are nearly the same."""
+
     exercise: int
     submissions: tuple[str, ...]
-    same: int  # lines, of the two that are least alike among those that were joined
-    lines: int  # of the shorter of the two
+    # Of the two that are least alike, among those that were compared:
+    same: int  # lines
+    lines: int  # of the shorter
 
     @property
     def exercises(self) -> tuple[int, ...]:
@@ -41,8 +54,9 @@ class Group:
 
     @property
     def text(self) -> str:
-        least = "at least " * (len(self.submissions) > 2 and self.same < self.lines)
-        count = f"{least}{self.same} of {self.lines}"
+        count = f"{self.same} of {self.lines}"
+        if len(self.submissions) > 2 and self.same < self.lines:
+            count = f"at least {count}"
         return f"{count} lines are the same once names and comments are put aside"
 
 
@@ -50,7 +64,10 @@ class Group:
 
 
 def lines_of(source: str) -> Counter[str]:
-    """How often each line stands in some code, names of its own put aside; none if unreadable."""
+    """Count the lines of some code, with names of its own put aside.
+
+    Code that cannot be read has none.
+    """
     tree = tree_of(source)
     if tree is None:
         return Counter()
@@ -60,12 +77,17 @@ def lines_of(source: str) -> Counter[str]:
         text = ast.unparse(tree)
     except UNREADABLE:
         return Counter()
-    lines = (line.strip().replace("_: _", "_") for line in text.splitlines())
-    return Counter(line for line in lines if line not in ("", "pass"))
+
+    lines: Counter[str] = Counter()
+    for line in text.splitlines():
+        plain = line.strip().replace("_: _", "_")
+        if plain not in ("", "pass"):
+            lines[plain] += 1
+    return lines
 
 
 def _strip_notes(tree: ast.Module) -> None:
-    """Take away annotations and docstrings, which can be changed and change nothing."""
+    """Take away annotations and docstrings, which change nothing."""
     for node in ast.walk(tree):
         match node:
             case ast.arg():
@@ -79,24 +101,12 @@ def _strip_notes(tree: ast.Module) -> None:
 
 
 def _rename(tree: ast.Module) -> None:
-    """Write `_` for every name that the code makes, and for an import's alias what it stands for.
+    """Write `_` for each name that the code makes, and the module's name for its alias.
 
     Attributes and keywords stay: `device` may be a parameter, and `x.device` is PyTorch's.
     """
     nodes = list(ast.walk(tree))
-    names: dict[str, str] = {}
-    for node in nodes:
-        match node:
-            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
-                names[name] = "_"
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                names[name] = "_"
-            case ast.ClassDef(name=name) | ast.ExceptHandler(name=str(name)):
-                names[name] = "_"
-    for node in nodes:
-        if isinstance(node, ast.alias) and node.asname:
-            names.setdefault(node.asname, node.name)
-            node.asname = None
+    names = _new_names(nodes)
     for node in nodes:
         match node:
             case ast.Name():
@@ -109,112 +119,154 @@ def _rename(tree: ast.Module) -> None:
                 node.name = "_"
             case ast.Global() | ast.Nonlocal():
                 node.names = [names.get(name, name) for name in node.names]
+            case ast.alias():
+                node.asname = None
+
+
+def _new_names(nodes: list[ast.AST]) -> dict[str, str]:
+    """Return what to write in place of names."""
+    names = {}
+    aliases = {}
+    for node in nodes:
+        match node:
+            case (
+                ast.Name(id=name, ctx=ast.Store())
+                | ast.arg(arg=name)
+                | ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+                | ast.ClassDef(name=name)
+                | ast.ExceptHandler(name=str(name))
+            ):
+                names[name] = "_"
+            case ast.alias(name=name, asname=str(alias)):
+                aliases.setdefault(alias, name)
+    return aliases | names
 
 
 def own_lines(
     answers: Mapping[str, Mapping[str, int]], given: Iterable[str]
 ) -> dict[str, Lines]:
-    """The lines of each answer, as `lines_of` counts them, that are not in the `given` code."""
+    """Return the lines of each answer that are not in the `given` code.
+
+    `answers` are counts as those of `lines_of`, by submission.
+    """
     known: Counter[str] = Counter()
     for source in given:
         known |= lines_of(source)
+
     own = {}
     for submission, counts in sorted(answers.items()):
-        left = Counter(counts) - known
-        own[submission] = frozenset(
-            (line, nth) for line, n in left.items() for nth in range(n)
-        )
+        lines = set()
+        for text, count in (Counter(counts) - known).items():
+            for above in range(count):
+                lines.add((text, above))
+        own[submission] = frozenset(lines)
     return own
 
 
 # --- groups
 
 
-class Links:
+class UnionFind:
     """Things that belong together, joined two by two."""
 
     def __init__(self) -> None:
-        self._above: dict[Hashable, Hashable] = {}
+        self._parents: dict[Hashable, Hashable] = {}
 
-    def head(self, thing: Hashable) -> Hashable:
+    def root(self, thing: Hashable) -> Hashable:
         path = []
-        while (above := self._above.get(thing, thing)) != thing:
+        while (parent := self._parents.get(thing, thing)) != thing:
             path.append(thing)
-            thing = above
-        for below in path:
-            self._above[below] = thing
+            thing = parent
+        for child in path:
+            self._parents[child] = thing
         return thing
 
     def join(self, a: Hashable, b: Hashable) -> None:
-        first, second = self.head(a), self.head(b)
-        self._above.setdefault(first, first)
-        self._above[second] = first
+        root = self.root(a)
+        self._parents.setdefault(root, root)
+        self._parents[self.root(b)] = root
 
     def groups(self) -> list[list]:
         members = defaultdict(list)
-        for thing in self._above:
-            members[self.head(thing)].append(thing)
+        for thing in self._parents:
+            members[self.root(thing)].append(thing)
         return list(members.values())
 
 
-def same_forms(own: Mapping[str, Hashable]) -> dict[Hashable, list[str]]:
-    """Who has each form; what is empty is none."""
+def holders_of(forms: Mapping[str, Hashable]) -> dict[Hashable, list[str]]:
+    """Return the submissions that have each form, for which an empty one does not count."""
     holders = defaultdict(list)
-    for submission, form in own.items():
+    for submission, form in forms.items():
         if form:
             holders[form].append(submission)
     return dict(holders)
 
 
-def similar(number: int, own: Mapping[str, Lines]) -> list[Group]:
-    """The groups among the answers to an exercise, by their `own_lines`."""
-    forms = same_forms(own)
-    count = Counter(line for lines in own.values() for line in lines)
-    rare = {
-        line for line, holders in count.items() if holders <= max(FEW, len(own) // 50)
-    }
-    odd = {line for line, holders in count.items() if holders <= len(own) // ODD_SHARE}
-    most = COMMON * len(own) if len(own) >= TELLING else len(own)
-    telling = {form: {line for line in form if count[line] <= most} for form in forms}
-
-    links = Links()
-    alike: dict[Lines, list[tuple[int, int]]] = defaultdict(
-        list
-    )  # lines the same, of how many
-    for form, submissions in forms.items():
-        tells = len(form) >= LEAST or (len(form) >= ODD and len(form & odd) >= ALONE)
-        if len(submissions) > 1 and tells:
-            links.join(form, form)
-            alike[form].append((len(form), len(form)))
-    for first, second in _sharing(forms, rare):
-        shorter = min(len(telling[first]), len(telling[second]))
-        same = len(telling[first] & telling[second])
-        if shorter >= LEAST and same >= SAME * shorter:
-            links.join(first, second)
-            alike[first].append((same, shorter))
-
-    groups = []
-    for joined in links.groups():
-        submissions = sorted(who for form in joined for who in forms[form])
-        pairs = [pair for form in joined for pair in alike[form]]
-        same, lines = min(pairs, key=lambda pair: (pair[0] / pair[1], pair))
-        groups.append(Group(number, tuple(submissions), same, lines))
+def by_size(groups: Iterable) -> list:
+    """Sort groups of submissions, the largest first."""
     return sorted(
         groups, key=lambda group: (-len(group.submissions), group.submissions)
     )
 
 
+def similar_answers(exercise: int, own: Mapping[str, Lines]) -> list[AnswerGroup]:
+    """Return the groups among the answers to an exercise, by their `own_lines`."""
+    holders = holders_of(own)
+    count: Counter[Line] = Counter()
+    for lines in own.values():
+        count.update(lines)
+    common = COMMON_SHARE * len(own) if len(own) >= LARGE_CLASS else len(own)
+    rare = _lines_up_to(max(RARE, len(own) // 50), count)
+    odd = _lines_up_to(len(own) // ODD_SHARE, count)
+    telling = _lines_up_to(common, count)
+
+    links = UnionFind()
+    # The pairs of each form that were joined: how many lines are the same, and of how many.
+    figures: dict[Lines, list[tuple[int, int]]] = defaultdict(list)
+    for form, submissions in holders.items():
+        is_odd = len(form) >= MIDDLE and len(form & odd) >= SHARED_RARE
+        if len(submissions) > 1 and (len(form) >= LONG or is_odd):
+            links.join(form, form)
+            figures[form].append((len(form), len(form)))
+    for first, second in _sharing(holders, rare):
+        shorter = min(len(first & telling), len(second & telling))
+        same = len(first & second & telling)
+        if shorter >= LONG and same >= SAME_SHARE * shorter:
+            links.join(first, second)
+            figures[first].append((same, shorter))
+
+    groups = []
+    for forms in links.groups():
+        submissions = []
+        pairs = []
+        for form in forms:
+            submissions += holders[form]
+            pairs += figures[form]
+        same, lines = min(pairs, key=lambda pair: (pair[0] / pair[1], pair))
+        groups.append(AnswerGroup(exercise, tuple(sorted(submissions)), same, lines))
+    return by_size(groups)
+
+
+def _lines_up_to(most: float, count: Counter[Line]) -> set[Line]:
+    """Return the lines that no more than so many answers have."""
+    return {line for line, answers in count.items() if answers <= most}
+
+
 def _sharing(
     forms: Collection[Lines], rare: Collection[Line]
 ) -> list[tuple[Lines, Lines]]:
-    """Pairs of forms that share ALONE rare lines. Few forms have such a line, so they are few."""
+    """Return the pairs of forms that share SHARED_RARE rare lines.
+
+    Few forms have such a line, so these are few.
+    """
     numbered = list(forms)
     holders = defaultdict(list)
-    for place, form in enumerate(numbered):
+    for number, form in enumerate(numbered):
         for line in form & rare:
-            holders[line].append(place)
-    shared = Counter(
-        pair for places in holders.values() for pair in combinations(places, 2)
-    )
-    pairs = sorted(pair for pair, times in shared.items() if times >= ALONE)
+            holders[line].append(number)
+    shared: Counter[tuple[int, int]] = Counter()
+    for numbers in holders.values():
+        shared.update(combinations(numbers, 2))
+    pairs = sorted(pair for pair, lines in shared.items() if lines >= SHARED_RARE)
     return [(numbered[a], numbered[b]) for a, b in pairs]

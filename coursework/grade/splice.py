@@ -9,26 +9,23 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from coursework.exercises.assignment import PLACE
+from coursework.exercises.tasks import PLACE, Assignment, Cells, Question
 from coursework.grade.intake import Refused, mapping
-from coursework.grade.source import bound, tree_of, without_magics
+from coursework.grade.results import Finding
+from coursework.grade.source import bound, plain, tree_of, without_magics
 from tools.book.grammar import SETUP
 
-CELLS, CHARACTERS = (
-    400,
-    600_000,
-)  # of code in a notebook; more is no answer to exercises
+# Code in a notebook; more is no answer to exercises.
+MOST_CELLS = 400
+MOST_CHARACTERS = 600_000
+
 ID = re.compile(
     r"(?P<part>given|exercise|answer|shows|holds|by-hand)(?:-(?P<number>\d+)(-more)?)?"
 )
-PARTS = {
-    "holds": "check",
-    "by-hand": "by hand",
-}  # an id's word for a part, where another is used
-SET_UP = re.compile(
-    r"# @title Set-up|SIMULATE_GPUS\s*="
-)  # how the cells that set up begin
-ASKED = re.compile(r"\s*(?:\*\*|#{2,4} )(?P<number>\d+)\. (?P<title>[^*\n]+)")
+PARTS = {"holds": "check", "by-hand": "by hand"}  # by the word that ids have for them
+# How the cells that set up begin.
+SET_UP = re.compile(r"# @title Set-up|SIMULATE_GPUS\s*=")
+HEADING = re.compile(r"\s*(?:\*\*|#{2,4} )(?P<number>\d+)\. (?P<title>[^*\n]+)")
 FENCE = re.compile(
     r"^[ \t]*```[ \t]*(?:python|py|ipython3?)?[ \t]*\n(.*?)\n[ \t]*```", re.S | re.M
 )
@@ -42,232 +39,263 @@ class Cell:
     source: str
     part: str | None = None  # set-up, given, exercise, answer, shows, check, by hand
     number: int | None = None  # of its exercise
-    names: set[int] = field(
-        default_factory=set
-    )  # exercises whose names it gives a value to
+    # The exercises whose names it gives a value to.
+    names: set[int] = field(default_factory=set)
 
 
-def finding(kind: str, exercise: int | None, text: str) -> dict:
-    return {"kind": kind, "exercise": exercise, "text": text}
+@dataclass
+class Answers:
+    """What was taken out of a notebook."""
+
+    cells: Cells  # to be run: without magics, starters included
+    sources: Cells  # the student's own cells, as they were written
+    texts: dict[int, str]  # the same as one text per exercise, "" where there is none
+    prose: dict[int, str]  # for a person to read
+    findings: list[Finding]
 
 
-def splice(notebook: dict, assignment: dict) -> dict[str, Any]:
-    """What of a notebook is run in the pristine one, by exercise: `cells` without magics, under ""
-    those above all; `answers` as they were written, "" where there is none; `prose` for a person to
-    read. And `findings`, and the `sources` of the student's own cells. Raises Refused: no exercise,
-    or too much."""
-    code = [cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    if len(code) > CELLS or sum(map(len, code)) > CHARACTERS:
-        size = f"{len(code)} code cells, {sum(map(len, code))} characters"
-        raise Refused(f"holds {size}; hand in the student edition with answers in it")
+def splice(notebook: dict[str, Any], assignment: Assignment) -> Answers:
+    """Take the answers out of a notebook. Raises Refused: no exercise is in it, or too much."""
+    check_size(notebook)
     reader = Reader(assignment)
     cells = [reader.read(cell) for cell in notebook["cells"]]
     if not any(cell.number or cell.names for cell in cells):
         raise Refused(
             "no exercise of this assignment is in it; hand in the student edition"
         )
-    own = reader.placed(cells)
-    sources_by_exercise = dict(own)  # those above all exercises under None
-    runs, answers = {"": [*map(without_magics, own.pop(None))]}, {}
-    for number, sources in own.items():
-        starter = [reader.questions[number]["starter"]] if number in reader.left else []
-        runs[str(number)] = [*map(without_magics, [*starter, *sources])]
-        answers[str(number)] = "\n\n".join(sources)
+    sources = reader.place(cells)
+    to_run: Cells = {}
+    texts = {}
+    for number, own in sources.items():
+        if number in reader.left:
+            own = [reader.questions[number].starter, *own]
+        to_run[number] = [without_magics(source) for source in own]
+        if number is not None:
+            texts[number] = "\n\n".join(sources[number])
     prose = prose_of(cells, reader.questions)
-    spliced = {
-        "cells": runs,
-        "answers": answers,
-        "prose": prose,
-        "findings": reader.findings,
-    }
-    return spliced | {"sources": sources_by_exercise}
+    return Answers(to_run, sources, texts, prose, reader.findings)
 
 
-def prose_of(cells: list[Cell], questions: dict[int, dict]) -> dict[str, str]:
-    """What students wrote in words, by exercise, in the order of the notebook: in the place for it
-    and, where a person reads the exercise, in cells of text that they put near it."""
+def check_size(notebook: dict[str, Any]) -> None:
+    sources = [
+        cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "code"
+    ]
+    characters = sum(len(source) for source in sources)
+    if len(sources) > MOST_CELLS or characters > MOST_CHARACTERS:
+        size = f"{len(sources)} code cells, {characters} characters"
+        raise Refused(f"holds {size}; hand in the student edition with answers in it")
+
+
+def prose_of(cells: list[Cell], questions: dict[int, Question]) -> dict[int, str]:
+    """Return what students wrote in words, by exercise, in the order of the notebook.
+
+    It stands in the place for it and, where a person reads the exercise, in cells of text near it.
+    """
     texts: dict[int, list[str]] = {}
     here = None  # the exercise that a cell stands below
     for cell in cells:
         here = cell.number or here
         is_own_text = cell.kind != "code" and cell.part in (None, "answer")
-        is_read = here in questions and questions[here]["by_hand"]
+        is_read = here in questions and questions[here].by_hand
         if cell.part == "by hand" or (is_own_text and is_read):
             texts.setdefault(here, [])
             if cell.source not in ("", PLACE):
                 texts[here].append(cell.source)
-    return {str(number): "\n\n".join(parts) for number, parts in texts.items()}
-
-
-def plain(source: str) -> str:
-    """Line ends of one kind, nothing but code at either end."""
-    return "\n".join(line.rstrip() for line in re.split("\r\n?|\n", source)).strip("\n")
+    return {number: "\n\n".join(parts) for number, parts in texts.items()}
 
 
 class Reader:
-    """Takes the cells of a notebook for what they are, by what the assignment gives."""
+    """Tells what the cells of a notebook are, by what the assignment gives."""
 
-    def __init__(self, assignment: dict) -> None:
-        self.questions = {asked["number"]: asked for asked in assignment["questions"]}
-        self.named = {asked["name"]: number for number, asked in self.questions.items()}
-        self.given = plain(
-            assignment["given"]
-        )  # all in the form in which cells are compared
-        self.starters = {
-            n: plain(asked["starter"]) for n, asked in self.questions.items()
+    def __init__(self, assignment: Assignment) -> None:
+        self.questions = assignment.by_number
+        self.number_of_name = {
+            question.name: question.number for question in assignment.questions
         }
-        self.known = {"": (None, None)} | {
-            text: ("answer", n) for n, text in self.starters.items()
-        }
-        for n, asked in self.questions.items():
-            for text in filter(None, [asked["shows"], *asked["checks"]]):
-                self.known[plain(text)] = "check", n
-        self.findings: list[dict] = []
-        self.left: set[int] = (
-            set()
-        )  # whose starter is there as it was given: it runs first
+        # All code is in the form in which cells are compared.
+        self.given = plain(assignment.given)
+        self.starters = {}
+        # The part and exercise of each cell that was given.
+        self.known: dict[str, tuple[str | None, int | None]] = {"": (None, None)}
+        for number, question in self.questions.items():
+            self.starters[number] = plain(question.starter)
+            self.known[self.starters[number]] = "answer", number
+        for number, question in self.questions.items():
+            for source in (question.shows, *question.checks):
+                if source:
+                    self.known[plain(source)] = "check", number
+        self.findings: list[Finding] = []
+        # Exercises whose starter is there as it was given, or missing: it runs first.
+        self.left: set[int] = set()
 
     def note(self, number: int | None, text: str) -> None:
-        self.findings.append(finding("cells", number, text))
+        self.findings.append(Finding("cells", number, text))
 
-    def is_pristine(self, source: str) -> bool:
-        """Is this what was given: a cell of an exercise, some of the given code, or all of it?"""
-        text = plain(re.sub(r"^# @title .*\n?", "", source, flags=re.M))
-        return source in self.known or f"\n{text}\n" in f"\n{self.given}\n"
+    # --- a single cell
 
-    def read(self, raw: dict) -> Cell:
-        """A cell, with what it is taken for: by its mark, else by its text."""
+    def read(self, raw: dict[str, Any]) -> Cell:
+        """Return a cell with what it is taken for: by its mark, else by its text."""
         cell = Cell(raw["cell_type"], plain(raw["source"]))
         cell.part, cell.number = self._by_mark(raw) or self._by_text(cell, raw)
         if cell.kind != "code" and cell.part in (None, "answer"):
             self._retype(cell)
         if cell.kind == "code":
             if cell.part != "given" and cell.source not in self.known:
-                for text in (
-                    text for text, (part, _) in self.known.items() if part == "check"
-                ):
-                    whole = rf"^{re.escape(text)}$"  # lines, that were merged with it
-                    cell.source = plain(re.sub(whole, "", cell.source, flags=re.M))
+                self._remove_checks(cell)
             cell.names = self._names(cell.source)
         return cell
 
-    def _names(self, source: str) -> set[int]:
-        return {self.named[name] for name in bound(source) & self.named.keys()}
+    def _remove_checks(self, cell: Cell) -> None:
+        """Take away the lines of checks that were merged with a cell."""
+        for source, (part, _) in self.known.items():
+            if part == "check":
+                lines = rf"^{re.escape(source)}$"
+                cell.source = plain(re.sub(lines, "", cell.source, flags=re.M))
 
-    def _by_mark(self, raw: dict) -> tuple[str, int | None] | None:
-        said = mapping(raw["metadata"].get("assignment"))
-        marks = [(said.get("part"), said.get("exercise"))]
+    def _names(self, source: str) -> set[int]:
+        names = bound(source) & self.number_of_name.keys()
+        return {self.number_of_name[name] for name in names}
+
+    def _by_mark(self, raw: dict[str, Any]) -> tuple[str, int | None] | None:
+        mark = mapping(raw["metadata"].get("assignment"))
+        marks = [(mark.get("part"), mark.get("exercise"))]
         if match := ID.fullmatch(raw.get("id", "")):
-            part, number = match["part"], match["number"]
-            marks.append((PARTS.get(part, part), number and int(number)))
+            part = PARTS.get(match["part"], match["part"])
+            number = int(match["number"]) if match["number"] else None
+            marks.append((part, number))
         for part, number in marks:
             if part == "given":
                 return part, None
-            if (
-                type(number) is int
-                and number in self.questions
-                and isinstance(part, str)
-            ):
+            is_known = type(number) is int and number in self.questions
+            if is_known and isinstance(part, str):
                 return part, number
         return None
 
     def _by_text(self, cell: Cell, raw: dict) -> tuple[str | None, int | None]:
         if cell.kind == "code" and cell.source in self.known:
             return self.known[cell.source]
-        if cell.kind == "markdown" and (match := ASKED.match(cell.source)):
-            asked = self.questions.get(int(match["number"]))
-            if asked and match["title"].strip().rstrip(". ") == asked["title"].rstrip(
-                ". "
-            ):
-                return "exercise", asked["number"]
+        if cell.kind == "markdown" and (match := HEADING.match(cell.source)):
+            question = self.questions.get(int(match["number"]))
+            title = match["title"].strip().rstrip(". ")
+            if question and title == question.title.rstrip(". "):
+                return "exercise", question.number
         tags = raw["metadata"].get("tags")
-        set_up = (isinstance(tags, list) and SETUP in tags) or SET_UP.match(cell.source)
-        return "set-up" if set_up and not self._names(cell.source) else None, None
+        is_tagged = isinstance(tags, list) and SETUP in tags
+        is_set_up = is_tagged or SET_UP.match(cell.source)
+        if is_set_up and not self._names(cell.source):
+            return "set-up", None
+        return None, None
 
     def _retype(self, cell: Cell) -> None:
         """Make code of an answer that stands in a cell of text."""
         fences = FENCE.findall(cell.source)
         code = plain("\n\n".join(fences) or cell.source)
         names = bound(code) if tree_of(code) else set()
-        if cell.part is None:  # prose, but for a bare answer that lost its mark, too
-            numbers = self._names(code) if names and not fences else ()
+        if cell.part is None:
+            # This is prose, or a bare answer whose cell lost its mark as well.
+            numbers = self._names(code) if names and not fences else set()
             if not numbers:
                 return
-            cell.part, cell.number = "answer", min(numbers)
-        text = f"the cell of the answer was made a {cell.kind.replace('m', 'M')} cell"
+            cell.part = "answer"
+            cell.number = min(numbers)
+        kind = "Markdown" if cell.kind == "markdown" else cell.kind
+        text = f"the cell of the answer was made a {kind} cell"
         if names:
             self.note(cell.number, f"{text}; its text was run as code")
-            cell.kind, cell.source = "code", code
+            cell.kind = "code"
+            cell.source = code
         else:
             self.note(cell.number, f"{text} and holds no Python code")
 
-    def placed(self, cells: list[Cell]) -> dict[int | None, list[str]]:
-        """The student's own cells of each exercise in order, and those above all, under None."""
-        own: dict[int | None, list[Cell]] = {
-            number: [] for number in (None, *self.questions)
-        }
-        marked = [
-            cell for cell in cells if (cell.kind, cell.part) == ("code", "answer")
-        ]
-        homes = {cell.number for cell in marked if cell.number in cell.names}
-        here, last = None, 0
+    # --- all cells
+
+    def place(self, cells: list[Cell]) -> Cells:
+        """Return the student's own cells of each exercise in order; those above all under None."""
+        own = self._assign(cells)
+        sources: Cells = {}
+        answered = set()
+        for number, of_exercise in own.items():
+            sources[number] = [cell.source for cell in of_exercise]
+            for cell in of_exercise:
+                answered |= cell.names
+        marked = {cell.number for cell in cells if is_marked_answer(cell)}
+        for number in self.questions:
+            self._look_at_exercise(number, own[number], answered, marked)
+        return sources
+
+    def _assign(self, cells: list[Cell]) -> dict[int | None, list[Cell]]:
+        """Give each of the student's own cells to an exercise, or to None above them all."""
+        own: dict[int | None, list[Cell]] = {None: []}
+        for number in self.questions:
+            own[number] = []
+        # Exercises that are answered in a cell that is marked so.
+        homes = set()
+        for cell in cells:
+            if is_marked_answer(cell) and cell.number in cell.names:
+                homes.add(cell.number)
+        here = None  # the exercise that a cell stands below
+        last = 0  # the last exercise that was answered in its own cell
         for cell in cells:
             here = cell.number or here
             if cell.kind != "code" or cell.part in ("set-up", "exercise", "by hand"):
                 continue
-            if self.is_pristine(cell.source):
-                self.left |= {
-                    n for n, starter in self.starters.items() if starter == cell.source
-                }
+            if self._is_pristine(cell.source):
+                self._note_starter(cell.source)
                 continue
-            free = cell.names - homes
+            defined = cell.names - homes
             if cell.part == "answer":
-                free |= {cell.number} & cell.names
-            owner = min(free, default=here)
-            if cell.part in (
-                "given",
-                "shows",
-                "check",
-            ):  # merged upwards, or in the wrong cell
-                if not free:
-                    self.note(
-                        cell.number,
-                        f"a {cell.part} cell was changed; the original was run",
-                    )
-                    continue
-                self.note(owner, f"its answer stood in a {cell.part} cell")
-            elif cell.part == "answer" and owner == cell.number:
-                if owner < last:
-                    self.note(owner, "its cell was moved; it was run at its own place")
+                defined |= {cell.number} & cell.names
+            owner = min(defined, default=here)
+            if cell.part in ("given", "shows", "check") and not defined:
+                text = f"a {cell.part} cell was changed; the original was run"
+                self.note(cell.number, text)
+                continue
+            self._note_place(cell, owner, last)
+            if cell.part == "answer" and owner == cell.number:
                 last = max(last, owner)
-            elif cell.part == "answer" and cell.number not in cell.names:
-                self.note(
-                    owner, f"its answer stood in a cell of exercise {cell.number}"
-                )
             homes |= {owner} & cell.names
             own[owner].append(cell)
-        answered = {
-            number
-            for sources in own.values()
-            for cell in sources
-            for number in cell.names
-        }
-        for number in self.questions:
-            marks = [(cell.part, cell.number) for cell in own[number]]
-            if number in answered and not any(
-                number in cell.names for cell in own[number]
-            ):
-                self.left.discard(number)  # it would undo the answer
-                self.note(number, "its answer stands among others")
-            elif not own[number]:
+        return own
+
+    def _is_pristine(self, source: str) -> bool:
+        """Is this what was given: a cell of an exercise, some of the given code, or all of it?"""
+        without_title = plain(re.sub(r"^# @title .*\n?", "", source, flags=re.M))
+        return source in self.known or f"\n{without_title}\n" in f"\n{self.given}\n"
+
+    def _note_starter(self, source: str) -> None:
+        for number, starter in self.starters.items():
+            if starter == source:
                 self.left.add(number)
-                if number not in [cell.number for cell in marked]:
-                    self.note(number, "the cell of its answer is not there")
-            if marks.count(("answer", number)) > 1:
-                self.note(
-                    number,
-                    f"{len(marks)} cells hold its answer; they were run in order",
-                )
-        return {
-            number: [cell.source for cell in sources] for number, sources in own.items()
-        }
+
+    def _note_place(self, cell: Cell, owner: int | None, last: int) -> None:
+        """Say where an answer stood, if not in its own cell."""
+        if cell.part in ("given", "shows", "check"):
+            self.note(owner, f"its answer stood in a {cell.part} cell")
+        elif cell.part != "answer":
+            return
+        elif owner == cell.number:
+            if owner < last:
+                self.note(owner, "its cell was moved; it was run at its own place")
+        elif cell.number not in cell.names:
+            self.note(owner, f"its answer stood in a cell of exercise {cell.number}")
+
+    def _look_at_exercise(
+        self, number: int, own: list[Cell], answered: set[int], marked: set[int | None]
+    ) -> None:
+        """Note what is odd about the cells of an exercise, and whether its starter runs."""
+        is_answered_here = any(number in cell.names for cell in own)
+        if number in answered and not is_answered_here:
+            self.left.discard(number)  # it would undo the answer
+            self.note(number, "its answer stands among others")
+        elif not own:
+            self.left.add(number)
+            if number not in marked:
+                self.note(number, "the cell of its answer is not there")
+        marks = [(cell.part, cell.number) for cell in own]
+        if marks.count(("answer", number)) > 1:
+            text = f"{len(marks)} cells hold its answer; they were run in order"
+            self.note(number, text)
+
+
+def is_marked_answer(cell: Cell) -> bool:
+    return cell.kind == "code" and cell.part == "answer"

@@ -1,7 +1,7 @@
-"""Results on disk: one JSON file a submission, with the key of all that it follows from.
+"""Grades on disk: one JSON file per submission, with the key of all that its points follow from.
 
-Grading that was stopped goes on where it was; a changed answer grades that submission alone. What a
-person typed or was graded is copied into `earlier/` before another takes its place.
+Grading that was stopped continues where it was, and a changed answer grades that submission alone.
+What a person typed or was graded is copied into `earlier/` before another takes its place.
 """
 
 import json
@@ -17,6 +17,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from coursework.exercises.tasks import Assignment, Cells, cells_as_json
+from coursework.grade.results import Grade, GradeId
 from coursework.grade.tables import read_table
 from tools.book.runners import SIMULATOR
 from tools.environment import PINS
@@ -28,131 +30,154 @@ LOCK = ".grading.lock"
 CODE = (
     "coursework/grade/judge.py",
     "coursework/grade/judge.toml",
-    "coursework/grade/measured.py",
+    "coursework/grade/hidden_tests.py",
     "coursework/grade/deadline.py",
     "coursework/grade/source.py",
     "coursework/grade/sandbox",
     "kernels",
 )
 RULES = 2  # raised when a result comes to mean another thing
+# What of a question decides nothing about the points by tests.
+WORDS = {"title": None, "by_hand": None, "holds": None, "solution": None}
 
-Id = tuple[
-    str, str | None
-]  # of a submission, and the assignment that it was graded for
+
+# --- the key of a result
 
 
 def code_files(names: Iterable[str], root: Path = ROOT) -> list[Path]:
-    """The files at these paths and below them, but for what Python compiled."""
-    paths = (
-        path
-        for name in names
-        for path in [root / name, *sorted((root / name).rglob("*"))]
-    )
-    return [path for path in paths if path.is_file() and path.suffix != ".pyc"]
+    """Return the files at these paths and below them, except those that Python compiled."""
+    files = []
+    for name in names:
+        path = root / name
+        for file in [path, *sorted(path.rglob("*"))]:
+            if file.is_file() and file.suffix != ".pyc":
+                files.append(file)
+    return files
 
 
 @cache
 def code_digest(runner: str, root: Path = ROOT) -> str:
-    """A hash of what decides a result beside the submission: pins, judge, sandbox, simulator."""
-    parts = [str(RULES), runner]
-    simulator = [SIMULATOR] if runner != "cpu" else []
-    for file in code_files([*PINS, *CODE, *simulator], root):
-        parts += [
-            file.relative_to(root).as_posix(),
-            file.read_bytes().replace(b"\r\n", b"\n"),
-        ]
+    """Return a hash of all that decides a result besides the submission.
+
+    That is the pins, the judge, the sandbox and the simulator.
+    """
+    names = [*PINS, *CODE]
+    if runner != "cpu":
+        names.append(SIMULATOR)
+    parts: list[str | bytes] = [str(RULES), runner]
+    for file in code_files(names, root):
+        parts.append(file.relative_to(root).as_posix())
+        parts.append(file.read_bytes().replace(b"\r\n", b"\n"))
     return digest(parts)
 
 
-def key_of(assignment: dict, cells: dict) -> str:
-    """The key of a submission; words that decide nothing are not in it."""
-    judged = [assignment[name] for name in ("name", "class", "seed", "given")]
-    words = dict.fromkeys(("title", "by_hand", "holds", "solution"))
-    asked = [question | words for question in assignment["questions"]]
-    task = json.dumps([judged, asked, cells], sort_keys=True)
-    return digest([code_digest(assignment["runner"]), task])
+def key_of(assignment: Assignment, cells: Cells) -> str:
+    """Return the key of a submission; words that decide nothing are not in it."""
+    judged = [assignment.name, assignment.group, assignment.seed, assignment.given]
+    questions = [question.as_json() | WORDS for question in assignment.questions]
+    content = [judged, questions, cells_as_json(cells)]
+    task = json.dumps(content, sort_keys=True)
+    return digest([code_digest(assignment.runner), task])
 
 
-def id_of(result: dict) -> Id:
-    """What a result is kept under: a student may hand in several assignments."""
-    return result["submission"], result["assignment"]
+# --- the folder
 
 
-def check_own(folder: Path) -> None:
-    """Raise BookError if files are in a folder in which no grades were written: they could be
-    overwritten, or published with grades among them."""
+def check_folder(folder: Path) -> None:
+    """Raise BookError if grades must not be written into this folder.
+
+    If it holds files of others, they could be overwritten, or published with grades among them.
+    """
+    if folder.is_file():
+        fault = f"{folder} is a file, and grades are written into a folder"
+        raise BookError(f"OUT: {fault}; name a folder")
     if not folder.is_dir() or (folder / LOCK).exists() or (folder / "results").is_dir():
         return
-    if names := sorted(path.name for path in folder.iterdir()):
-        holds = f"holds files that no grading wrote ({', '.join(names[:3])})"
-        raise BookError(f"OUT: {folder} {holds}; name another folder")
+    names = sorted(path.name for path in folder.iterdir())
+    if names:
+        fault = f"holds files that no grading wrote ({', '.join(names[:3])})"
+        raise BookError(f"OUT: {folder} {fault}; name another folder")
 
 
 class Store:
+    """A folder of grades, and what is written into it."""
+
     def __init__(self, folder: Path) -> None:
-        """Raises BookError if nothing can be written there, or if it holds files of others."""
+        """Raise BookError if nothing can be written there, or if it holds files of others."""
         self.folder = folder.resolve()
-        self.results: dict[Id, dict] = {}
-        check_own(self.folder)
+        self.grades: dict[GradeId, Grade] = {}
+        check_folder(self.folder)
         check_writable(self.folder, self.folder.parent)
 
     @contextmanager
     def one_at_a_time(self) -> Iterator[None]:
-        """Holds the folder, with its results read. Raises BookError if another grading does."""
+        """Hold the folder, with its grades read. Raises BookError if another grading does."""
         try:
             with FileLock(self.folder / LOCK, timeout=0):
                 for half in self.folder.rglob("*.part"):  # left by one that was killed
                     half.unlink()
-                for path in sorted(self.folder.glob("results/*.json")):
-                    # Of half a result the submission is graded anew.
-                    with suppress(OSError, ValueError, KeyError, TypeError):
-                        result = json.loads(path.read_text(encoding="utf-8"))
-                        self.results[id_of(result)] = result
+                self._read_grades()
                 yield
         except Timeout:
+            fault = f"{self.folder.name}: another 'make grade' writes there"
             advice = "wait for it, or name another folder with OUT="
-            name = self.folder.name
-            raise BookError(
-                f"{name}: another 'make grade' writes there; {advice}"
-            ) from None
+            raise BookError(f"{fault}; {advice}") from None
 
-    def files(self, result: dict) -> tuple[Path, Path]:
-        said = "-".join(filter(None, id_of(result)))
-        name = (
-            re.sub(r"[^a-z0-9.-]+", "-", said.lower()).strip("-.")[:60] or "submission"
-        )
-        if name != said:
-            name += f"-{sha256(said.encode('utf-8', 'replace')).hexdigest()[:8]}"
-        return (
-            self.folder / "results" / f"{name}.json",
-            self.folder / "feedback" / f"{name}.html",
-        )
+    def _read_grades(self) -> None:
+        # A submission whose file is damaged is graded anew.
+        damages = (OSError, ValueError, KeyError, TypeError, AttributeError)
+        for path in sorted(self.folder.glob("results/*.json")):
+            with suppress(*damages):
+                entry = json.loads(path.read_text(encoding="utf-8"))
+                grade = Grade.from_json(entry)
+                self.grades[grade.id] = grade
 
-    def save(self, result: dict) -> None:
-        """Write a result; of one with other points, a copy is kept."""
-        before, paths = self.results.get(id_of(result), result), self.files(result)
-        both = (one["questions"].items() for one in (before, result))
-        was, now = ({number: asked["points"] for number, asked in own} for own in both)
-        for path in paths if was not in ({}, now) else ():
-            self.keep(path)
-        self.write(paths[0], json.dumps(result, indent=1, sort_keys=True) + "\n")
-        self.results[id_of(result)] = result
+    def files(self, grade: Grade) -> tuple[Path, Path]:
+        """Return where the result and the feedback of a submission are."""
+        readable = "-".join(part for part in grade.id if part)
+        name = re.sub(r"[^a-z0-9.-]+", "-", readable.lower()).strip("-.")
+        name = name[:60] or "submission"
+        if name != readable:
+            hash = sha256(readable.encode("utf-8", "replace")).hexdigest()
+            name += f"-{hash[:8]}"
+        result = self.folder / "results" / f"{name}.json"
+        feedback = self.folder / "feedback" / f"{name}.html"
+        return result, feedback
 
-    def remove(self, result: dict) -> None:
-        for path in self.files(result):
+    # --- grades
+
+    def save(self, grade: Grade) -> None:
+        """Write a grade; a copy of the earlier one is kept if it had other points."""
+        paths = self.files(grade)
+        before = points_by_tests(self.grades.get(grade.id, grade))
+        if before and before != points_by_tests(grade):
+            for path in paths:
+                self.keep(path)
+        text = json.dumps(grade.as_json(), indent=1, sort_keys=True)
+        self.write(paths[0], text + "\n")
+        self.grades[grade.id] = grade
+
+    def remove(self, grade: Grade) -> None:
+        for path in self.files(grade):
             path.unlink(missing_ok=True)
-        del self.results[id_of(result)]
+        del self.grades[grade.id]
+
+    # --- files
 
     def keep(self, path: Path, data: bytes | None = None) -> str | None:
-        """Copy a file, or what was read of it, to `earlier/` under a name that says when; returns
-        that name, or None where there is nothing to copy."""
+        """Copy a file, or what was read of it, into `earlier/` under a name with the date.
+
+        Returns the path of the copy, or None if there is nothing to copy.
+        """
         if data is None and path.is_file():
             data = path.read_bytes()
         if data is None:
             return None
         name = f"earlier/{path.stem}.{date.today().isoformat()}"
-        copies = (self.folder / f"{name}-{n}{path.suffix}" for n in count(1))
-        copy = next(copy for copy in copies if not copy.exists())
+        for number in count(1):
+            copy = self.folder / f"{name}-{number}{path.suffix}"
+            if not copy.exists():
+                break
         write_bytes(copy, data, self.folder.parent)
         return copy.relative_to(self.folder).as_posix()
 
@@ -161,8 +186,10 @@ class Store:
             write_text(path, text, self.folder.parent)
 
     def replace(self, path: Path, text: str, expected: bytes | None) -> bool:
-        """Write a file that a person may be saving just now: only if it still holds the `expected`
-        bytes, or is still missing for None. Tells whether it holds the text now."""
+        """Write a file that a person may be saving just now; tell whether it holds the text now.
+
+        It is written only if it still holds the `expected` bytes, or is still missing for None.
+        """
         data = text.encode()
         half = path.with_name(path.name + ".part")
         try:
@@ -180,11 +207,16 @@ class Store:
             half.unlink(missing_ok=True)
 
     def write_table(self, name: str, text: str, separator: str = ",") -> None:
-        """Write a table; if it loses a row, or what one says, what was there is kept."""
-        path, now = self.folder / name, read_table(text, separator)
-        before = (
-            path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-        )
-        if any(row not in now for row in read_table(before, separator)):
+        """Write a table; if it loses a row, or what one says, the earlier one is kept."""
+        path = self.folder / name
+        before = ""
+        if path.is_file():
+            before = path.read_text(encoding="utf-8", errors="replace")
+        rows = read_table(text, separator)
+        if any(row not in rows for row in read_table(before, separator)):
             self.keep(path)
         self.write(path, text)
+
+
+def points_by_tests(grade: Grade) -> dict[int, int | float]:
+    return {number: result.points for number, result in grade.questions.items()}

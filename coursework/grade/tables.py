@@ -1,8 +1,9 @@
 """Tables as CSV that a spreadsheet opens without executing anything.
 
-A spreadsheet takes a cell for a formula if it begins with one of `= + - @`, a tab or a carriage
-return (https://owasp.org/www-community/attacks/CSV_Injection), and a student chooses their own
-name. `guard` puts an apostrophe before such a text, and `unguard` takes exactly that one away.
+A spreadsheet takes a cell for a formula if it begins with one of `= + - @`, a tab or a
+carriage return (https://owasp.org/www-community/attacks/CSV_Injection), and students
+choose their own names. `guard` puts an apostrophe before such a text, and `unguard` takes
+exactly that one away.
 """
 
 import codecs
@@ -21,13 +22,17 @@ BOM = "\ufeff"  # without it Excel takes UTF-8 for the code page of its country
 
 
 def guard(value: object) -> object:
-    """What to write into a cell for `value`. Numbers pass: only a text can be a formula."""
-    return f"'{value}" if isinstance(value, str) and FORMULA.match(value) else value
+    """Return what to write into a cell for a value. Only a text can be a formula."""
+    if isinstance(value, str) and FORMULA.match(value):
+        return f"'{value}"
+    return value
 
 
 def unguard(text: str) -> str:
-    """The text that `guard` made this cell from."""
-    return text[1:] if text.startswith("'") and FORMULA.match(text[1:]) else text
+    """Return the text that `guard` made this cell from."""
+    if text.startswith("'") and FORMULA.match(text[1:]):
+        return text[1:]
+    return text
 
 
 @dataclass(frozen=True)
@@ -55,14 +60,14 @@ WESTERN = re.compile(
 def encoding_of(data: bytes) -> str:
     """Return the encoding that a spreadsheet saved a table in: UTF-8, UTF-16 or cp1252.
 
-    Raises ValueError where it is none of them. cp1252 is a guess: compare a name that you know, and
-    look whether what was typed `is_western`.
+    Raises ValueError if it is none of them. cp1252 is a guess: compare a name that you
+    know, and look whether what was typed `is_western`.
     """
     if data.startswith(UTF_16):
         data.decode("utf-16")
         return "utf-16"
     if b"\0" in data:
-        raise ValueError("zero bytes, as UTF-16 has them, without its mark")
+        raise ValueError("zero bytes as in UTF-16, without its byte order mark")
     try:
         data.decode("utf-8-sig")
         return "utf-8-sig"
@@ -72,17 +77,21 @@ def encoding_of(data: bytes) -> str:
 
 
 def is_western(text: str) -> bool:
-    """Does a text, decoded as cp1252, look as if it had been written in it?"""
+    """Tell whether a text decoded as cp1252 looks as if it had been written in it."""
     return WESTERN.fullmatch(text) is not None
 
 
 def separator_of(text: str, columns: Iterable[str]) -> tuple[str | None, str]:
-    """Return the separator with which these columns are in the first row, and the text below
-    Excel's line `sep=;`. The separator is None if it is none of those that spreadsheets use."""
+    """Find the separator with which the first row has these columns.
+
+    Returns it, or None if it is none of those that spreadsheets use, and the text below
+    Excel's line `sep=;`.
+    """
     text = text.removeprefix(BOM)
     needed = set(columns)
     candidates = SEPARATORS
-    if line := SEPARATOR_LINE.match(text):
+    line = SEPARATOR_LINE.match(text)
+    if line:
         candidates = line[1]
         text = text[line.end() :]
     for separator in candidates:
@@ -96,32 +105,36 @@ def separator_of(text: str, columns: Iterable[str]) -> tuple[str | None, str]:
 def table_text(
     header: Sequence[str], rows: Iterable[Sequence[object]], layout: Layout = COMMAS
 ) -> str:
-    """A table as CSV: with a byte order mark, every cell guarded, None as an empty cell."""
-    written = io.StringIO()
-    written.write(BOM)
+    """Return a table as CSV with a byte order mark, every cell guarded, None as empty."""
+    text = io.StringIO()
+    text.write(BOM)
     # Lines end as RFC 4180 has it, and a lone CR is quoted.
-    writer = csv.writer(written, delimiter=layout.separator)
+    writer = csv.writer(text, delimiter=layout.separator)
     writer.writerow([guard(name) for name in header])
     for row in rows:
         writer.writerow([cell_text(value, layout) for value in row])
-    return written.getvalue()
+    return text.getvalue()
 
 
 def cell_text(value: object, layout: Layout) -> object:
     """Return what to write for a value: guarded, and fractions with the decimal sign."""
-    return shown(value, layout.decimal) if isinstance(value, float) else guard(value)
+    if isinstance(value, float):
+        return shown(value, layout.decimal)
+    return guard(value)
 
 
 def read_table(text: str, separator: str = ",") -> list[dict[str, str]]:
-    """The rows of a table, as `table_text` or a person wrote it: what is missing is empty."""
+    """Return the rows of a table, as `table_text` or a person wrote it.
+
+    Cells that are missing are empty.
+    """
     return [row for _, row in numbered_rows(text, separator)]
 
 
 def numbered_rows(text: str, separator: str = ",") -> list[tuple[int, dict[str, str]]]:
-    """The rows that hold anything, each with the number that a spreadsheet shows beside it."""
-    lines = csv.reader(
-        io.StringIO(text.removeprefix(BOM), newline=""), delimiter=separator
-    )
+    """Return the rows that hold anything, with the numbers that a spreadsheet shows."""
+    file = io.StringIO(text.removeprefix(BOM), newline="")
+    lines = csv.reader(file, delimiter=separator)
     header = [unguard(name) for name in next(lines, ())]
     rows = []
     for number, line in enumerate(lines, start=2):

@@ -16,7 +16,7 @@ from coursework.exercises import editions
 from coursework.exercises.assignment import make_assignment
 from coursework.exercises.masters import read_master
 from coursework.exercises.variants import draws_of
-from coursework.grade.judge import grade_one
+from coursework.grade.judge import judge
 from coursework.grade.sandbox import Ended, Gap, Raised
 from coursework.grade.sandbox.inside.question import Notebook, answer_to
 from coursework.grade.tables import read_table
@@ -45,12 +45,12 @@ HERE = (
 
 def small(**changes):
     """A copy of the assignment, to be changed at will."""
-    return copy.deepcopy(SMALL) | changes
+    return replace(copy.deepcopy(SMALL), **changes)
 
 
 def edition(answers=None, assignment=SMALL):
     """The student edition, with these answers in it."""
-    asked = {question["number"] for question in assignment["questions"]}
+    asked = {question.number for question in assignment.questions}
     exercises = [exercise for exercise in MASTER.exercises if exercise.number in asked]
     master = replace(MASTER, exercises=exercises)
     made = editions.edition("student", master, assignment, BOOK)
@@ -124,8 +124,8 @@ class Grader:
 
     def __call__(self, tasks):
         for task in tasks:
-            self.graded.append(task["submission"])
-            yield task, grade_one(task, StandIn())
+            self.graded.append(task.submission)
+            yield task, judge(task, StandIn())
 
 
 class StandIn:

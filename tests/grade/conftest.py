@@ -4,12 +4,13 @@ import json
 import os
 import secrets
 import zipfile
+from dataclasses import replace
 
 import pytest
 from classroom import SMALL, StandIn, edition
 
 from coursework.grade import command
-from coursework.grade.judge import grade_one
+from coursework.grade.judge import judge
 from coursework.grade.sandbox import NoSandbox, strongest
 from tools.errors import BookError
 
@@ -43,11 +44,11 @@ class Grade:
         for place, task in enumerate(tasks):
             if place == self.stop_after:
                 raise KeyboardInterrupt
-            self.asked.append(task["student"])
-            is_ill = task["student"] in self.ill
-            yield task, BookError("it is ill") if is_ill else grade_one(task, StandIn())
+            self.asked.append(task.student)
+            is_ill = task.student in self.ill
+            yield task, BookError("it is ill") if is_ill else judge(task, StandIn())
 
-    def __call__(self, students, key=SMALL["class"], assignment=SMALL, out="out"):
+    def __call__(self, students, key=SMALL.group, assignment=SMALL, out="out"):
         self.asked = []
         with zipfile.ZipFile("week.zip", "w") as archive:
             for student, answers in students.items():
@@ -69,7 +70,7 @@ def grade(tmp_path, monkeypatch):
     made = Grade(tmp_path)
 
     def assignments_of(key, masters=None, choice=None):
-        return {one["name"]: one | {"class": key or "book"} for one in made.assignments}
+        return {one.name: replace(one, group=key or "book") for one in made.assignments}
 
     monkeypatch.setattr(command, "assignments_of", assignments_of)
     monkeypatch.setattr(command, "engine_for", lambda workers, address: made.engine)

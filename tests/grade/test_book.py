@@ -10,12 +10,12 @@ from classroom import BOOK, DATA
 from helpers import ROOT, notebook
 from nbclient import NotebookClient
 
+from coursework.exercises.assignment import make_drafts
 from coursework.exercises.editions import answered, book_chapter, edition
-from coursework.exercises.release import make_drafts
 from coursework.exercises.variants import draws_of
 from coursework.exercises.verify import task, trials, verify
 from coursework.grade.engine import on_this_machine
-from coursework.grade.judge import grade_one
+from coursework.grade.judge import judge
 from coursework.grade.store import key_of
 from tools.book.notebooks import notebook_text
 
@@ -123,10 +123,10 @@ def test_a_solution_solves_its_exercise_whatever_is_drawn_and_may_record_a_timel
             ]
             if kept:
                 solution = next(trials(replace(master, exercises=kept), assignment))
-                solution[-1]["submission"] += f", value {n + 1} of each variant"
+                solution.task.submission += f", value {n + 1} of each variant"
                 for x in kept:
                     timed = retyped(x, within="cudasim.timeline()")
-                    solution[-1]["cells"][str(x.number)] = [timed]
+                    solution.task.cells[x.number] = [timed]
                 found.append(solution)
     grade = partial(on_this_machine, workers=min(os.cpu_count() or 1, 4))
     lines = verify(found, grade, key_of, ROOT)
@@ -150,11 +150,10 @@ def test_what_the_check_in_sight_accepts_grading_accepts(number, several, drafts
     lost, held = [], 0
     for master, assignment in drafts.values():
         answers = {x.number: retyped(x, number, several) for x in master.exercises}
-        made = task(assignment, "retyped", answers) | {"checks": True}
-        for place, found in grade_one(made)["questions"].items():
-            if found["check"] == "holds":
+        made = task(assignment, "retyped", answers)
+        made.checks = True
+        for place, found in judge(made).questions.items():
+            if found.check == "holds":
                 held += 1
-                lost += [(master.name, place, found["tests"])] * (
-                    found["points"] < found["of"]
-                )
+                lost += [(master.name, place, found.tests)] * (found.points < found.of)
     assert lost == [] and held > 40

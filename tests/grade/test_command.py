@@ -1,6 +1,8 @@
 """A small class from its notebooks to its grades, stopped, resumed and graded again."""
 
 import sys
+from dataclasses import replace
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 
 import pytest
@@ -18,9 +20,11 @@ from classroom import (
 )
 from helpers import refused
 
+from coursework.exercises.tasks import ByHand
 from coursework.grade import store
 from coursework.grade.command import engine_for
 from coursework.grade.sandbox import strongest
+from tools.errors import BookError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
 ENDS = {1: "def double(x):\n    return end('time')"}
@@ -35,7 +39,7 @@ IN_SANDBOX = {
 FEWER = edition(RIGHT)
 FEWER["metadata"]["assignment"]["exercises"] = [1]
 REFUSED = {  # and a word of the reason
-    "other": (edition(RIGHT, small(**{"class": "f" * 12})), "another class"),
+    "other": (edition(RIGHT, small(group="f" * 12)), "another class"),
     "unknown": (edition(RIGHT, small(name="another")), "'another' is not among"),
     "fewer": (FEWER, "ASSIGNMENT="),
     "none": (edition(RIGHT) | {"cells": []}, "no exercise"),
@@ -61,7 +65,7 @@ def rows(out):
 
 
 def test_a_class_has_a_row_a_student_with_points_or_a_reason(grade, out, capsys):
-    unlike = SMALL["questions"][0] | {"checks": ["1 + 1"]}
+    unlike = replace(SMALL.questions[0], checks=["1 + 1"])
     grade.assignments = [small(name="other", questions=[unlike]), SMALL]
     grade(CLASS | {name: made for name, (made, _) in REFUSED.items()} | {"lost": LOST})
     found = rows(out)
@@ -98,7 +102,7 @@ def released_from(masters, answers=HERE):
 
 
 def test_notebooks_of_other_masters_are_refused_and_both_sets_are_named(grade, out):
-    own, other = SMALL["masters"], "0123456789ab"
+    own, other = SMALL.masters, "0123456789ab"
     with refused("MASTERS: ", other, own, "MASTERS=..."):
         grade({"ann": released_from(other), "bob": released_from(other), "cy": HERE})
     assert not out.exists()
@@ -185,22 +189,24 @@ def test_only_what_changed_is_asked_again_and_the_bytes_are_those_of_a_fresh_run
     grade(CLASS)
     assert not grade.asked and contents(out) == before
     grade.assignments = [changed := small()]
-    tests = changed["questions"][2]["tests"].replace("(2, 9)", "(2, 8)")
+    tests = changed.questions[2].tests.replace("(2, 9)", "(2, 8)")
     for of_question, change, asked in [  # one after the other, each beside those before
         (
-            {"by_hand": {"points": 3, "rubric": "x"}},
-            {"due": "2026-12-01T12:00:00Z"},
+            {"by_hand": ByHand(3, "x")},
+            {"due": datetime(2026, 12, 1, 12, tzinfo=UTC)},
             [],
         ),
         *(({}, {name: "cpu"}, ["ann"]) for name in ("seed", "runner")),
-        ({}, {"given": SMALL["given"] + "\n1"}, ["ann"]),
+        ({}, {"given": SMALL.given + "\n1"}, ["ann"]),
         *(
             (words, {}, ["ann"])
             for words in ({"seconds": 3}, {"memory": 99}, {"tests": tests})
         ),
     ]:
-        changed |= change
-        changed["questions"][2] |= of_question
+        for name, value in change.items():
+            setattr(changed, name, value)
+        for name, value in of_question.items():
+            setattr(changed.questions[2], name, value)
         grade({"ann": HERE})
         assert grade.asked == asked, (of_question, change)
     grade(CLASS)
@@ -255,7 +261,7 @@ def test_one_grading_at_a_time_and_what_failed_is_tried_again(grade, out):
 
 
 def test_no_submission_stops_a_class(grade, out, monkeypatch):
-    monkeypatch.setattr("coursework.grade.bounded.SECONDS", 3)
+    monkeypatch.setattr("coursework.grade.reading.SECONDS", 3)
     ticks = edition(HERE)
     for text in ("`" * 80_000, "```\n" * 20_000, "x" * 2_000_000):
         ticks["cells"].append({"cell_type": "markdown", "metadata": {}, "source": text})
@@ -276,10 +282,23 @@ def test_a_fault_of_the_grader_is_not_said_to_be_the_students(
     def fail(*_):
         raise KeyError("ours")
 
-    monkeypatch.setattr("coursework.grade.command.splice", fail)
-    with refused("none of 5 submissions", "the grader failed on it (KeyError"):
+    monkeypatch.setattr("coursework.grade.reading.splice", fail)
+    with pytest.raises(BookError, match="none of 5 submissions") as error:
         grade(CLASS)
+    assert str(error.value).count("the grader failed on it (KeyError") == 5
     assert "KeyError: 'ours'" in capfd.readouterr().err
+
+
+def test_if_all_are_refused_up_to_twenty_reasons_are_printed(grade, out):
+    broken = {f"s{number:02}": "{" for number in range(23)}
+    with pytest.raises(BookError) as error:
+        grade(broken)
+    head, *lines = str(error.value).splitlines()
+    assert head == "none of 23 submissions can be graded, so nothing is written:"
+    assert [line.split(":")[0] for line in lines[:20]] == [
+        f"  s{n:02}" for n in range(20)
+    ]
+    assert lines[20:] == ["  and 3 more"] and not out.exists()
 
 
 def test_no_sandbox_nothing_is_graded(grade, out, monkeypatch):

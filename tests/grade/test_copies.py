@@ -6,14 +6,16 @@ short, in names that every student chooses. So most answers have many twins.
 
 import random
 import tomllib
+from dataclasses import replace
 from functools import cache
 from time import perf_counter
 
 import pytest
-from classroom import DATA, HERE
+from classroom import DATA, HERE, SMALL, small
 
 from coursework.grade import similar
-from coursework.grade.copies import PUBLISHED, copies_in
+from coursework.grade.copies import PUBLISHED, ShortAnswers, copies_in
+from coursework.grade.results import Grade
 
 EXERCISES = tomllib.loads((DATA / "variety.toml").read_text(encoding="utf-8"))[
     "exercise"
@@ -30,16 +32,17 @@ lines_of = cache(similar.lines_of)
 
 def assignment(exercises=EXERCISES):
     questions = [
-        {
-            "number": number,
-            "solution": typed(published, random.Random(0)),
-            "starter": f"{exercise['name']} = ...",
-            "checks": [],
-        }
+        replace(
+            SMALL.questions[0],
+            number=number,
+            solution=typed(published, random.Random(0)),
+            starter=f"{exercise['name']} = ...",
+            checks=[],
+        )
         for number, exercise in enumerate(exercises, start=1)
         for _, published in exercise["answers"][:1]
     ]
-    return {"name": "variety", "given": "import torch", "questions": questions}
+    return small(name="variety", given="import torch", questions=questions)
 
 
 def ways(rng, exercises=EXERCISES):
@@ -62,9 +65,9 @@ def notebook(ways, rng):
 
 
 def result(submission, answers):
-    numbered = {str(number): answer for number, answer in enumerate(answers, start=1)}
+    numbered = dict(enumerate(answers, start=1))
     lines = {number: lines_of(answer) for number, answer in numbered.items()}
-    return {"submission": submission, "answers": numbered, "lines": lines}
+    return Grade(submission, submission, answers=numbered, lines=lines)
 
 
 def honest(rng, count=192):
@@ -152,9 +155,27 @@ def test_the_published_solutions_handed_in_are_listed_as_such(seed):
     assert group.submissions == ("ann", PUBLISHED)
 
 
+@pytest.mark.parametrize(
+    ("answers", "published", "text"),
+    [
+        (1, 0, "1 answer equals another one and is"),
+        (1, 1, "1 answer equals the published solution and is"),
+        (3, 0, "3 answers equal another one and are"),
+        (
+            3,
+            1,
+            "3 answers equal another one, 1 of them the published solution, and are",
+        ),
+        (3, 3, "3 answers equal the published solution and are"),
+    ],
+)
+def test_short_answers_are_told_in_a_sentence(answers, published, text):
+    assert ShortAnswers(1, answers, published).text == f"{text} too short to tell"
+
+
 def _stripped(assignment):
     """The published solutions as they are, comments taken out."""
-    texts = [question["solution"] for question in assignment["questions"]]
+    texts = [question.solution for question in assignment.questions]
     return [
         "\n".join(line for line in text.splitlines() if line[:1] != "#")
         for text in texts

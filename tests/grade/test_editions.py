@@ -8,9 +8,9 @@ import pytest
 from classroom import book_of_one
 from helpers import cell, code, notebook, refused
 
-from coursework.exercises.assignment import GIVEN
+from coursework.exercises.assignment import GIVEN, make_drafts
 from coursework.exercises.editions import book_chapter, edition
-from coursework.exercises.release import make_drafts
+from coursework.exercises.tasks import Assignment
 from coursework.exercises.variants import draws_of
 from tools.book.chapters import LANGUAGE, Chapter
 from tools.book.setup_cells import SWITCH
@@ -63,7 +63,7 @@ def test_a_student_gets_a_blank_notebook_that_stands_alone(small):
         *SECOND,
     ]
     told = {"name": "small", "class": "book", "edition": "student", "exercises": [1, 2]}
-    told["masters"] = assignment["masters"]
+    told["masters"] = assignment.masters
     gpu = {"accelerator": "GPU", "colab": {"gpuType": "T4"}}
     assert made.metadata == LANGUAGE | gpu | {"assignment": told}
     parts = [cell.metadata.get("assignment") for cell in made.cells]
@@ -87,13 +87,12 @@ def test_a_student_gets_a_blank_notebook_that_stands_alone(small):
     graded = [
         id for id in ids(made) if id.startswith(("given", "answer", "shows", "holds"))
     ]
-    cells = [assignment["given"]]
-    for question in assignment["questions"]:
-        cells += filter(
-            None, [question["starter"], question["shows"], *question["checks"]]
-        )
+    cells = [assignment.given]
+    for question in assignment.questions:
+        cells += filter(None, [question.starter, question.shows, *question.checks])
     assert cells == [text[id] for id in graded]
-    assert json.loads(json.dumps(assignment)) == assignment
+    entry = json.loads(json.dumps(assignment.as_json()))
+    assert Assignment.from_json(entry) == assignment
 
 
 def test_solution_and_instructor_editions_say_what_only_they_may(small):

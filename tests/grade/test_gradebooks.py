@@ -17,6 +17,7 @@ from helpers import ROOT, refused
 
 from coursework.grade.exchange.gradebooks import fill_export
 from coursework.grade.exchange.returned import returned
+from coursework.grade.results import Grade
 from tools.errors import BookError
 
 CANVAS, MOODLE = (
@@ -291,7 +292,7 @@ def test_feedback_goes_back_as_canvas_and_moodle_named_what_was_handed_in():
         "Öz (Moodle 13)": "week 1/Öz_13_assignsubmission_file_work.ipynb",
         "ann": "ann.ipynb",
     }
-    pages = [({"student": name, "path": path}, page) for name, path in paths.items()]
+    pages = [(Grade("", name, path), page) for name, path in paths.items()]
     canvas, moodle = (ZipFile(BytesIO(data)) for data in returned(pages).values())
     assert canvas.namelist() == ["doe_LATE_34_208_work-1.ipynb", "roe_35_209_work.zip"]
     notebook = nbformat.reads(canvas.read("doe_LATE_34_208_work-1.ipynb"), as_version=4)
@@ -301,7 +302,7 @@ def test_feedback_goes_back_as_canvas_and_moodle_named_what_was_handed_in():
     folders = ("Jane Doe_12_assignsubmission_file_", "Öz_13_assignsubmission_file_")
     assert moodle.namelist() == [f"{folder}/feedback.html" for folder in folders]
     assert moodle.read(moodle.namelist()[0]).decode() == page
-    assert returned([({"student": "ann", "path": "ann.ipynb"}, page)]) == {}
+    assert returned([(Grade("", "ann", "ann.ipynb"), page)]) == {}
 
 
 @pytest.mark.full

@@ -53,7 +53,7 @@ def test_the_command_makes_a_zip_of_what_grading_needs_with_the_tests_in_one_pla
     path = make_autograder(choice_of("small", None), KEY, DATA / "class")
     made = path.read_bytes()
     path.unlink()
-    assert path.stem == f"small-{SMALL['class']}" and len(made) < 5_000_000
+    assert path.stem == f"small-{SMALL.group}" and len(made) < 5_000_000
     assert made == zipped(dict(reversed(files.items())), MODES)
     assert [name for name, data in files.items() if CANARY.encode() in data] == [TESTS]
     assert not any(KEY.encode() in data for data in files.values())
@@ -181,7 +181,7 @@ def test_a_right_notebook(harness):
         ["3.1", "Nothing there: Puts zeros on the second card.", 3, 3, "passed", ""],
     ]
     told = results["extra_data"]
-    assert told["class"] == SMALL["class"] and told["sandbox"]
+    assert told["class"] == SMALL.group and told["sandbox"]
     assert "Traceback" not in said and CANARY not in json.dumps(results) + said
 
 

@@ -4,13 +4,16 @@ import csv
 import io
 import json
 import sys
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 import pytest
 from classroom import HERE, SMALL, contents, edition, small, table, totals
 from helpers import refused
 
+from coursework.exercises.tasks import LateRule
 from coursework.grade import report
-from coursework.grade.report import AGAIN, BY_HAND
+from coursework.grade.by_hand import AGAIN, BY_HAND
 from tools.errors import BookError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
@@ -221,6 +224,16 @@ def test_two_rows_for_one_student_are_named_with_their_numbers(grade, out):
         assert contents(out) == before
 
 
+@pytest.mark.usefixtures("out")
+def test_a_spreadsheet_in_the_place_of_the_table_is_named_as_not_read(
+    grade, tmp_path, capsys
+):
+    (tmp_path / "out" / "by-hand.xlsx").write_bytes(b"PK")
+    grade(CLASS)
+    line = "by-hand.xlsx: is not read; save it as CSV in the same folder"
+    assert line in capsys.readouterr().out.splitlines()
+
+
 # --- several graders
 
 
@@ -292,8 +305,8 @@ def test_a_copy_that_differs_from_what_is_typed_meanwhile_stays(
 
 # --- late work
 
-DUE = "2026-02-02T12:00:00+01:00"
-RULE = {"percent": 20, "grace": 3600.0, "most": 50}
+DUE = datetime.fromisoformat("2026-02-02T12:00:00+01:00")
+RULE = LateRule(percent=20, grace=timedelta(hours=1), most=50)
 TIMES = {  # of UTC, and what is left of 9 points
     "ada": ("2026-02-02 10:59:59", "9"),  # in time
     "bob": ("2026-02-02 11:59:59", "9"),  # within the hour of grace
@@ -338,7 +351,7 @@ def test_late_work_costs_what_the_rule_says_and_nothing_is_run_again(
     )
 
     typed(out, {"cy": ("1,333", "")})  # points by hand count before the penalty
-    grade.assignments = [small(due=DUE, late=RULE | {"percent": 10})]
+    grade.assignments = [small(due=DUE, late=replace(RULE, percent=10))]
     grade(HANDED_IN)
     assert not grade.asked
     cy = next(row for row in table(out) if row["student"] == "cy")
@@ -391,10 +404,10 @@ def test_an_error_in_a_hidden_test_has_its_name(grade, tmp_path):
 
     def engine(tasks):
         for task, outcome in plain(tasks):
-            for question in outcome["questions"].values():
-                for test in question["tests"]:
-                    if "raised" in (test["reason"] or ""):
-                        test["error"] = next(names)
+            for question in outcome.questions.values():
+                for test in question.tests:
+                    if "raised" in (test.reason or ""):
+                        test.error = next(names)
             yield task, outcome
 
     grade.engine = engine

@@ -31,7 +31,7 @@ def test_a_master_is_read_whole_and_variants_are_drawn_wherever_they_stand(tmp_p
             tmp_path, text, draw=lambda place, values: values[-1]
         ).exercises[0]
         assert first.code("Checks").endswith("times(1) == 19")
-        assert first.by_hand["rubric"] == "Two points for a sentence that says why."
+        assert first.by_hand.rubric == "Two points for a sentence that says why."
     case = CHAPTER.replace("factor: [2,", "factor: [{n: 1},").replace(
         "factor }}", "factor.n }}"
     )
@@ -44,15 +44,19 @@ def test_a_master_is_read_whole_and_variants_are_drawn_wherever_they_stand(tmp_p
 
 def test_a_master_says_what_it_needs_and_where_it_is(tmp_path):
     master = read_small(tmp_path)
-    assert (master.name, master.where, master.given) == ("small", "small.md", ["base"])
+    assert (master.name, master.where, master.given_cells) == (
+        "small",
+        "small.md",
+        ["base"],
+    )
     assert (master.title, master.runner) == ("Small numbers", "cpu")
-    assert (master.head, master.own_given) == (
+    assert (master.introduction, master.given_code) == (
         "Two exercises about numbers.",
         ["offset = 1"],
     )
     outside = read_master(tmp_path / "small.md", tmp_path / "book")
     assert outside.where == str(tmp_path / "small.md")
-    assert read_small(tmp_path, CHAPTER.replace("[base]", "")).given == []
+    assert read_small(tmp_path, CHAPTER.replace("[base]", "")).given_cells == []
 
 
 def test_what_is_around_the_code_of_a_part_and_headings_within_it_are_text(tmp_path):
@@ -84,9 +88,9 @@ BAD = [  # in a master, what takes its place, and what the one line says
     ("### Shows", "### Draws", "has a part 'Draws'"),
     ("### Hidden tests", "### Hint", "0 parts 'Hidden tests'; write 1"),
     ("### Hint", "### Shows", "1 parts 'Hint'; write 2 to 3"),
-    ("def test_both", "def tests_both", "wants hidden tests"),
-    ("def test_negative", "def test_any", "wants hidden tests"),
-    ('    """Finds it wherever it stands."""\n', "", "wants hidden tests"),
+    ("def test_both", "def tests_both", "needs hidden tests"),
+    ("def test_negative", "def test_any", "needs hidden tests"),
+    ('    """Finds it wherever it stands."""\n', "", "needs hidden tests"),
     (INSTRUCTORS, f"### Solution\n\n{PYTHON}\n{INSTRUCTORS}", "2 parts 'Solution'"),
     ("```python\nlarger = max\n```", "", "'Solution' of 0 ```python blocks"),
     (INSTRUCTORS, PYTHON + INSTRUCTORS, "'Hidden tests' of 2 ```python"),
@@ -96,10 +100,10 @@ BAD = [  # in a master, what takes its place, and what the one line says
         "    %time n = 9",
         "'Hidden tests' that is not Python",
     ),
-    ("- points: 1\n", "", "says no '- points: 3' in figures"),
-    ("- level: Invent\n", "", "says no level"),
+    ("- points: 1\n", "", "has no '- points: 3' in figures"),
+    ("- level: Invent\n", "", "has no level"),
     ("larger = ...", "larger = 1", "nothing to answer"),
-    ("- points: 2\n", "", "says no '- points: 3' in figures"),
+    ("- points: 2\n", "", "has no '- points: 3' in figures"),
     ("factor: [2,", "factor: [[2,", "cannot be drawn"),
     (VALUES, "2", "cannot be drawn"),
     (VALUES, "factor: []", "cannot be drawn (a name without a list of values)"),

@@ -10,11 +10,11 @@ from classroom import HERE, LOST, SMALL, contents, edition, small, table, totals
 from helpers import ROOT, assert_one_line, refused, run_tool
 
 from coursework.grade import command
-from coursework.grade.report import AGAIN, BY_HAND
+from coursework.grade.by_hand import AGAIN, BY_HAND
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
 CLASS = {"ann": HERE, "bob": HERE, "cy": {}}
-WEEK_2 = small(name="week-2", questions=SMALL["questions"][:1])
+WEEK_2 = small(name="week-2", questions=SMALL.questions[:1])
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def by_hand(out):
 
 
 def test_what_cannot_be_graded_here_touches_nothing(grade, out):
-    own, before = SMALL["class"], contents(out)
-    elsewhere = {"ann": edition(HERE, small(**{"class": "f" * 12}))}
+    own, before = SMALL.group, contents(out)
+    elsewhere = {"ann": edition(HERE, small(group="f" * 12))}
     for students, key, *words in [
         (
             CLASS,
@@ -57,12 +57,7 @@ def test_what_cannot_be_graded_here_touches_nothing(grade, out):
         ),
         (CLASS, "f" * 12, "CLASS: ", f"the key is that of class {'f' * 12}"),
         ({"ann": LOST}, None, "CLASS: ", "the book's own edition: CLASS=book"),
-        (
-            {"ann": "{", "bob": "no notebook"},
-            own,
-            "none of 2 submissions can be graded",
-            "ann: ",
-        ),
+        ({"ann": "{"}, own, "none of 1 submissions can be graded", "ann: "),
         (elsewhere, "f" * 12, "OUT: ", f"holds grades of 'small' for class {own}"),
     ]:
         with refused(*words):
@@ -76,9 +71,9 @@ def test_each_week_and_the_books_own_edition_have_folders_of_their_own(
     grade, out, tmp_path
 ):
     grade(CLASS, assignment=WEEK_2, out=None)
-    grade(CLASS, assignment=small(**{"class": "book"}), key=None, out=None)
+    grade(CLASS, assignment=small(group="book"), key=None, out=None)
     assert totals(tmp_path / "grades" / "small-book")["ann"] == "9"
-    week_2 = tmp_path / "grades" / f"week-2-{SMALL['class']}"
+    week_2 = tmp_path / "grades" / f"week-2-{SMALL.group}"
     assert totals(week_2) == {"ann": "3", "bob": "3", "cy": "0"}
     grade(CLASS, assignment=WEEK_2)  # or are graded beside one another
     assert totals(out) == {"ann": "14", "bob": "12", "cy": "0"}
@@ -136,7 +131,7 @@ def test_a_file_that_cannot_be_read_takes_nothing_from_the_one_before(
     grade({"bob": HERE, "dee": "{"})
     (tmp_path / "dee.ipynb").write_text(json.dumps(edition(HERE)))
     command.grade_class(
-        tmp_path / "dee.ipynb", SMALL["class"], out=out
+        tmp_path / "dee.ipynb", SMALL.group, out=out
     )  # one notebook alone
     grade({"ann": "{", "bob": HERE})
     assert totals(out) == {"ann": "11", "bob": "9", "cy": "0", "dee": "9"}
@@ -170,6 +165,11 @@ def test_what_is_typed_on_the_page_is_kept_and_read_again(grade, out):
     with chromium() as browser:
         tab = browser.new_page()
         tab.goto((out / "by-hand.html").as_uri())
+        tab.locator("input").first.fill("2,5")
+        tab.get_by_role("button").click()
+        assert (
+            tab.locator("output").inner_text().startswith("Not saved. Write a number")
+        )
         tab.locator("input").first.fill("1,5")
         tab.locator("textarea").first.fill('=good "so"')
         tab.reload()
@@ -188,7 +188,7 @@ def test_what_is_typed_on_the_page_is_kept_and_read_again(grade, out):
 def test_points_for_an_exercise_that_the_edition_has_no_more_stay_and_stop_nobody(
     grade, out
 ):
-    fewer = small(questions=SMALL["questions"][:2])
+    fewer = small(questions=SMALL.questions[:2])
     grade.assignments = [fewer, WEEK_2]
     new = {"ann": HERE | {1: "double = 1"}, "bob": HERE}
     grade(new, assignment=fewer)  # cy's result is of the edition before
@@ -238,7 +238,11 @@ def test_a_full_disk_loses_nothing(grade, out, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "variables", "words"),
     [
-        ("grade", {"SUBMISSIONS": ""}, "error: SUBMISSIONS: name the folder or zip"),
+        (
+            "grade",
+            {"SUBMISSIONS": ""},
+            "SUBMISSIONS: name the folder or zip downloaded: SUBMISSIONS=submissions.zip",
+        ),
         (
             "grade",
             {"SUBMISSIONS": "~/it's $HOME", "CLASS": "it's a $key"},
@@ -277,6 +281,13 @@ def test_what_is_missing_is_asked_for_in_one_line(
     run = run_tool(ROOT, *arguments.split(), **variables)
     assert run.returncode == 1 and "~" not in run.stderr
     assert_one_line(run.stderr, words)
+
+
+def test_a_file_in_the_place_of_the_folder_of_grades_is_named_as_one(grade, tmp_path):
+    (tmp_path / "mine").write_text("mine")
+    with refused(f"OUT: {tmp_path / 'mine'} is a file, and grades are written into"):
+        grade({"ann": HERE}, out="mine")
+    assert (tmp_path / "mine").read_text() == "mine"
 
 
 def test_grades_go_into_no_folder_that_holds_files_of_others(grade, tmp_path):

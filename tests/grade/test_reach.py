@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from dataclasses import replace
 
 import pytest
 from classroom import DATA, HERE, SMALL, edition, small
@@ -16,7 +17,7 @@ TABLE = tomllib.loads((DATA / "reach.toml").read_text(encoding="utf-8"))
 ASKS = (
     'def test_x(student, rng):\n    student.ask("lanes_now = double(1)\\nlanes_now")\n'
 )
-QUESTION = SMALL["questions"][0] | {"tests": ASKS}
+QUESTION = replace(SMALL.questions[0], tests=ASKS)
 ASSIGNMENT = small(given=TABLE["given"]["code"], questions=[QUESTION])
 LISTED = [(text, code) for text, codes in TABLE["listed"].items() for code in codes]
 
@@ -24,11 +25,11 @@ LISTED = [(text, code) for text, codes in TABLE["listed"].items() for code in co
 @pytest.mark.parametrize(("text", "code"), LISTED)
 def test_what_reaches_too_far_is_listed_with_its_line(text, code):
     entries = reaches({1: [code]}, ASSIGNMENT)
-    lines = {entry["text"]: entry for entry in entries}
+    lines = {entry.text: entry for entry in entries}
     assert text in lines, entries
-    assert lines[text]["exercise"] == 1
+    assert lines[text].exercise == 1
     own = code.splitlines()
-    assert lines[text]["code"] == own[lines[text]["line"] - 1].strip()
+    assert lines[text].code == own[lines[text].line - 1].strip()
 
 
 @pytest.mark.parametrize("code", TABLE["honest"]["code"])
@@ -46,7 +47,7 @@ def test_nothing_that_the_books_masters_hold_is_listed_but_a_computed_name():
                     sources = {exercise.number: answer.blocks[:1]}
                     entries = reaches(sources, assignment)
                     listed += [
-                        (name, exercise.number, part, one["code"]) for one in entries
+                        (name, exercise.number, part, one.code) for one in entries
                     ]
     # It finds a parameter's module by the parameter's name.
     looked_up = "parameter = getattr(module, last)"
@@ -59,8 +60,7 @@ def test_lines_are_counted_as_in_the_answer_and_a_text_that_is_run_is_read():
         "a = 1\n\nexec('torch.stack = f; s.f_back')",
     ]
     found = [
-        (entry["line"], entry["text"])
-        for entry in reaches({None: [], 1: cells}, ASSIGNMENT)
+        (entry.line, entry.text) for entry in reaches({None: [], 1: cells}, ASSIGNMENT)
     ]
     assert found == [
         (3, "traces what runs"),

@@ -5,7 +5,7 @@ import tomllib
 import pytest
 from classroom import DATA
 
-from coursework.grade.similar import lines_of, own_lines, similar
+from coursework.grade.similar import lines_of, own_lines, similar_answers
 
 ONE, DISGUISED, OTHER = tomllib.loads(
     (DATA / "similar.toml").read_text(encoding="utf-8")
@@ -36,7 +36,7 @@ FOUND = {  # answers, what was given, who are found
 @pytest.mark.parametrize(("answers", "given", "expected"), FOUND.values(), ids=FOUND)
 def test_who_is_found(answers, given, expected):
     lines = {id: lines_of(source) for id, source in answers.items()}
-    groups = similar(1, own_lines(lines, given))
+    groups = similar_answers(1, own_lines(lines, given))
     assert [group.submissions for group in groups] == expected
     if expected == [("ann", "bob")]:
         assert groups[0].text.startswith("10 of 11 lines are the same")
@@ -87,12 +87,12 @@ LIMITS = {  # answers, and how many are in each group that is found
 
 @pytest.mark.parametrize(("own", "sizes"), LIMITS.values(), ids=LIMITS)
 def test_how_much_must_be_the_same(own, sizes):
-    assert [len(group.submissions) for group in similar(1, own)] == sizes
+    assert [len(group.submissions) for group in similar_answers(1, own)] == sizes
 
 
 def test_a_group_is_told_by_the_two_that_are_least_alike():
     chain = answers_of("abcdefghij", "abcdefgh12", "abcdefgh12", "abcdefg312")
-    [group] = similar(1, chain)
+    [group] = similar_answers(1, chain)
     assert (
         group.text
         == "at least 8 of 10 lines are the same once names and comments are put aside"

@@ -4,12 +4,12 @@ import json
 
 import pytest
 import yaml
-from classroom import DATA, RIGHT, SMALL, edition
+from classroom import DATA, RIGHT, SMALL, edition, small
 
 from coursework.grade.intake import Refused, read_submission
 from coursework.grade.splice import splice
 
-STARTERS = {question["number"]: question["starter"] for question in SMALL["questions"]}
+STARTERS = {question.number: question.starter for question in SMALL.questions}
 CASES = yaml.safe_load((DATA / "cells.yaml").read_text(encoding="utf-8"))
 for odd in ("(" * 9999, "-" * 99999 + "1", "a\0b", "'\ud800'", "\x1b[2J", "x" * 99999):
     CASES[f"unreadable: {odd[:4]!a}"] = {
@@ -42,29 +42,29 @@ def test_what_students_do_to_cells(name):
     case, expected = CASES[name], {}
     found = splice(changed(case["changes"]), SMALL)
     for number, own in (RIGHT | case.get("answers", {})).items():
-        sources = expected[str(number)] = [own] if isinstance(own, str) else own
+        sources = expected[number] = [own] if isinstance(own, str) else own
         written = "\n\n".join(
             source for source in sources if source != STARTERS[number]
         )
-        assert found["answers"][str(number)] == written
-    assert found["cells"] == {"": case.get("preamble", [])} | expected
-    told = [[made["exercise"], made["text"]] for made in found["findings"]]
+        assert found.texts[number] == written
+    assert found.cells == {None: case.get("preamble", [])} | expected
+    told = [[one.exercise, one.text] for one in found.findings]
     assert told == case.get("findings", [])
 
 
 def test_some_exercises_alone_and_words_for_a_person():
-    fewer = SMALL | {"questions": [SMALL["questions"][0], SMALL["questions"][2]]}
+    fewer = small(questions=[SMALL.questions[0], SMALL.questions[2]])
     notebook = edition({1: RIGHT[1], 3: RIGHT[3]}, fewer)
     notebook["cells"][-1]["source"] = "Because zeros need no copy."
     found = splice(notebook, fewer)
-    assert found["answers"] == {"1": RIGHT[1], "3": RIGHT[3]} and not found["findings"]
-    assert found["prose"] == {"3": "Because zeros need no copy."}
+    assert found.texts == {1: RIGHT[1], 3: RIGHT[3]} and not found.findings
+    assert found.prose == {3: "Because zeros need no copy."}
     notebook["cells"] += [
         {"cell_type": "markdown", "metadata": {}, "source": "Nor a wait."}
     ]
     found = splice(notebook, fewer)
-    assert found["prose"] == {"3": "Because zeros need no copy.\n\nNor a wait."}
-    assert splice(edition({}, fewer), fewer)["prose"] == {"3": ""}
+    assert found.prose == {3: "Because zeros need no copy.\n\nNor a wait."}
+    assert splice(edition({}, fewer), fewer).prose == {3: ""}
 
 
 def test_no_exercise_and_far_too_much_code_are_refused():
@@ -80,7 +80,7 @@ def test_no_exercise_and_far_too_much_code_are_refused():
     fewer = changed(
         {"given": [{"id": f"x{n}", "code": f"y{n} = 1"} for n in range(391)]}
     )
-    assert len(splice(fewer, SMALL)["cells"][""]) == 391  # of 400 code cells
+    assert len(splice(fewer, SMALL).cells[None]) == 391  # of 400 code cells
 
 
 @pytest.mark.parametrize(
@@ -111,5 +111,5 @@ def test_every_service_gives_the_same_cells(ids, marks, ends):
             cell["metadata"] = {"editable": True, "tags": []}
         cell["source"] = cell["source"].replace("\n", ends).splitlines(keepends=True)
     found = splice(read_submission(json.dumps(notebook).encode()), SMALL)
-    assert found["cells"] == plain["cells"] and found["answers"] == plain["answers"]
-    assert found["cells"][""] == ["STEP = 1"] and not found["findings"]
+    assert found.cells == plain.cells and found.texts == plain.texts
+    assert found.cells[None] == ["STEP = 1"] and not found.findings

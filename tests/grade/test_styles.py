@@ -13,11 +13,11 @@ import pytest
 from classroom import BOOK, DATA
 from helpers import ROOT
 
+from coursework.exercises.assignment import make_drafts
 from coursework.exercises.editions import answered, edition
-from coursework.exercises.release import make_drafts
+from coursework.exercises.tasks import Task
 from coursework.exercises.variants import draws_of
-from coursework.exercises.verify import task
-from coursework.grade.judge import grade_one
+from coursework.grade.judge import judge
 from coursework.grade.splice import splice
 
 TABLES = sorted((DATA / "styles").glob("*.txt"))
@@ -76,27 +76,27 @@ def handed_in(master, assignment, answers):
 def losses(master, assignment, answers):
     """A line for each answer of a notebook that the check refuses or that loses points."""
     numbers = [answer.number for answer in answers]
-    questions = [q for q in assignment["questions"] if q["number"] in numbers]
+    questions = [q for q in assignment.questions if q.number in numbers]
     exercises = [
         exercise for exercise in master.exercises if exercise.number in numbers
     ]
     master, assignment = (
         replace(master, exercises=exercises),
-        assignment | {"questions": questions},
+        replace(assignment, questions=questions),
     )
-    cells = splice(handed_in(master, assignment, answers), assignment)["cells"]
-    student = task(assignment, "a student", {}) | {"cells": cells, "checks": True}
-    results = grade_one(student)["questions"]
+    cells = splice(handed_in(master, assignment, answers), assignment).cells
+    student = Task(assignment, cells, checks=True)
+    results = judge(student).questions
     for answer in answers:
-        result = results[str(answer.number)]
+        result = results[answer.number]
         where = f"{master.name}, exercise {answer.number}, {answer.style}"
-        if result["check"] != "holds":
-            yield f"{where}: the check in sight says '{result['check']}', error {result['error']}"
-        for test in result["tests"]:
-            if not test["passed"]:
-                yield f"{where}: {test['name']} says '{test['reason']}'"
-        if result["points"] < result["of"]:
-            yield f"{where}: scores {result['points']} of {result['of']}"
+        if result.check != "holds":
+            yield f"{where}: the check in sight says '{result.check}', error {result.error}"
+        for test in result.tests:
+            if not test.passed:
+                yield f"{where}: {test.name} says '{test.reason}'"
+        if result.points < result.of:
+            yield f"{where}: scores {result.points} of {result.of}"
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import time
 
 import psutil
 import pytest
-from classroom import DATA, KEY, RIGHT, SMALL, WRONG, contents, edition
+from classroom import DATA, KEY, RIGHT, SMALL, WRONG, contents, edition, small
 from distributed import Client
 from helpers import ROOT, bare_environment, start_tool
 
@@ -29,7 +29,7 @@ BROKEN = {  # what a file holds, and a word of the reason that it gets
     '{"cells": [{"cell_type": "code", "sour': "not a notebook",
     '{"nbformat": 3, "worksheets": []}': "formats 4.0 to 4.5",
     '{"nbformat": 4, "cells": []}': "no exercise",
-    json.dumps(edition(RIGHT, SMALL | {"class": "f" * 12})): "another class",
+    json.dumps(edition(RIGHT, small(group="f" * 12))): "another class",
 }
 
 
@@ -40,7 +40,7 @@ def crowd():
     """
     rng, names = (
         random.Random(1),
-        {asked["number"]: asked["name"] for asked in SMALL["questions"]},
+        {asked.number: asked.name for asked in SMALL.questions},
     )
     for place in range(COUNT):
         student, kind = f"student-{place:04}", rng.random()

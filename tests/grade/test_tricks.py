@@ -13,18 +13,19 @@ for the book's own edition.
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import pytest
 from classroom import BOOK, DATA
 from helpers import ROOT
 
+from coursework.exercises.assignment import make_drafts
 from coursework.exercises.editions import answered, edition
-from coursework.exercises.release import make_drafts
+from coursework.exercises.tasks import Task
 from coursework.exercises.variants import draws_of
 from coursework.exercises.verify import task
-from coursework.grade.judge import grade_one
+from coursework.grade.judge import judge
 from coursework.grade.reach import reaches
 from coursework.grade.splice import splice
 
@@ -123,7 +124,7 @@ def gains(tricks, result):
     """Return a line for each trick that has more points than its program deserves."""
     lines = []
     for trick in tricks:
-        points = result["questions"][str(trick.exercise)]["points"]
+        points = result.questions[trick.exercise].points
         if points > trick.deserved:
             where = f"{trick.master}, exercise {trick.exercise}"
             lines.append(
@@ -148,16 +149,12 @@ def test_each_trick_is_another_and_is_of_an_exercise_that_exists(drafts):
 def test_no_trick_gains_more_than_its_program_deserves(tricks, drafts):
     master, assignment = drafts[tricks[0].master]
     sources = sources_of(tricks, master)
-    questions = [
-        asked for asked in assignment["questions"] if asked["number"] in sources
-    ]
-    notebook = task(assignment | {"questions": questions}, "tricks", sources)
-    result = grade_one(notebook)
+    questions = [asked for asked in assignment.questions if asked.number in sources]
+    notebook = task(replace(assignment, questions=questions), "tricks", sources)
+    result = judge(notebook)
     lines = gains([trick for trick in tricks if not trick.listed], result)
     assert lines == [], "\n".join(lines)
-    noted = {
-        found["exercise"] for found in result["findings"] if found["kind"] == "note"
-    }
+    noted = {found.exercise for found in result.findings if found.kind == "note"}
     for trick in tricks:
         if trick.listed and trick.exercise not in noted:
             assert reaches({trick.exercise: [trick.source]}, assignment), trick.kind
@@ -176,8 +173,6 @@ def test_a_notebook_that_solves_no_puzzle_gets_no_points(drafts):
             cell.source = sources[int(number)]
     handed_in = splice(json.loads(json.dumps(blank)), assignment)
 
-    result = grade_one({"assignment": assignment, "submission": "tricks"} | handed_in)
+    result = judge(Task(assignment, handed_in.cells))
     lines = gains(tricks, result)
-    assert result["points"] == 0, "\n".join(
-        [f"{result['points']} points of puzzles", *lines]
-    )
+    assert result.points == 0, "\n".join([f"{result.points} points of puzzles", *lines])

@@ -5,8 +5,7 @@ import re
 import pytest
 from helpers import ROOT
 
-from coursework.exercises.assignment import choice_of, worth_of
-from coursework.exercises.release import make_drafts
+from coursework.exercises.assignment import choice_of, make_drafts, worth_of
 from coursework.exercises.variants import draws_of
 from tools.book.book import Book
 from tools.site.status import exercises_table

@@ -1,7 +1,7 @@
 """Fills grades into the export of an instructor's own gradebook, of Canvas or of Moodle.
 
-Only the grade of a student who was graded changes: all other cells, the order of rows, delimiter
-and encoding stay as they were, a name that Canvas writes as `="=name"` too.
+Only the grade of a student who was graded changes. All other cells, the order of rows, the
+delimiter and the encoding stay as they were, and so does a name that Canvas writes as `="=name"`.
 
 - Canvas, *Grades*, *Export*: `Student, ID, SIS User ID, SIS Login ID, Section`, a column
   `Name (4711)` for each assignment, totals; above the students a row `Points Possible`. Its
@@ -23,28 +23,30 @@ from pathlib import Path
 
 from coursework.grade.by_hand import BY_HAND
 from coursework.grade.intake import SEVERAL, clean
-from coursework.grade.late import is_undated
-from coursework.grade.points import shown
+from coursework.grade.points import is_reduced, is_undated, shown
+from coursework.grade.results import Grade
 from coursework.grade.tables import BOM
 from tools.errors import BookError
 from tools.files import write_bytes, written_by
 
 POINTS = "Points Possible"
 GRADE = "Grade"  # Moodle's column, where the site is in English
+# The columns with what a student may be known by.
 KNOWN_AS = {
     "SIS User ID",
     "SIS Login ID",
     "Integration ID",
-}  # what a student may be known by
-KNOWN_AS |= {"Email address", "Username", "ID number"}
-LEFT = {
-    "EX": "excused",
-    "N/A": "not assigned to them",
-}  # as Canvas says it in place of a grade
-STRAYS = (
-    1 / 3
-)  # of a class may have handed in another chapter; more make it unclear which
+    "Email address",
+    "Username",
+    "ID number",
+}
+# What Canvas writes in place of a grade, which then stays.
+EXEMPT = {"EX": "excused", "N/A": "not assigned to them"}
+# The share of a class that may have handed in another chapter; with more it is not clear which
+# one is meant.
+STRAYS = 1 / 3
 ENCODING = ("utf-8", "surrogateescape")  # keeps the bytes of any other as they are
+MAX_ABSENT = 10  # students named who handed nothing in
 
 
 def fill_export(
@@ -55,194 +57,269 @@ def fill_export(
     chapter: str | None = None,
 ) -> None:
     """Write the filled export beside the one that was exported, which stays. Raises BookError."""
+    grades = read_grades(folder)
+    chapter = chapter or chapter_of(grades, folder)
+    gradebook = Gradebook(export, column, chapter)
+    notes = gradebook.fill(grades, chapter, scale)
+    path = export.with_name(f"{export.stem}-filled{export.suffix}")
+    write_bytes(path, gradebook.as_bytes(), path.parent)
+    maximum = shown(gradebook.maximum)
+    print(f"{gradebook.system}: '{gradebook.title}', {maximum} points")
+    for note in notes:
+        print(note)
+    print(f"written: {path}")
+
+
+def read_grades(folder: Path) -> list[Grade]:
+    """Return the grades that a folder holds. Raises BookError."""
     paths = sorted(folder.glob("results/*.json"))
     if not paths:
         raise BookError(f"{folder}: no results; run 'make grade SUBMISSIONS=...' first")
     with written_by("make grade", str(folder / "results")):
-        results = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
-        names = sorted(
-            result["assignment"] for result in results if result["assignment"]
-        )
-    [(most, count)] = Counter(names).most_common(1) or [(None, 0)]
-    if not chapter and (not names or count < (1 - STRAYS) * len(names)):
+        entries = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+        return [Grade.from_json(entry) for entry in entries]
+
+
+def chapter_of(grades: list[Grade], folder: Path) -> str:
+    """Return the chapter that most have handed in. Raises BookError if it is not clear."""
+    names = sorted(grade.assignment for grade in grades if grade.assignment)
+    [(most, count)] = Counter(names).most_common(1) or [("", 0)]
+    if not names or count < (1 - STRAYS) * len(names):
         known = ", ".join(dict.fromkeys(names)) or "none"
-        raise BookError(
-            f"{folder}: whose grades are meant? name one with --chapter: {known}"
-        )
-    book = Gradebook(export, column, chapter or most)
-    notes = book.fill(results, chapter or most, scale)
-    path = export.with_name(f"{export.stem}-filled{export.suffix}")
-    filled = io.StringIO()
-    csv.writer(filled, **book.dialect).writerows(book.rows)
-    write_bytes(path, (book.bom + filled.getvalue()).encode(*ENCODING), path.parent)
-    print(f"{book.system}: '{book.title}', {shown(book.maximum)} points")
-    print("\n".join([*notes, f"written: {path}"]))
+        fault = "whose grades are meant? name one with --chapter"
+        raise BookError(f"{folder}: {fault}: {known}")
+    return most
 
 
 class Gradebook:
     """An export, and where in it the grades of one assignment go."""
 
     def __init__(self, export: Path, wanted: str | None, chapter: str) -> None:
+        """Read an export. `wanted` is the name of the column, else that of the chapter."""
         self.where = str(export)
+        self._read(export)
+        self.columns = list(zip_longest(*self.rows, fillvalue="")) or [("",)]
+        self.header = [column[0] for column in self.columns]
+        id_place = 0  # in Moodle
+        if "ID" in self.header:
+            id_place = self.header.index("ID")
+        self.system = "Canvas" if id_place else "Moodle"
+        ids = ids_in(self.columns[id_place])
+        self.students = self._students(ids)
+        maximums = self._maximums(list(ids))
+        if not wanted:
+            wanted = chapter if self.system == "Canvas" else GRADE
+        self.column = self._find_column(wanted, maximums)
+        self.title = self.header[self.column]
+        self.maximum = maximums[self.column]
+
+    def _read(self, export: Path) -> None:
         try:
             text = export.read_bytes().decode(*ENCODING)
         except OSError as error:
-            raise BookError(
-                f"{export}: cannot be read ({error.strerror}); export it"
-            ) from None
-        first, self.bom = text.partition("\n")[0], BOM * text.startswith(BOM)
-        delimiter = max(
-            ",;\t", key=first.count
-        )  # Canvas: `;`, where the comma is decimal
+            fault = f"cannot be read ({error.strerror}); export it"
+            raise BookError(f"{export}: {fault}") from None
+        self.bom = BOM if text.startswith(BOM) else ""
+        first = text.partition("\n")[0]
         self.dialect = {
-            "delimiter": delimiter,
+            # Canvas writes `;` where the comma is the decimal sign.
+            "delimiter": max(",;\t", key=first.count),
             "lineterminator": "\r\n" if "\r" in first else "\n",
         }
         lines = io.StringIO(text.removeprefix(BOM), newline="")
         self.rows = list(csv.reader(lines, **self.dialect))
-        columns = list(zip_longest(*self.rows, fillvalue="")) or [("",)]
-        header = [column[0] for column in columns]
-        own = header.index("ID") if "ID" in header else 0  # Moodle's id comes first
-        self.system = "Canvas" if own else "Moodle"
-        ids = {
-            row: re.search(r"\d*$", cell.strip())[0]
-            for row, cell in enumerate(columns[own])
-        }
-        ids = {row: id for row, id in ids.items() if id}
-        self.students = defaultdict(
-            set
-        )  # the rows of each, by all that results may call them
-        for row, id in ids.items():
-            known = [
-                column[row]
-                for column in columns
-                if column[0] in KNOWN_AS and column[row]
-            ]
-            for name in (
-                f"({self.system} {id})",
-                *known,
-                *(f"({name})" for name in known),
-            ):
-                self.students[name.casefold()].add(row)
-        # The points that a column counts: in Moodle the next one says it, for each student.
-        saying = [row for row, cell in enumerate(columns[0]) if cell.strip() == POINTS]
-        points = {}
-        for place, column in enumerate(columns if own else columns[1:]):
-            said = {number(column[row]) for row in (saying if own else ids)}
-            if len(said) == 1 and None not in said:
-                points[place] = said.pop()
-        if not points:
-            like = "as in a gradebook of Canvas or a grading worksheet of Moodle"
-            raise BookError(
-                f"{export}: no column has points, {like}; export it again as CSV"
-            )
-        wanted = wanted or (chapter if own else GRADE)
-        found = [place for place in points if _is_called(header[place], wanted)]
-        if len(found) != 1:
-            told = f"{len(found)} columns for '{wanted}'; name one with --column"
-            raise BookError(
-                f"{export}: {told}: {'; '.join(header[place] for place in points)}"
-            )
-        self.column, self.title, self.maximum = (
-            found[0],
-            header[found[0]],
-            points[found[0]],
-        )
 
-    def fill(self, results: list[dict], chapter: str, scale: bool = False) -> list[str]:
-        """Fill the points of these results in; returns what a person should know. Who is not in it
-        or twice, was refused, handed in another chapter or waits for points by hand is named and
-        gets nothing, never a zero that nobody gave. Raises BookError."""
-        handed_in, left = (
-            defaultdict(list),
-            {},
-        )  # by row the results, by name why it is left
-        for result in sorted(
-            results, key=lambda made: (made["student"], made["submission"])
-        ):
-            is_other = result["assignment"] not in (chapter, None)
-            if not (
-                is_other or scale or result["reason"] or result["of"] == self.maximum
-            ):
-                counts = (
-                    f"{shown(self.maximum)} points, the exercises {shown(result['of'])}"
-                )
-                fault = f"{self.where}: '{self.title}' counts {counts}"
-                raise BookError(f"{fault}; change it there, or add --scale")
-            for name in result["student"].split(SEVERAL):
-                known_as = f"({name.rpartition('(')[2]}" if name.endswith(")") else name
-                places = self.students.get(known_as.casefold(), ())
-                if is_other:
-                    left.setdefault(name, f"handed in {result['assignment']}")
-                elif len(places) == 1:
-                    handed_in[min(places)].append((name, result))
-                else:
-                    where = f"is {'in several rows of' if places else 'not in'} {self.where}"
-                    left[name] = result["reason"] or where
-        notes, filled_in = [], []
-        for place, given in handed_in.items():
-            row, (name, result) = self.rows[place], given[0]
+    def as_bytes(self) -> bytes:
+        text = io.StringIO()
+        csv.writer(text, **self.dialect).writerows(self.rows)
+        return (self.bom + text.getvalue()).encode(*ENCODING)
+
+    def _students(self, ids: dict[int, str]) -> dict[str, set[int]]:
+        """Return the rows of students by all that grades may call them."""
+        known_as = [column for column in self.columns if column[0] in KNOWN_AS]
+        students = defaultdict(set)
+        for row, id in ids.items():
+            names = [f"({self.system} {id})"]
+            for column in known_as:
+                name = column[row]
+                if name:
+                    names += [name, f"({name})"]
+            for name in names:
+                students[name.casefold()].add(row)
+        return students
+
+    def _maximums(self, student_rows: list[int]) -> dict[int, float]:
+        """Return the points that each column counts, by the place of the column.
+
+        Canvas says it in a row of its own, Moodle in the next column, for each student.
+        """
+        rows = student_rows
+        counting = self.columns[1:]
+        if self.system == "Canvas":
+            first = enumerate(self.columns[0])
+            rows = [row for row, cell in first if cell.strip() == POINTS]
+            counting = self.columns
+        maximums = {}
+        for place, column in enumerate(counting):
+            numbers = {number(column[row]) for row in rows}
+            if len(numbers) == 1 and None not in numbers:
+                maximums[place] = numbers.pop()
+        return maximums
+
+    def _find_column(self, wanted: str, maximums: dict[int, float]) -> int:
+        """Return the place of the column of this name that counts points. Raises BookError."""
+        if not maximums:
+            like = "as in a gradebook of Canvas or a grading worksheet of Moodle"
+            fault = f"no column has points, {like}"
+            raise BookError(f"{self.where}: {fault}; export it again as CSV")
+        places = [place for place in maximums if _is_called(self.header[place], wanted)]
+        if len(places) != 1:
+            known = "; ".join(self.header[place] for place in maximums)
+            fault = f"{len(places)} columns for '{wanted}'"
+            raise BookError(f"{self.where}: {fault}; name one with --column: {known}")
+        return places[0]
+
+    # --- filling in
+
+    def fill(self, grades: list[Grade], chapter: str, scale: bool = False) -> list[str]:
+        """Fill in the points of these grades; return what a person should know.
+
+        Those who are not in the export or twice, were refused, handed in another chapter or wait
+        for points by hand are named and get nothing, never a zero that nobody gave. Raises
+        BookError.
+        """
+        if not scale:
+            self._check_maximum(grades, chapter)
+        handed_in, left_out = self._find(grades, chapter)
+        notes = []
+        filled_in = []
+        for place, own in handed_in.items():
+            name, grade = own[0]
+            row = self.rows[place]
             row += [""] * (self.column + 1 - len(row))
-            was = row[self.column]
-            left[name] = _why_not([result for _, result in given], was)
-            if left[name] is None:
-                share = self.maximum / (result["of"] or 1) if scale else 1
-                points = result.get(
-                    "points_after", result["points"]
-                )  # if late, less the penalty
-                row[self.column] = shown(points * share)
-                filled_in.append(result)
-                if was.strip() and shown(number(was)) != row[self.column]:
-                    notes.append(
-                        f"replaced: {name}: {clean(was)} by {row[self.column]}"
-                    )
-        notes += [
-            f"not filled in: {name}: {reason}"
-            for name, reason in left.items()
-            if reason
-        ]
+            before = row[self.column]
+            left_out[name] = why_not([grade for _, grade in own], before)
+            if left_out[name]:
+                continue
+            after = self._points(grade, scale)
+            row[self.column] = after
+            filled_in.append(grade)
+            if before.strip() and shown(number(before)) != after:
+                notes.append(f"replaced: {name}: {clean(before)} by {after}")
+        for name, reason in left_out.items():
+            if reason:
+                notes.append(f"not filled in: {name}: {reason}")
         if not filled_in:
-            raise BookError(
-                "\n".join([f"{self.where}: nobody can be filled in", *notes])
-            )
-        if reduced := sum(
-            bool((one.get("penalty") or {}).get("days")) for one in filled_in
-        ):
-            notes.append(f"filled in after a penalty for being late: {reduced}")
-        if undated := sum(map(is_undated, filled_in)):
-            notes.append(
-                f"handed in late, at an unknown time, so nothing was taken off: {undated}"
-            )
-        students = set().union(*self.students.values())
-        notes.append(f"filled in: {len(filled_in)} of {len(students)} students")
-        if absent := [
-            clean(self.rows[place][0]) for place in sorted(students - handed_in.keys())
-        ]:
-            more = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
-            notes.append(f"nothing handed in: {'; '.join(absent[:10])}{more}")
+            fault = f"{self.where}: nobody can be filled in"
+            raise BookError("\n".join([fault, *notes]))
+        notes += late_notes(filled_in)
+        notes += self._count_notes(filled_in, set(handed_in))
         return notes
+
+    def _check_maximum(self, grades: list[Grade], chapter: str) -> None:
+        for grade in in_order(grades):
+            if grade.reason or grade.assignment not in (chapter, None):
+                continue
+            if grade.of != self.maximum:
+                maximum = f"{shown(self.maximum)} points"
+                counts = f"counts {maximum}, the exercises {shown(grade.of)}"
+                advice = "change it there, or add --scale"
+                raise BookError(f"{self.where}: '{self.title}' {counts}; {advice}")
+
+    def _find(
+        self, grades: list[Grade], chapter: str
+    ) -> tuple[dict[int, list[tuple[str, Grade]]], dict[str, str | None]]:
+        """Return the grades with the students' names by row, and by name why others have none."""
+        handed_in = defaultdict(list)
+        left_out: dict[str, str | None] = {}
+        for grade in in_order(grades):
+            for name in grade.student.split(SEVERAL):
+                rows = self._rows_of(name)
+                if grade.assignment not in (chapter, None):
+                    left_out.setdefault(name, f"handed in {grade.assignment}")
+                elif len(rows) == 1:
+                    handed_in[min(rows)].append((name, grade))
+                else:
+                    place = "in several rows of" if rows else "not in"
+                    left_out[name] = grade.reason or f"is {place} {self.where}"
+        return handed_in, left_out
+
+    def _rows_of(self, name: str) -> set[int]:
+        known_as = name
+        if name.endswith(")"):
+            known_as = f"({name.rpartition('(')[2]}"
+        return self.students.get(known_as.casefold(), set())
+
+    def _points(self, grade: Grade, scale: bool) -> str:
+        points = grade.points_after  # if late, less the penalty
+        if points is None:  # an earlier version wrote the result
+            points = grade.points
+        if scale:
+            points *= self.maximum / (grade.of or 1)
+        return shown(points)
+
+    def _count_notes(self, filled_in: list[Grade], handed_in: set[int]) -> list[str]:
+        students = set().union(*self.students.values())
+        notes = [f"filled in: {len(filled_in)} of {len(students)} students"]
+        absent = [clean(self.rows[row][0]) for row in sorted(students - handed_in)]
+        if absent:
+            names = "; ".join(absent[:MAX_ABSENT])
+            if len(absent) > MAX_ABSENT:
+                names += f" and {len(absent) - MAX_ABSENT} more"
+            notes.append(f"nothing handed in: {names}")
+        return notes
+
+
+def ids_in(column: tuple[str, ...]) -> dict[int, str]:
+    """Return the numbers at the end of the cells of a column, by row."""
+    ids = {}
+    for row, cell in enumerate(column):
+        id = re.search(r"\d*$", cell.strip())[0]
+        if id:
+            ids[row] = id
+    return ids
+
+
+def in_order(grades: list[Grade]) -> list[Grade]:
+    return sorted(grades, key=lambda grade: (grade.student, grade.submission))
+
+
+def late_notes(filled_in: list[Grade]) -> list[str]:
+    notes = []
+    reduced = sum(is_reduced(grade) for grade in filled_in)
+    if reduced:
+        notes.append(f"filled in after a penalty for being late: {reduced}")
+    undated = sum(is_undated(grade) for grade in filled_in)
+    if undated:
+        when = "handed in late, at an unknown time, so nothing was taken off"
+        notes.append(f"{when}: {undated}")
+    return notes
 
 
 def _is_called(name: str, wanted: str) -> bool:
     plain, id = re.fullmatch(r"(.*?)(?: \((\d+)\))?", name, re.S).groups()
-    words = [re.findall(r"\w+", text.casefold()) for text in (plain, wanted)]
-    return wanted in (name, id) or words[0] == words[1]
+    if wanted in (name, id):
+        return True
+    words = re.findall(r"\w+", plain.casefold())
+    return words == re.findall(r"\w+", wanted.casefold())
 
 
-def _why_not(given: list[dict], was: str) -> str | None:
-    if len(given) > 1:
-        return "two results, " + " and ".join(
-            f"'{result['submission']}'" for result in given
-        )
-    [result] = given
-    if waiting := [
-        n for n, part in result.get("by_hand", {}).items() if part["points"] is None
-    ]:
+def why_not(grades: list[Grade], before: str) -> str | None:
+    """Return why a student's grades are not filled in where `before` stands."""
+    if len(grades) > 1:
+        names = " and ".join(f"'{grade.submission}'" for grade in grades)
+        return f"two results, {names}"
+    [grade] = grades
+    waiting = []
+    for exercise, part in grade.by_hand.items():
+        if part.points is None:
+            waiting.append(str(exercise))
+    if waiting:
         return f"exercise {', '.join(waiting)} waits for points in {BY_HAND}"
-    return result["reason"] or LEFT.get(was.strip().upper())
+    return grade.reason or EXEMPT.get(before.strip().upper())
 
 
 def number(text: str) -> float | None:
-    """The number that a cell says, with a point or a comma, or None."""
-    said = re.fullmatch(r"\s*(-?\d+(?:[.,]\d*)?)\s*", text)
-    return float(said[1].replace(",", ".")) if said else None
+    """Return the number in a cell, with a point or a comma, or None."""
+    match = re.fullmatch(r"\s*(-?\d+(?:[.,]\d*)?)\s*", text)
+    return float(match[1].replace(",", ".")) if match else None

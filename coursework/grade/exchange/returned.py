@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from nbformat.v4 import new_markdown_cell, new_notebook
 
+from coursework.grade.results import Grade
 from tools.book.notebooks import notebook_text
 from tools.files import zipped
 
@@ -22,19 +23,28 @@ MOODLE = re.compile(
 BODY = re.compile(r"<body>\n(?P<text>.*)</body>", re.S)
 
 
-def returned(pages: Iterable[tuple[dict, str]]) -> dict[str, bytes]:
-    """The zips to upload, by name, of each result and its page."""
-    canvas, moodle = {}, {}
-    for result, page in pages:
-        path = result.get("path", "")
-        if match := MOODLE.fullmatch(path):
+def returned(pages: Iterable[tuple[Grade, str]]) -> dict[str, bytes]:
+    """Return the zips to upload, by name, of each grade and its page of feedback."""
+    canvas = {}
+    moodle = {}
+    for grade, page in pages:
+        if match := MOODLE.fullmatch(grade.path):
             moodle[f"{match['folder']}_/feedback.html"] = page.encode()
-        elif CANVAS.fullmatch(result["student"]):
-            name = path.rpartition("/")[2]
-            cell = new_markdown_cell(BODY.search(page)["text"], id="feedback")
-            data = notebook_text(new_notebook(cells=[cell])).encode()
-            canvas[name] = (
-                zipped({"feedback.ipynb": data}) if name.endswith(".zip") else data
-            )
-    zips = {"feedback-canvas.zip": canvas, "feedback-moodle.zip": moodle}
-    return {name: zipped(files) for name, files in zips.items() if files}
+        elif CANVAS.fullmatch(grade.student):
+            name = grade.path.rpartition("/")[2]
+            canvas[name] = canvas_file(name, page)
+    zips = {}
+    if canvas:
+        zips["feedback-canvas.zip"] = zipped(canvas)
+    if moodle:
+        zips["feedback-moodle.zip"] = zipped(moodle)
+    return zips
+
+
+def canvas_file(name: str, page: str) -> bytes:
+    """Return a page of feedback as a notebook, in a zip if the submission was one."""
+    cell = new_markdown_cell(BODY.search(page)["text"], id="feedback")
+    notebook = notebook_text(new_notebook(cells=[cell])).encode()
+    if name.endswith(".zip"):
+        return zipped({"feedback.ipynb": notebook})
+    return notebook

@@ -1,7 +1,7 @@
-"""The judge's side of a session: asks, waits no longer than agreed, and believes no line.
+"""The judge's side of a session: asks, waits no longer than agreed, and believes nothing.
 
-What the agent sends is read with a limit, and must be the one answer to the one open question: a
-line too early, too many, too long or of another form ends the session.
+What the agent sends is read with a limit, and must be the one answer to the one open question.
+A line that is too early, too many, too long or of another form ends the session.
 """
 
 import contextlib
@@ -29,8 +29,11 @@ SLOW = 5  # looks between two at what takes longer to see
 
 
 class Ended(Exception):
-    """The session is over; `kind` is one of `time`, `memory`, `disk`, `crash` (its process ended)
-    and `protocol` (it sent what no honest agent sends)."""
+    """The session is over.
+
+    `kind` is one of `time`, `memory`, `disk`, `crash` (its process ended) and `protocol`
+    (it sent what no honest agent sends).
+    """
 
     def __init__(self, kind: str) -> None:
         super().__init__(kind)
@@ -38,7 +41,7 @@ class Ended(Exception):
 
 
 class Raised(Exception):
-    """The student's code raised an error, of which `name` is the name: nothing else is said."""
+    """The student's code raised an error, of which only the `name` is told."""
 
     def __init__(self, name: str = "Exception") -> None:
         super().__init__(name)
@@ -46,7 +49,7 @@ class Raised(Exception):
 
 
 class NoData(Raised):
-    """It gave a value of no form that JSON holds, or not of the form that the question goes by."""
+    """The value has no form that JSON holds, or not the form that the question expects."""
 
 
 class Gap(Exception):
@@ -59,7 +62,7 @@ class Gap(Exception):
 
 class Session:
     def __init__(self, helper: Helper, memory: int) -> None:
-        """Start it, with `memory` MiB beyond what PyTorch takes. Raises RuntimeError."""
+        """Begin a session of `memory` MiB beyond PyTorch's. Raises RuntimeError."""
         self.helper = helper
         pid, self.socket = helper.start(memory)
         self.socket.settimeout(TICK)
@@ -67,14 +70,13 @@ class Session:
         self.watch = Watch(pid, memory, helper.files())
         self.watch.begin(READY)
         try:
-            said = json.loads(self._read())  # no cell has run yet, so it is believed
+            greeting = json.loads(self._read())  # believed, as no cell has run yet
         except Ended as ended:
-            raise RuntimeError(
-                f"the session ended before it began ({ended.kind})"
-            ) from None
-        if "failed" in said:
+            fault = f"the session ended before it began ({ended.kind})"
+            raise RuntimeError(fault) from None
+        if "failed" in greeting:
             self.close()
-            raise RuntimeError(said["failed"])
+            raise RuntimeError(greeting["failed"])
 
     def run(
         self,
@@ -83,9 +85,11 @@ class Session:
         given: bool = False,
         begins: bool = False,
     ) -> str | None:
-        """Run a cell; the name of its error, and nothing that it shows. Raises Ended. `given` is
-        what an assignment gives, whose names questions may use; an exercise `begins` with its first
-        cell."""
+        """Run a cell; returns the name of its error, and nothing that it shows.
+
+        `given` is true of what an assignment gives, whose names questions may use.
+        `begins` is true of the first cell of an exercise. Raises Ended.
+        """
         request = {"do": "run", "code": source, "given": given, "begins": begins}
         reply = self._exchange(request, seconds)
         if set(reply) != {"error"} or not isinstance(reply["error"], str | None):
@@ -99,19 +103,24 @@ class Session:
         seconds: float = SECONDS,
         answer: str = "",
     ) -> Any:
-        """The value of `code`'s last expression, as JSON data. `answer` is the one name of the
-        student's that it is about. Raises Raised, Gap, Ended."""
+        """Return the value of `code`'s last expression, as JSON data.
+
+        `answer` is the one name of the student's that it is about. Raises Raised, Gap or
+        Ended.
+        """
         request = {"do": "ask", "code": code, "inputs": inputs or {}, "answer": answer}
         reply = self._exchange(request, seconds)
         if set(reply) != {"value", "error", "gaps"} or type(reply["gaps"]) is not list:
             self._end("protocol")
         if reply["gaps"]:
-            raise Gap([gap for gap in GAPS if gap in reply["gaps"]] or [NOT_WHOLE])
-        if reply["error"] is None:
+            known = [gap for gap in GAPS if gap in reply["gaps"]]
+            raise Gap(known or [NOT_WHOLE])
+        error = reply["error"]
+        if error is None:
             return reply["value"]
-        if type(reply["error"]) is not str:
+        if type(error) is not str:
             self._end("protocol")
-        raise NoData if reply["error"] == NO_DATA else Raised(reply["error"])
+        raise NoData if error == NO_DATA else Raised(error)
 
     def close(self, kind: str = "closed") -> None:
         if self.over is None:
@@ -124,25 +133,24 @@ class Session:
         raise Ended(kind) from None
 
     def _exchange(self, request: dict, seconds: float) -> dict:
-        """One request and the reply to it; {} for what is none."""
+        """Send a request and return the reply to it, or {} for anything else."""
         if self.over is not None:
             raise Ended(self.over)
         nonce = secrets.token_hex(16)
         line = json.dumps({"nonce": nonce, **request}).encode() + b"\n"
         self.watch.begin(seconds)
         while line:
-            line = line[self._patiently(self.socket.send, line) :]
+            sent = self._patiently(self.socket.send, line)
+            line = line[sent:]
         try:
             reply = json.loads(self._read())
-            json.dumps(
-                reply, ensure_ascii=False
-            ).encode()  # half a character cannot be written
+            # Half a character, as JSON can hold one, cannot be written to a file.
+            json.dumps(reply, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
             return {}
-        # Else it is no answer, or one to another question.
-        return (
-            reply if type(reply) is dict and reply.pop("nonce", None) == nonce else {}
-        )
+        if type(reply) is not dict or reply.pop("nonce", None) != nonce:
+            return {}  # no answer, or one to another question
+        return reply
 
     def _read(self) -> bytearray:
         line = bytearray()
@@ -156,94 +164,117 @@ class Session:
         return line
 
     def _patiently(self, act: Callable[[Any], Any], argument: object) -> Any:
-        """What the socket does once it can; what the session uses is looked at meanwhile."""
-        done = None
-        while done is None:
+        """Do something with the socket once that is possible.
+
+        What the session uses is watched meanwhile.
+        """
+        result = None
+        while result is None:
             try:
-                done = act(argument)
+                result = act(argument)
             except TimeoutError:
                 pass
             except OSError:  # its process ended
                 self._end("crash")
-            if kind := self.watch.look():
+            kind = self.watch.look()
+            if kind:
                 self._end(kind)
-        return done
+        return result
 
 
 class Watch:
-    """What a session uses, seen from outside: processor time, memory, threads, files. A request may
-    take so many seconds of processor time, and may wait as long without working. Time in which it
-    wants a processor and gets none is not counted."""
+    """What a session uses, seen from outside: processor time, memory, threads, files.
+
+    A request may take so many seconds of processor time, and may wait as long without
+    working. Time in which it wants a processor and gets none is not counted.
+    """
 
     def __init__(self, pid: int, memory: int, folder: str) -> None:
-        """`memory` in MiB beyond what it has now; `folder` is where its files are."""
-        self.process, self.folder = psutil.Process(pid), folder
-        self.clock = (
-            ~pid << 3 | 2
-        )  # CPUCLOCK_SCHED of a process: include/linux/posix-timers.h
+        """`memory` is in MiB beyond what it has now; `folder` is where its files are."""
+        self.process = psutil.Process(pid)
+        self.folder = folder
+        # CPUCLOCK_SCHED of a process: include/linux/posix-timers.h
+        self.clock = ~pid << 3 | 2
         self.most = self._memory() + (memory << 20)
-        self.looks, self.processor = 0, 0.0
+        self.looks = 0
+        self.processor = 0.0
 
     def begin(self, seconds: float) -> None:
-        self.seconds, self.waited = seconds, 0.0
+        """Watch a request that may take so many seconds."""
+        self.seconds = seconds
+        self.waited = 0.0
         with contextlib.suppress(OSError):  # it is gone; its socket says so
             self.processor = time.clock_gettime(self.clock)
-        self.began, self.wall = self.processor, time.monotonic()
+        self.wall = time.monotonic()
+        self.began = self.processor
         self.end = self.wall + BACKSTOP * seconds + 60
 
     def look(self) -> str | None:
-        """Why the session must end now: `time`, `memory`, `disk`, or None."""
-        with contextlib.suppress(
-            OSError, IndexError, psutil.Error
-        ):  # gone; its socket says so
-            processor, wall = time.clock_gettime(self.clock), time.monotonic()
-            threads = list(Path(f"/proc/{self.process.pid}/task").iterdir())
-            stats = [(thread / "stat").read_text() for thread in threads[: 2 * THREADS]]
-            if {text.rpartition(")")[2].split()[0] for text in stats} <= {
-                *"SIT"
-            }:  # none wants one
-                self.waited += max(0.0, wall - self.wall - (processor - self.processor))
-            self.processor, self.wall = processor, wall
-            if (
-                max(processor - self.began, self.waited) > self.seconds
-                or wall > self.end
-            ):
-                return "time"
-            if self._memory() > self.most or len(threads) > THREADS:
-                return "memory"
-            self.looks += 1
-            if self.looks % SLOW == 0 and too_many_files(self.folder, self.process.pid):
-                return "disk"
+        """Return why the session must end now: `time`, `memory`, `disk`, or None."""
+        try:
+            return self._reason_to_end()
+        except (OSError, IndexError, psutil.Error):
+            return None  # it is gone; its socket says so
+
+    def _reason_to_end(self) -> str | None:
+        processor = time.clock_gettime(self.clock)
+        wall = time.monotonic()
+        threads = list(Path(f"/proc/{self.process.pid}/task").iterdir())
+        if not any(wants_processor(thread) for thread in threads[: 2 * THREADS]):
+            worked = processor - self.processor
+            self.waited += max(0.0, wall - self.wall - worked)
+        self.processor = processor
+        self.wall = wall
+
+        used = max(processor - self.began, self.waited)
+        if used > self.seconds or wall > self.end:
+            return "time"
+        if self._memory() > self.most or len(threads) > THREADS:
+            return "memory"
+        self.looks += 1
+        if self.looks % SLOW == 0 and too_many_files(self.folder, self.process.pid):
+            return "disk"
         return None
 
     def _memory(self) -> int:
-        """Bytes of its own; what is shared has a file."""
+        """Return the bytes of its own; what is shared has a file."""
         now = self.process.memory_info()
         return now.rss - now.shared
 
 
+def wants_processor(thread: Path) -> bool:
+    """Tell whether a thread, as a folder of /proc, is neither asleep, idle nor stopped."""
+    text = (thread / "stat").read_text()
+    state = text.rpartition(")")[2].split()[0]
+    return state not in "SIT"
+
+
 def too_many_files(folder: str, pid: int) -> bool:
-    """True if `folder` and removed files still open hold over DISK MiB, or too many files."""
+    """Tell whether a session has more than DISK MiB in files, or too many of them.
+
+    Files that were removed and are still open count as well.
+    """
     sizes: dict[tuple[int, int], int] = {}
 
     def count(about: os.stat_result) -> None:
         sizes[about.st_dev, about.st_ino] = about.st_blocks * 512
 
-    left = [folder]
+    waiting = [folder]
     os.listdir(folder)  # an error here is no session's doing
     try:
-        while left and len(sizes) <= FILES:
-            for path in map(Path, os.scandir(left.pop())):
-                count(about := path.lstat())
+        while waiting and len(sizes) <= FILES:
+            for path in map(Path, os.scandir(waiting.pop())):
+                about = path.lstat()
+                count(about)
                 if stat.S_ISDIR(about.st_mode):
-                    left.append(path)
+                    waiting.append(path)
     except FileNotFoundError:
         pass  # removed meanwhile
     except OSError:
         return True  # so deep that it has no name, or closed to us
-    with contextlib.suppress(
-        PermissionError
-    ):  # root without all its rights sees none of these
+
+    # Root without all its rights sees none of these.
+    with contextlib.suppress(PermissionError):
         for entry in os.scandir(f"/proc/{pid}/fd"):
             if entry.is_file():
                 count(entry.stat())

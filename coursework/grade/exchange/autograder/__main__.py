@@ -1,4 +1,4 @@
-"""Grades the one submission that Gradescope has put beside us, and says so in its format.
+"""Grades the one submission that Gradescope puts beside this code, and reports in its format.
 
 See https://gradescope-autograders.readthedocs.io, "Autograder Specifications". All texts are
 declared plain: the name of a student's file is never taken for HTML.
@@ -8,18 +8,23 @@ import json
 import sys
 import traceback
 from pathlib import Path
+from typing import Any
 
-from coursework.grade.command import read
+from coursework.exercises.tasks import Assignment, Task
 from coursework.grade.intake import Refused, single_submission
-from coursework.grade.judge import grade_one
+from coursework.grade.judge import judge
 from coursework.grade.points import shown
-from coursework.grade.report import failure_text
+from coursework.grade.reading import read
+from coursework.grade.results import Grade, Judgement, ReachEntry
 from tools.files import write_json
 
-FORMAT = dict.fromkeys(
-    ["output_format", "test_output_format", "test_name_format"], "text"
-)
-FORMAT |= {"stdout_visibility": "hidden", "visibility": "visible"}
+FORMAT = {
+    "output_format": "text",
+    "test_output_format": "text",
+    "test_name_format": "text",
+    "stdout_visibility": "hidden",
+    "visibility": "visible",
+}
 FAILED = "The grader failed. That is no fault of your notebook: your instructor can run it again."
 
 
@@ -35,59 +40,69 @@ def main(root: Path) -> None:
     write_json(root / "results" / "results.json", results | FORMAT, root)
 
 
-def line_of(entry: dict) -> str:
-    """A line that reaches where answers have no business, in the words of `review.html`."""
-    exercise = (
-        f"exercise {entry['exercise']}" if entry["exercise"] else "above the exercises"
-    )
-    return f"{exercise}, line {entry['line']}: {entry['text']}: {entry['code']}"
-
-
-def graded(root: Path) -> dict:
-    """Gradescope's results for the submission, an entry for each hidden test. Raises Refused."""
-    tests = root / "source" / "private" / "assignment.json"
-    assignment = json.loads(tests.read_text(encoding="utf-8"))
-    found = read(
-        single_submission(root / "submission"), {assignment["name"]: assignment}
-    )
-    if found["reason"]:
-        raise Refused(found["reason"])
-    result = grade_one({"assignment": assignment, "cells": found["cells"]})
-    findings, entries = found["findings"] + result["findings"], []
-    for asked in assignment["questions"]:
-        tests = result["questions"][str(asked["number"])]["tests"]
-        for nth, test in enumerate(tests, start=1):
-            name = f"{asked['title']}: {test['about']}"
-            entry = {
-                "number": f"{asked['number']}.{nth}",
-                "name": name,
-                "score": test["points"],
-            }
-            entry |= {
-                "max_score": test["of"],
-                "status": "passed" if test["passed"] else "failed",
-            }
-            entries.append(entry | {"output": failure_text(test)})
-    lines = [f"{finding['kind']}: {finding['text']}" for finding in findings]
-    lines += [line_of(entry) for entry in found["reach"]]
-    if lines:
-        entries += [
-            {"name": "To look at", "output": "\n".join(lines), "visibility": "hidden"}
-        ]
-    said = f"{shown(result['points'])} of {shown(result['of'])} points by tests."
-    if by_hand := [
-        str(asked["number"]) for asked in assignment["questions"] if asked["by_hand"]
-    ]:
-        said += f" A person reads exercise {', '.join(by_hand)} besides."
-    extra = {name: assignment[name] for name in ("name", "class")} | {
-        "sandbox": result["sandbox"]
-    }
+def graded(root: Path) -> dict[str, Any]:
+    """Return Gradescope's results for the submission. Raises Refused."""
+    path = root / "source" / "private" / "assignment.json"
+    entry = json.loads(path.read_text(encoding="utf-8"))
+    assignment = Assignment.from_json(entry)
+    submission = single_submission(root / "submission")
+    grade = read(submission, {assignment.name: assignment})
+    if grade.reason:
+        raise Refused(grade.reason)
+    judgement = judge(Task(assignment, grade.cells))
+    grade.take(judgement)
     return {
-        "score": result["points"],
-        "output": said,
-        "tests": entries,
-        "extra_data": extra,
+        "score": judgement.points,
+        "output": output_text(assignment, judgement),
+        "tests": entries(assignment, grade),
+        "extra_data": {
+            "name": assignment.name,
+            "class": assignment.group,
+            "sandbox": judgement.sandbox,
+        },
     }
+
+
+def output_text(assignment: Assignment, judgement: Judgement) -> str:
+    points = f"{shown(judgement.points)} of {shown(judgement.of)} points by tests."
+    by_hand = [
+        str(question.number) for question in assignment.questions if question.by_hand
+    ]
+    if not by_hand:
+        return points
+    return f"{points} A person reads exercise {', '.join(by_hand)} besides."
+
+
+def entries(assignment: Assignment, grade: Grade) -> list[dict[str, Any]]:
+    """Return an entry for each hidden test, and a hidden one for what a person should see."""
+    test_entries = []
+    for question in assignment.questions:
+        tests = grade.questions[question.number].tests
+        for place, test in enumerate(tests, start=1):
+            entry = {
+                "number": f"{question.number}.{place}",
+                "name": f"{question.title}: {test.about}",
+                "score": test.points,
+                "max_score": test.of,
+                "status": "passed" if test.passed else "failed",
+                "output": test.failure,
+            }
+            test_entries.append(entry)
+    lines = [f"{finding.kind}: {finding.text}" for finding in grade.findings]
+    lines += [line_of(entry) for entry in grade.reach]
+    if lines:
+        text = "\n".join(lines)
+        entry = {"name": "To look at", "output": text, "visibility": "hidden"}
+        test_entries.append(entry)
+    return test_entries
+
+
+def line_of(entry: ReachEntry) -> str:
+    """Return a line that reaches where answers have no business, as `review.html` shows it."""
+    place = "above the exercises"
+    if entry.exercise:
+        place = f"exercise {entry.exercise}"
+    return f"{place}, line {entry.line}: {entry.text}: {entry.code}"
 
 
 if __name__ == "__main__":
