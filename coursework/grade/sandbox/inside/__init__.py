@@ -1,12 +1,13 @@
-"""What runs inside: the agent, and how it is shut in. Knows nothing of the book or of tests.
+"""What runs inside: the agent, and how it is shut in. It knows nothing of the book or of tests.
 
-Imported by a Python of its own, never by the judge, with PyTorch, IPython, cudasim and pyseccomp.
+It runs in a Python of its own, never in the judge's, with PyTorch, IPython, cudasim and
+pyseccomp.
 """
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 DISK = 64  # MiB of files that a session may have
 THREADS = 64  # that it may have
-NO_DATA = "no data"  # said in place of the name of an error
+NO_DATA = "no data"  # stands in place of the name of an error
 
 # Why the record of a measurement is not whole.
 ENDED = "the simulation was ended or begun again"

@@ -1,24 +1,24 @@
-"""The agent: runs a student's cells, and answers questions about what they made.
+"""The agent: runs a student's cells, and answers questions about what they defined.
 
 It reads requests from a socket, one line of JSON each, and answers each with one line:
 
     {"nonce", "do": "run", "code", "given", "begins"}   -> {"nonce", "error"}
     {"nonce", "do": "ask", "code", "inputs", "answer"}  -> {"nonce", "value", "error", "gaps"}
 
-`given` is true of what the assignment gives, before any cell of the student's; `begins` of the
-first cell of an exercise; `answer` is the name of the exercise's answer. Where a question has no
-value, `error` is the name of the error that the student's code raised, or `NO_DATA`. `gaps` says
-why a measurement cannot be relied on.
+`given` is true of what the assignment gives, before any cell of the student's, and `begins` of
+the first cell of an exercise. `answer` is the name of the exercise's answer. Where a question
+has no value, `error` is the name of the error that the student's code raised, or `NO_DATA`.
+`gaps` says why a measurement cannot be relied on.
 
-From the first cell on, all that runs here is the student's. So nothing that it says is trusted, and
-it holds nothing that a student may not see.
+From the first cell on, this process is the student's. So nothing that it says is trusted, and it
+holds nothing that a student may not see.
 """
 
 import json
 import os
 import secrets
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -28,19 +28,17 @@ from .plain import NotData, Plain, data, every_class, is_small
 from .pristine import Pristine, stop_watching
 
 SOCKET = 3  # the number of the file on which it is asked and answers
-ADDRESSES = (
-    1 << 47
-)  # from here to twice as much no process has memory: a GPU's seems to be there
+# No process has memory from here to twice as much. A GPU's memory seems to be there.
+ADDRESSES = 1 << 47
 
 
 class Answer:
-    """How code of a student's is called during a question, and what it raised."""
+    """Calls a student's code during a question, and remembers what it raised."""
 
     def __init__(self, pristine: Pristine) -> None:
         self._pristine = pristine
-        self.raised: tuple[int, str] | None = (
-            None  # the last error: itself, and its name
-        )
+        # The id of the last error, and its name.
+        self.raised: tuple[int, str] | None = None
 
     def run(self, function: Callable, arguments: tuple, named: dict) -> Any:
         shapes = shapes_of([*arguments, *named.values()])
@@ -49,7 +47,7 @@ class Answer:
             return function(*arguments, **named)
         except (
             BaseException
-        ) as error:  # SystemExit and KeyboardInterrupt, too, are the student's
+        ) as error:  # SystemExit and KeyboardInterrupt are theirs, too
             sys.settrace(None)
             self.raised = id(error), type(error).__name__
             raise
@@ -60,19 +58,20 @@ class Answer:
             for value, kind, attributes in shapes:
                 put_into_shape(value, kind, attributes)
 
+    def has_raised(self, error: BaseException) -> bool:
+        return self.raised is not None and self.raised[0] == id(error)
+
 
 def shapes_of(values: list[Any]) -> list[tuple[Any, type, set[str]]]:
-    """The class, and the attributes of its own, of each object that a student's code is handed."""
+    """Return each object that a student's code is handed, with its class and attributes."""
     import torch
 
     shapes = []
     for value in values:
         parts = [value]
         if isinstance(value, torch.nn.Module):
-            parts = [
-                *torch.nn.Module.modules(value),
-                *torch.nn.Module.parameters(value),
-            ]
+            parts = list(torch.nn.Module.modules(value))
+            parts += torch.nn.Module.parameters(value)
         for part in parts:
             if isinstance(part, list | tuple):
                 shapes += shapes_of(list(part))
@@ -82,7 +81,7 @@ def shapes_of(values: list[Any]) -> list[tuple[Any, type, set[str]]]:
 
 
 def put_into_shape(value: Any, kind: type, attributes: set[str]) -> None:
-    """Take from an object what hides the methods of its class, and a class that is another."""
+    """Give an object its class back, and take from it what hides the methods of that."""
     if type(value) is not kind:
         object.__setattr__(value, "__class__", kind)
     for name in set(vars(value)) - attributes:
@@ -92,11 +91,11 @@ def put_into_shape(value: Any, kind: type, attributes: set[str]) -> None:
 
 class Agent:
     def __init__(self, config: Any, simulated: bool) -> None:
-        from IPython.core.interactiveshell import (
-            InteractiveShell,  # the judge has no need of it
-        )
+        # Imported here, because the judge has no need of it.
+        from IPython.core.interactiveshell import InteractiveShell
 
-        self.requests, self.nonce = os.fdopen(SOCKET, "rb"), ""
+        self.requests = os.fdopen(SOCKET, "rb")
+        self.nonce = ""
         config.InteractiveShell.xmode = "Plain"
         self.shell = InteractiveShell.instance(config=config)
         self.given: dict[str, Any] = {}
@@ -106,8 +105,9 @@ class Agent:
             self.meter = Meter()
         self.pristine = Pristine(simulated)
         self.libraries = every_class()
-        for name in [name for name in sys.modules if name.split(".")[0] == __package__]:
-            del sys.modules[name]  # cells import nothing from here
+        for name in list(sys.modules):  # cells import nothing from here
+            if name.split(".")[0] == __package__:
+                del sys.modules[name]
 
     def serve(self) -> NoReturn:
         try:
@@ -115,16 +115,15 @@ class Agent:
                 request = json.loads(line)
                 self.nonce = request["nonce"]
                 # Nobody reads what a cell shows.
-                sys.stdout = sys.stderr = open(
-                    os.devnull, "w", encoding="utf-8", errors="replace"
-                )
-                self.reply(
-                    self.ask(request) if request["do"] == "ask" else self.run(request)
-                )
+                silence = open(os.devnull, "w", encoding="utf-8", errors="replace")
+                sys.stdout = sys.stderr = silence
+                if request["do"] == "ask":
+                    self.reply(self.ask(request))
+                else:
+                    self.reply(self.run(request))
         finally:
-            os._exit(
-                1
-            )  # if not the end of requests, then what the student made of this
+            # Requests have ended, or the student's code has broken this loop.
+            os._exit(1)
 
     def reply(self, content: Mapping) -> None:
         line = json.dumps({"nonce": self.nonce, **content}).encode() + b"\n"
@@ -147,35 +146,49 @@ class Agent:
         return {"error": error and type(error).__name__}
 
     def ask(self, request: Mapping) -> dict:
-        """The value of the last expression of `code`, as data; nothing else of it gets out."""
+        """Return the value of the last expression of `code`, as data.
+
+        Nothing else of it gets out.
+        """
         stop_watching()
         self.pristine.restore()
         self.pristine.set_aside()
-        answer, records = Answer(self.pristine), []
+        answer = Answer(self.pristine)
+        records = []
+        value = None
+        error = NO_DATA
         try:
-            value = data(self.value(request, answer, records))
-            error = None if is_small(value) else NO_DATA
+            result = data(self.value(request, answer, records))
+            if is_small(result):
+                value = result
+                error = None
         except NotData:
-            value, error = None, NO_DATA
+            pass
         except BaseException as fault:
-            own = answer.raised is not None and answer.raised[0] == id(fault)
-            value, error = None, answer.raised[1] if own else NO_DATA
-        gaps = [gap for record in records for gap in record["gaps"]]
+            if answer.has_raised(fault):
+                error = answer.raised[1]
+
+        gaps = []
+        for record in records:
+            gaps += record["gaps"]
         if not self.pristine.is_seen() and records:
             gaps.append(HIDDEN)
         if not self.pristine.is_quiet():
             gaps.append(RUNNING)
-        return {"value": None if error else value, "error": error, "gaps": gaps}
+        return {"value": value, "error": error, "gaps": gaps}
 
     def value(self, request: Mapping, answer: Answer, records: list[dict]) -> object:
-        code, inputs, names = request["code"], request["inputs"], dict(self.given)
+        code = request["code"]
+        inputs = request["inputs"]
+        own = self.shell.user_ns
         plain = Plain(answer.run, self.pristine.restore, self.libraries)
-        notebook = question.Notebook(self.shell.user_ns, plain)
-        names |= {"notebook": notebook, "plain": plain, "steps": plain.steps}
+        names = dict(self.given)
+        names["notebook"] = question.Notebook(own, plain)
+        names["plain"] = plain
+        names["steps"] = plain.steps
         names["__builtins__"] = self.pristine.builtins
         if self.meter is not None:
-            names["watch"] = kept(self.meter.watch, records)
-        own = self.shell.user_ns
+            names["watch"] = recording(self.meter.watch, records)
         for name in question.names_in(code) - inputs.keys():
             is_answer = name == request["answer"]
             is_unknown = name not in names and name not in self.pristine.builtins
@@ -184,11 +197,11 @@ class Agent:
         return plain(question.answer_to(code, inputs, names))
 
 
-def kept(watch: Callable, records: list[dict]) -> Callable:
-    """`watch`, each of whose records is also put into a list."""
+def recording(watch: Callable, records: list[dict]) -> Callable:
+    """Return a `watch` that also puts each of its records into a list."""
 
     @contextmanager
-    def watched() -> Any:
+    def watched() -> Iterator[dict]:
         with watch() as record:
             records.append(record)
             yield record

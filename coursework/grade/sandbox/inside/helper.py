@@ -1,10 +1,11 @@
 """The helper of a worker: imports PyTorch once, then forks a session whenever it is asked.
 
-It owns all that a session leaves: processes and a folder. When the worker is gone, however it went,
-its socket ends, and the helper takes these away and ends, too.
+It owns all that a session leaves: processes and a folder. When the worker is gone, however it
+went, the helper's socket ends. The helper then takes these away and ends, too.
 
-With a socket comes the number of bytes that a new session may have; without one, the session ends.
-The answer is `ready`. What cannot be done ends the helper: its last line of errors says why.
+A message is the number of bytes that a new session may have, and comes with the session's
+socket. A message without a socket ends the session. The answer is `ready`. If something cannot
+be done, the helper ends, and its last line of errors says why.
 """
 
 import contextlib
@@ -24,7 +25,8 @@ from typing import NoReturn
 
 from . import agent, confine, seccomp
 
-# What PyTorch and IPython load only when a network is trained or a session begins: each would.
+# What PyTorch and IPython load only when a network is trained or a session begins. Each
+# session would load it again.
 LATER = """
     torch._dynamo torch._subclasses.schema_check_mode torch.distributed torch.profiler
     IPython.core.completer IPython.core.interactiveshell IPython.core.logger IPython.core.magics
@@ -34,17 +36,16 @@ LATER = """
 
 class Forker:
     def __init__(self, about: dict) -> None:
-        self.about, self.session = (
-            about,
-            0,
-        )  # what the worker's side says, see `sandbox/helper.py`
+        """`about` is what the worker's side says: see `sandbox/helper.py`."""
+        self.about = about
+        self.session = 0  # its process, or 0 if there is none
         self.home = Path(about["folder"])
         self.folder = self.home / "session"
         self.home.mkdir(mode=0o700)
         confine.call("prctl", confine.SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self.runner = prepare(about)
         gc.collect()
-        gc.freeze()  # what is not looked at in a child is not copied for it
+        gc.freeze()  # memory that a child does not touch is not copied for it
 
     def serve(self, control: socket.socket) -> None:
         while True:
@@ -72,81 +73,93 @@ class Forker:
     def live(self, memory: int, socket: int) -> NoReturn:
         """Be an agent, shut in, which may have so many bytes and answers at a socket."""
         try:
-            os.setsid()
-            for standard in (0, 1, 2):
-                os.dup2(os.open("/dev/null", os.O_RDWR), standard)
-            os.dup2(socket, agent.SOCKET)
-            os.closerange(agent.SOCKET + 1, 4096)
-            os.chdir(self.folder)
-            sys.path.append(
-                str(self.folder)
-            )  # for files that cells write; they shadow nothing
+            self._detach(socket)
             confine.enter(self.about, memory)
-            for name in ("HOME", "PWD", "TMPDIR", "MPLCONFIGDIR"):
-                os.environ[name] = str(self.folder)
-            tempfile.tempdir = None
-            if self.about["simulate"]:
-                self.runner.simulate(**self.about["simulate"])
-            made = agent.Agent(
-                self.runner.kernel_config(), bool(self.about["simulate"])
-            )
+            session_agent = self._make_agent()
             random.seed(0)  # every session draws the same numbers
             sys.modules["numpy"].random.seed(0)
             sys.modules["torch"].manual_seed(0)
             seccomp.load()
-            made.reply({"ready": True})
-            made.serve()
+            session_agent.reply({"ready": True})
+            session_agent.serve()
         except BaseException as error:
-            said = {"failed": f"{type(error).__name__}: {error}"}
-            os.write(agent.SOCKET, json.dumps(said).encode() + b"\n")
+            reply = {"failed": f"{type(error).__name__}: {error}"}
+            os.write(agent.SOCKET, json.dumps(reply).encode() + b"\n")
         finally:
             os._exit(1)
 
+    def _detach(self, socket: int) -> None:
+        """Let go of all that the helper has open, but for the socket of the session."""
+        os.setsid()
+        for standard in (0, 1, 2):
+            os.dup2(os.open("/dev/null", os.O_RDWR), standard)
+        os.dup2(socket, agent.SOCKET)
+        os.closerange(agent.SOCKET + 1, 4096)
+        os.chdir(self.folder)
+        for name in ("HOME", "PWD", "TMPDIR", "MPLCONFIGDIR"):
+            os.environ[name] = str(self.folder)
+        tempfile.tempdir = None
+        # Cells may import files that they write, which shadow nothing at the end.
+        sys.path.append(str(self.folder))
+
+    def _make_agent(self) -> agent.Agent:
+        simulate = self.about["simulate"]
+        if simulate:
+            self.runner.simulate(**simulate)
+        return agent.Agent(self.runner.kernel_config(), bool(simulate))
+
 
 def prepare(about: dict) -> ModuleType:
-    """Import what every session needs, and do what can be done once; gives `kernels/start.py`."""
+    """Import what every session needs, and do all that can be done once.
+
+    Returns `kernels/start.py`.
+    """
     import torch
 
     torch.set_num_threads(1)
     for name in LATER:
         importlib.import_module(name)
     start = importlib.import_module("start")
-    del sys.path[
-        :2
-    ]  # where `start` and this package are: cells import nothing from there
+    # Cells import nothing from where `start` and this package are.
+    del sys.path[:2]
     del os.environ["PYTHONPATH"]
     if about["hide"]:
         start.hide_accelerators()
     start.complete_torchvision()
     if about["simulate"]:
-        cudasim = importlib.import_module(
-            "cudasim"
-        )  # as `start` does when a session begins
+        # As `start` does when a session begins. Some names are loaded when they are asked
+        # for, and all must be there before the agent notes how things are.
+        cudasim = importlib.import_module("cudasim")
         for name in dir(cudasim):
-            getattr(
-                cudasim, name
-            )  # some are loaded when they are asked for: see agent.Frozen
+            getattr(cudasim, name)
     return start
 
 
 def kill_children() -> None:
-    """Kill what a session left. None can have been made: this is for a hole in the filter."""
+    """Kill the processes that a session left.
+
+    It cannot have made any: this is for a hole in the filter.
+    """
     place = Path(f"/proc/self/task/{os.getpid()}/children")
     with contextlib.suppress(ChildProcessError, ProcessLookupError):  # there is none
         while True:
-            within_bubblewrap = os.getpid() == 1  # where everybody else is a child
-            children = place.read_text().split() if place.exists() else []
-            for child in ["-1"] if within_bubblewrap else children:
-                os.kill(int(child), signal.SIGKILL)
+            if os.getpid() == 1:  # within bubblewrap everybody else is a child
+                os.kill(-1, signal.SIGKILL)
+            elif place.exists():
+                for child in place.read_text().split():
+                    os.kill(int(child), signal.SIGKILL)
             os.waitpid(-1, 0)
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder, however deep or closed: what is within moves up, so no path grows long."""
+    """Remove a folder, however deep or closed.
+
+    What is within its folders moves up, so that no path grows too long.
+    """
     if not folder.exists():
         return
-    while inner := list(folder.iterdir()):
-        for path in inner:
+    while contents := list(folder.iterdir()):
+        for path in contents:
             if path.is_symlink() or not path.is_dir():
                 path.unlink()
                 continue

@@ -1,9 +1,9 @@
 """What simulated GPUs did while some lines ran, from the events themselves.
 
-`with meter.watch() as record:` fills `record` with plain data: each span of the virtual clock, each
-change of each GPU's memory, and `gaps`: why something may be missing. Nothing that a program may do
-honestly, such as starting the peak of memory again, changes any of it. All that is read of
-`cudasim` beside its public functions is read here, and held by `tests/grade/test_meter.py`.
+`with meter.watch() as record:` fills `record` with plain data: each span of the virtual clock,
+each change of each GPU's memory, and `gaps`, which says why something may be missing. Nothing
+that a program may do honestly, such as resetting the peak of memory, changes any of it. All
+that grading reads of `cudasim` beside its public functions is read in this module.
 """
 
 import functools
@@ -19,23 +19,22 @@ from . import ENDED, NOT_WHOLE
 OPERATOR = re.compile(r"(?:\w+\.)?(\w+)\.\w+")  # `aten.mul.Tensor`
 MOST = 200_000  # spans that are kept: more would be no answer
 MOST_CHANGES = 20_000  # of a GPU's memory
-TOLD = 2_000  # of more spans than that, what Python did is told as one span
+TOLD = 2_000  # of more spans than that, the operations of Python are told as one
 
 
 class Meter:
-    """Watches the simulation that runs as it is made."""
+    """Watches the simulation that is running when it is made."""
 
     def __init__(self) -> None:
         import cudasim
         from cudasim.device.history import History
         from cudasim.session import session
 
-        self._timeline, self._session = cudasim.timeline, session
-        self._clock, self._gpus, self._mode = (
-            session.clock,
-            list(session.gpus),
-            session.mode,
-        )
+        self._timeline = cudasim.timeline
+        self._session = session
+        self._clock = session.clock
+        self._gpus = list(session.gpus)
+        self._mode = session.mode
         self._ledger = ledger_class(History)
         self._spans: list[tuple] = []  # since a block began, as they are booked
         self._keep = self._kept_by(session.clock)
@@ -45,9 +44,12 @@ class Meter:
         self._above = None
 
     def _kept_by(self, clock: Any) -> Callable[..., None]:
-        """What the clock calls with each span, in place of its own: the record that programs see,
-        and may change, is not the one that counts."""
-        keep, spans = clock._keep, self._spans
+        """Return what the clock is to call with each span, in place of its own function.
+
+        The record that programs see, and may change, is not the one that counts.
+        """
+        keep = clock._keep
+        spans = self._spans
 
         def kept(*span: Any) -> None:
             spans.append(span)
@@ -56,15 +58,20 @@ class Meter:
         return kept
 
     def begin(self) -> None:
-        """Count what tensors hold from here on, as an exercise's own cells follow, and what those
-        above the exercises have made."""
+        """Begin an exercise: count what tensors hold from here on.
+
+        What the student's cells above all exercises have made counts as well.
+        """
         now = {gpu: held(gpu.memory) for gpu in self._gpus}
-        if self._above is None:  # of all exercises
+        if self._above is None:
             self._above = {gpu: now[gpu] - self._given[gpu] for gpu in self._gpus}
         self._others = {gpu: now[gpu] - self._above[gpu] for gpu in self._gpus}
 
     def note_given(self) -> None:
-        """What tensors hold by now is of the assignment's: cells above the exercises follow."""
+        """Note that what tensors hold by now is the assignment's.
+
+        The student's cells above the exercises follow.
+        """
         self._given = {gpu: held(gpu.memory) for gpu in self._gpus}
         self._above = None
 
@@ -83,7 +90,7 @@ class Meter:
                 yield record
         finally:
             record["gaps"] = self._gaps(ledgers)
-            record["spans"] = told(self._spans[:MOST])
+            record["spans"] = plain_spans(self._spans[:MOST])
             for gpu, ledger in ledgers.items():
                 record["memory"][str(gpu.device)] = ledger.changes[:MOST_CHANGES]
                 gpu.memory.record(None)
@@ -91,9 +98,8 @@ class Meter:
     def _gaps(self, ledgers: dict[Any, Any]) -> list[str]:
         gaps = []
         session = self._session
-        if session.mode is not self._mode or session.clock is not self._clock:
-            gaps.append(ENDED)
-        elif session.gpus != self._gpus:
+        is_same = session.mode is self._mode and session.clock is self._clock
+        if not is_same or session.gpus != self._gpus:
             gaps.append(ENDED)
         if self._clock._keep is not self._keep or len(self._spans) > MOST:
             gaps.append(NOT_WHOLE)
@@ -109,7 +115,8 @@ def ledger_class(history: type) -> type:
 
         def __init__(self, memory: Any) -> None:
             super().__init__(0, 0)
-            self._memory, self.before = memory, held(memory)
+            self._memory = memory
+            self.before = held(memory)
             self._blocks = {
                 address: block.size for address, block in memory.used.items()
             }
@@ -123,18 +130,16 @@ def ledger_class(history: type) -> type:
                 self._note(-self._blocks.pop(at))
 
         def _note(self, change: int) -> None:
-            """One change more; what rises in several steps has risen at the last of them."""
+            """Add a change. One that comes in several steps is complete at the last."""
             if self.changes and (self.changes[-1] > 0) == (change > 0):
                 self.changes[-1] += change
             else:
                 self.changes.append(change)
 
         def is_whole(self) -> bool:
-            now = held(self._memory)
-            return (
-                len(self.changes) <= MOST_CHANGES
-                and self.before + sum(self.changes) == now
-            )
+            now = held(self._memory)  # first, because it settles what is still to come
+            is_complete = len(self.changes) <= MOST_CHANGES
+            return is_complete and self.before + sum(self.changes) == now
 
     return Ledger
 
@@ -144,8 +149,11 @@ def held(memory: Any) -> int:
     return sum(block.size for block in memory.used.values())
 
 
-def told(spans: list[tuple]) -> list[list[Any]]:
-    """Spans as plain data; of very many, the operations of Python as one, from first to last."""
+def plain_spans(spans: list[tuple]) -> list[list[Any]]:
+    """Return spans as plain data.
+
+    Of very many, the operations of Python become one, from the first to the last.
+    """
     plain = [plain_span(*span) for span in spans]
     if len(plain) <= TOLD:
         return plain
@@ -161,32 +169,27 @@ def told(spans: list[tuple]) -> list[list[Any]]:
 def plain_span(
     lane: str, name: str, start: int, end: int, kind: str, size: int | None = None
 ) -> list[Any]:
-    """[kind, lane, name, start, end, bytes], times in nanoseconds."""
+    """Return [kind, lane, name, start, end, bytes], with times in nanoseconds."""
     operator = OPERATOR.fullmatch(name)
-    return [kind, lane, operator[1] if operator else name, start, end, size]
+    if operator:
+        name = operator[1]
+    return [kind, lane, name, start, end, size]
+
+
+# --- GPU memory is out of reach for the host
 
 
 def keep_from_host(offset: int) -> None:
-    """Let no program read a GPU's memory without a copy, as none can on a machine with cards: the
-    simulation has the numbers of its GPUs in memory of the host. Addresses there are told with
-    `offset` added, where nothing is, and writing to a file, as `pickle` does, is a copy."""
+    """Let no program read a GPU's memory without a copy, as none can with real cards.
+
+    The simulation has the numbers of its GPUs in the host's memory. Addresses there are
+    told with `offset` added, where nothing is. Writing to a file, as `pickle` does, makes
+    a copy, and so does making a tensor of numbers that are on GPUs.
+    """
     from cudasim.dispatch.tags import gpu_of_storage
 
-    def hide(owner: type, storage_of: Callable[[Any], torch.UntypedStorage]) -> None:
-        read = owner.data_ptr
-
-        def data_ptr(self: Any) -> int:
-            address = read(self)
-            return (
-                address + offset
-                if address and gpu_of_storage(storage_of(self))
-                else address
-            )
-
-        owner.data_ptr = data_ptr
-
-    hide(torch.Tensor, torch.Tensor.untyped_storage)
-    hide(torch.UntypedStorage, lambda storage: storage)
+    hide_address(torch.Tensor, torch.Tensor.untyped_storage, gpu_of_storage, offset)
+    hide_address(torch.UntypedStorage, lambda own: own, gpu_of_storage, offset)
     write = torch.UntypedStorage._write_file
 
     def _write_file(self: torch.UntypedStorage, *arguments: Any) -> None:
@@ -195,23 +198,44 @@ def keep_from_host(offset: int) -> None:
         write(self, *arguments)
 
     torch.UntypedStorage._write_file = _write_file
+    torch.tensor = waiting_for_numbers(torch.tensor)
+    torch.as_tensor = waiting_for_numbers(torch.as_tensor)
 
-    def read(values: Any) -> Any:
-        """A list with the numbers that it has on GPUs, each of which the host waits for."""
+
+def hide_address(
+    owner: type,
+    storage_of: Callable[[Any], torch.UntypedStorage],
+    gpu_of_storage: Callable[[torch.UntypedStorage], Any],
+    offset: int,
+) -> None:
+    """Add `offset` to the addresses that objects of a class tell, if they are on a GPU."""
+    read = owner.data_ptr
+
+    def data_ptr(self: Any) -> int:
+        address = read(self)
+        if address and gpu_of_storage(storage_of(self)):
+            return address + offset
+        return address
+
+    owner.data_ptr = data_ptr
+
+
+def waiting_for_numbers(make: Callable) -> Callable:
+    """Return a function that makes a tensor, which waits for numbers that are on GPUs."""
+
+    @functools.wraps(make)
+    def waiting(values: Any, *arguments: Any, **named: Any) -> torch.Tensor:
         if isinstance(values, list | tuple):
-            return [read(value) for value in values]
-        is_number = (
-            isinstance(values, torch.Tensor) and values.dim() == 0 and values.is_cuda
-        )
-        return values.item() if is_number else values
+            values = read_numbers(values)
+        return make(values, *arguments, **named)
 
-    def reading(make: Callable) -> Callable:
-        @functools.wraps(make)
-        def made(values: Any, *arguments: Any, **named: Any) -> torch.Tensor:
-            is_list = isinstance(values, list | tuple)
-            return make(read(values) if is_list else values, *arguments, **named)
+    return waiting
 
-        return made
 
-    for name in ("tensor", "as_tensor"):
-        setattr(torch, name, reading(getattr(torch, name)))
+def read_numbers(values: Any) -> Any:
+    """Return a nested list, with each number that is on a GPU copied to the host."""
+    if isinstance(values, list | tuple):
+        return [read_numbers(value) for value in values]
+    if isinstance(values, torch.Tensor) and values.dim() == 0 and values.is_cuda:
+        return values.item()
+    return values

@@ -1,9 +1,9 @@
-"""Copies of what a student's code hands over, so that it says the same however often it is read.
+"""Copies of what a student's code hands over, which say the same however often they are read.
 
-An answer, and what it returns, may be an object of a class of the student's own: a list that gives
-other elements the second time, a tensor that lies about its device. Every value passes through
-`Plain` once: containers and numbers come out as Python's own types, read past any method that a
-subclass has in the place of theirs, tensors as PyTorch's own.
+An answer, and what it returns, may be an object of a class of the student's own: a list that
+gives other elements the second time, a tensor that lies about its device. So every value passes
+through `Plain` once. Containers and numbers come out as Python's own types, read past any method
+that a subclass has in the place of theirs, and tensors as PyTorch's own.
 """
 
 import json
@@ -17,16 +17,16 @@ from typing import Any
 import numpy
 import torch
 
-DEPTH, SIZE = (
-    32,
-    1 << 19,
-)  # how deep data may be nested, and how many bytes of JSON it may be
+DEPTH = 32  # how deep data may be nested
+SIZE = 1 << 19  # bytes of JSON
 BITS = 1024  # of the largest whole number
+
+# Values of these types cannot say two things, so they are handed on as they are.
 NUMBERS = (type(None), bool, int, float, complex, str, bytes)
-# What cannot say two things: it is handed on as it is.
 TENSORS = (torch.Tensor, torch.nn.Parameter)
 SOLID = (
     *NUMBERS,
+    *TENSORS,
     range,
     type(...),
     Fraction,
@@ -34,9 +34,13 @@ SOLID = (
     torch.dtype,
     torch.layout,
     torch.Size,
+    torch.device,
+    numpy.ndarray,
 )
-SOLID += (torch.device, numpy.ndarray, *TENSORS)
-# What of `torch.nn.Module` a class of a student's own may say anew: how it is made and called.
+# How numbers and texts are read past the methods of a subclass.
+CONVERSIONS = ((str, str.__str__), (int, int.__int__), (float, float.__float__))
+# What of `torch.nn.Module` a class of a student's own may define anew: how it is made and
+# called.
 OWN_OF_A_MODULE = {
     "__init__",
     "forward",
@@ -52,9 +56,9 @@ class NotData(Exception):
 
 
 class Call:
-    """A function of the student's, or what is called like one: its results come out plain.
+    """A function of the student's, or an object that is called like one.
 
-    Its attributes are there, plain as well. `guard` is entered around the call.
+    Its results come out plain, and so do its attributes.
     """
 
     def __init__(self, function: Callable, plain: "Plain") -> None:
@@ -75,19 +79,23 @@ class Call:
 
 
 class Lookup:
-    """An object of the student's own class of which only items can be had: each is plain."""
+    """An object of the student's own class that only has items: each comes out plain."""
 
     def __init__(self, items: Any, plain: "Plain") -> None:
-        self._items, self._plain = items, plain
+        self._items = items
+        self._plain = plain
 
     def __getitem__(self, key: Any) -> Any:
         return self._plain.call(operator.getitem, (self._items, key), {})
 
 
 class Plain:
-    """Makes values plain. `run(function, arguments, named)` calls code of the student's, and
-    `restore()` undoes what objects did as they went; classes that are not among those of
-    `libraries` are the student's own."""
+    """Makes values plain.
+
+    `run(function, arguments, named)` calls code of the student's, and `restore()` undoes
+    what objects did as they went. Classes that are not among `libraries` are the student's
+    own.
+    """
 
     def __init__(
         self,
@@ -95,7 +103,9 @@ class Plain:
         restore: Callable[[], None],
         libraries: set[type],
     ) -> None:
-        self._run, self._restore, self._libraries = run, restore, libraries
+        self._run = run
+        self._restore = restore
+        self._libraries = libraries
 
     def call(self, function: Callable, arguments: tuple, named: dict) -> Any:
         """Call a function of the student's; what it returns is made plain, and let go."""
@@ -110,7 +120,7 @@ class Plain:
         return Steps(self._run(function._function, arguments, {}), self)
 
     def __call__(self, value: Any, depth: int = 0) -> Any:
-        """A plain copy of `value`; a tensor is the same one. Raises NotData."""
+        """Return a plain copy of a value; a tensor is not copied. Raises NotData."""
         kind = type(value)
         if kind in TENSORS:
             uncover(value)
@@ -141,7 +151,10 @@ class Plain:
         return alias
 
     def _module(self, module: torch.nn.Module) -> torch.nn.Module:
-        """A module, if it and those within it have parameters and devices as PyTorch keeps them."""
+        """Return a module that has parameters and devices as PyTorch keeps them.
+
+        Raises NotData if it or one within it does not.
+        """
         for part in torch.nn.Module.modules(module):
             uncover(part)
             for weight in part._parameters.values():
@@ -149,54 +162,50 @@ class Plain:
             for kind in type(part).__mro__:
                 if kind in self._libraries:
                     break
-                changed = (
-                    vars(kind).keys() & vars(torch.nn.Module).keys() - OWN_OF_A_MODULE
-                )
-                if changed:
-                    raise NotData(f"a module with {min(changed)} of its own")
+                replaced = vars(kind).keys() & vars(torch.nn.Module).keys()
+                replaced -= OWN_OF_A_MODULE
+                if replaced:
+                    raise NotData(f"a module with {min(replaced)} of its own")
         return module
 
     def _container(self, value: Any, depth: int) -> Any:
         if isinstance(value, dict):
-            pairs = dict.items(value)
-            copy = {self(key, depth + 1): self(item, depth + 1) for key, item in pairs}
-            is_default = (
-                type(value) is defaultdict and value.default_factory is not None
-            )
-            return (
-                defaultdict(self(value.default_factory), copy) if is_default else copy
-            )
+            copy = self._dictionary(dict.items(value), depth)
+            if type(value) is defaultdict and value.default_factory is not None:
+                return defaultdict(self(value.default_factory), copy)
+            return copy
         for base in (list, tuple):
             if isinstance(value, base):
                 elements = base.__getitem__(value, slice(None))
-                return base([self(element, depth + 1) for element in elements])
+                return base(self._elements(elements, depth))
         base = set if isinstance(value, set) else frozenset
-        return base(
-            [
-                self(element, depth + 1)
-                for element in base.union(base(), base.copy(value))
-            ]
-        )
+        elements = base.union(base(), base.copy(value))
+        return base(self._elements(elements, depth))
+
+    def _dictionary(
+        self, pairs: Iterable[tuple[Any, Any]], depth: int
+    ) -> dict[Any, Any]:
+        return {self(key, depth + 1): self(item, depth + 1) for key, item in pairs}
+
+    def _elements(self, elements: Iterable[Any], depth: int) -> list[Any]:
+        return [self(element, depth + 1) for element in elements]
 
     def _of_a_library(self, value: Any, depth: int) -> Any:
-        """Of Python's and PyTorch's own types: views and proxies of containers are copied."""
+        """Copy a view or a proxy of a container, of Python's and PyTorch's own types."""
         if isinstance(value, Mapping):
             return {key: self(value[key], depth + 1) for key in value}
         if isinstance(value, Set):
-            return {self(element, depth + 1) for element in value}
+            return set(self._elements(value, depth))
         if isinstance(value, Collection):
-            return [self(element, depth + 1) for element in value]
-        if isinstance(value, Iterator):  # which may compute as it is read
+            return self._elements(value, depth)
+        if isinstance(value, Iterator):  # it may compute as it is read
             return self._list(value, depth)
         return Call(value, self) if callable(value) else value
 
     def _own(self, value: Any, depth: int) -> Any:
-        """An object of the student's own class: a mapping, or what can be gone through."""
+        """Read an object of the student's own class: a mapping, or anything iterable."""
         if isinstance(value, Mapping):
-            pairs = self._run(
-                lambda mapping: [(key, mapping[key]) for key in mapping], (value,), {}
-            )
-            return {self(key, depth + 1): self(item, depth + 1) for key, item in pairs}
+            return self._dictionary(self._run(pairs_of, (value,), {}), depth)
         if isinstance(value, Iterable):
             return self._list(value, depth)
         if hasattr(type(value), "__getitem__"):
@@ -204,18 +213,25 @@ class Plain:
         raise NotData(type(value).__name__)
 
     def _list(self, value: Any, depth: int) -> list[Any]:
-        elements = self._run(list, (value,), {})
-        return [self(element, depth + 1) for element in elements]
+        return self._elements(self._run(list, (value,), {}), depth)
+
+
+def pairs_of(mapping: Mapping) -> list[tuple[Any, Any]]:
+    return [(key, mapping[key]) for key in mapping]
 
 
 class Steps:
     """A generator of the student's, which a question drives: what it yields is plain."""
 
     def __init__(self, generator: Any, plain: Plain) -> None:
-        self._generator, self._plain = generator, plain
+        self._generator = generator
+        self._plain = plain
 
     def send(self, value: Any) -> tuple[bool, Any]:
-        """Go on to the next `yield`: (True, what it yields), or (False, what it returns)."""
+        """Go on to the next `yield`.
+
+        Returns (True, what it yields), or (False, what it returns).
+        """
         return self._plain.call(self._sent, (value,), {})
 
     def _sent(self, value: Any) -> tuple[bool, Any]:
@@ -228,36 +244,34 @@ class Steps:
 def uncover(value: Any) -> None:
     """Take from an object the attributes of its own that hide those of its class."""
     attributes = getattr(value, "__dict__", None)
-    for name in [name for name in attributes or () if hasattr(type(value), name)]:
-        del attributes[name]
+    for name in list(attributes or ()):
+        if hasattr(type(value), name):
+            del attributes[name]
 
 
 def every_class() -> set[type]:
-    """The classes that there are by now; before the first cell, of Python and of libraries."""
-    found, waiting = {object}, [object]
+    """Return all classes: before the first cell, those of Python and of libraries."""
+    classes = {object}
+    waiting = [object]
     while waiting:
         for kind in type.__subclasses__(waiting.pop()):
-            if kind not in found:
-                found.add(kind)
+            if kind not in classes:
+                classes.add(kind)
                 waiting.append(kind)
-    return found
+    return classes
 
 
 def number_or_text(value: Any) -> Any:
-    """The number or text within a value of a subclass, such as an `Enum` of texts."""
-    for base, read in (
-        (str, str.__str__),
-        (int, int.__int__),
-        (float, float.__float__),
-    ):
+    """Return the number or text within a value of a subclass, such as an `Enum` of texts."""
+    for base, convert in CONVERSIONS:
         if isinstance(value, base):
-            plain = read(value)
+            plain = convert(value)
             return plain if type(plain) is base else base(plain)
     raise NotData(type(value).__name__)
 
 
 def data(value: object, depth: int = 0) -> Any:
-    """A plain value as what JSON holds. Raises NotData."""
+    """Return a plain value in a form that JSON holds. Raises NotData."""
     kind = type(value)
     if kind is str:
         value.encode()  # half a surrogate is no text
@@ -278,9 +292,7 @@ def data(value: object, depth: int = 0) -> Any:
         return {data(key): data(item, depth + 1) for key, item in value.items()}
     if kind is Fraction and value.denominator == 1:
         return data(value.numerator)
-    if kind in (Fraction, Decimal):
-        return float(value)
-    if issubclass(kind, numpy.floating):
+    if kind in (Fraction, Decimal) or issubclass(kind, numpy.floating):
         return float(value)
     if issubclass(kind, torch.Tensor | numpy.ndarray | numpy.generic):
         return data(value.tolist(), depth + 1)

@@ -1,24 +1,28 @@
 """A question: a few statements of a hidden test, run beside a student's code and not among it.
 
-Its names are its own. It sees what the notebook gave before any cell of the student's had run,
-Python's own functions, and of the student's names the answer alone, plain: see `plain.py`.
+Its names are its own. It sees what the notebook gave before any cell of the student's ran,
+Python's own functions, and of the student's names the answer alone, made plain: see `plain.py`.
 """
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 NAME = "<question>"
 
 
 class Notebook:
-    """The student's notebook, for a question: `with notebook(A=1):` gives names other values for
-    the length of a block, `notebook["A"]` is what a name stands for."""
+    """The student's notebook, as a question sees it.
 
-    def __init__(self, names: dict[str, Any], plain: Any) -> None:
-        self._names, self._plain = names, plain
+    `notebook["A"]` is what a name stands for. `with notebook(A=1):` gives names other
+    values for the length of a block.
+    """
+
+    def __init__(self, names: dict[str, Any], plain: Callable[[Any], Any]) -> None:
+        self._names = names
+        self._plain = plain
 
     def __getitem__(self, name: str) -> Any:
         return self._plain(self._names[name])
@@ -38,52 +42,52 @@ class Notebook:
 def given_names(
     names: Mapping[str, Any], builtins: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What stands in a notebook, its functions with names that no later cell can change."""
-    kept = {name: value for name, value in names.items() if not name.startswith("_")}
-    kept["__builtins__"] = dict(builtins)
-    for name, value in list(kept.items()):
+    """Return a notebook's names, with functions that no later cell can change."""
+    given = {name: value for name, value in names.items() if not name.startswith("_")}
+    given["__builtins__"] = dict(builtins)
+    for name, value in list(given.items()):
         if type(value) is FunctionType and value.__globals__ is names:
-            kept[name] = with_names(value, kept)
-    return kept
+            given[name] = with_names(value, given)
+    return given
 
 
 def with_names(function: FunctionType, names: dict[str, Any]) -> FunctionType:
-    made = FunctionType(
+    """Return a copy of a function that looks up its names in `names`."""
+    copy = FunctionType(
         function.__code__,
         names,
         function.__name__,
         function.__defaults__,
         function.__closure__,
     )
-    made.__kwdefaults__ = function.__kwdefaults__
-    made.__dict__.update(function.__dict__)
-    return made
+    copy.__kwdefaults__ = function.__kwdefaults__
+    copy.__dict__.update(function.__dict__)
+    return copy
 
 
-def compiled(code: str, parameters: list[str]) -> Any:
-    """The code of a function `question(*parameters)`, which returns the value of the last of these
-    statements. Raises SyntaxError."""
-    tree = ast.parse(code, NAME)
-    if not tree.body or not isinstance(tree.body[-1], ast.Expr):
+def compiled(code: str, parameters: list[str]) -> CodeType:
+    """Return the code of a function `question`, made of statements.
+
+    It returns the value of the last of them. Raises SyntaxError.
+    """
+    body = ast.parse(code, NAME).body
+    if not body or not isinstance(body[-1], ast.Expr):
         raise SyntaxError("the last statement is not an expression")
-    tree.body[-1] = ast.copy_location(ast.Return(tree.body[-1].value), tree.body[-1])
+    expression = body[-1]
+    body[-1] = ast.copy_location(ast.Return(expression.value), expression)
     module = ast.parse(f"def question({', '.join(parameters)}): pass", NAME)
-    module.body[0].body = tree.body
+    module.body[0].body = body
     return compile(ast.fix_missing_locations(module), NAME, "exec")
 
 
 def names_in(code: str) -> set[str]:
-    return {
-        node.id
-        for node in ast.walk(ast.parse(code, NAME))
-        if isinstance(node, ast.Name)
-    }
+    nodes = ast.walk(ast.parse(code, NAME))
+    return {node.id for node in nodes if isinstance(node, ast.Name)}
 
 
 def answer_to(code: str, inputs: Mapping[str, Any], names: dict[str, Any]) -> Any:
-    """Run a question with these `inputs`, and `names` around it; the value of its last
-    expression."""
+    """Run a question with `inputs`, among `names`; returns its last expression's value."""
     program = compiled(code, sorted(inputs))
-    made: dict[str, Any] = {}
-    exec(program, names, made)
-    return made["question"](**inputs)
+    defined: dict[str, Any] = {}
+    exec(program, names, defined)
+    return defined["question"](**inputs)

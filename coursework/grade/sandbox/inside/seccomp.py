@@ -1,4 +1,4 @@
-"""Which system calls a notebook's cells may make: a list, and all else is refused."""
+"""The filter of system calls: a notebook's cells may make those of a list, and no others."""
 
 import errno
 import fcntl
@@ -16,54 +16,84 @@ CALLS = tomllib.loads(
 )
 CLONE_THREAD = 0x10000
 TMPFILE = 0o20000000  # __O_TMPFILE: a file without a name, which nobody would find
-SOCK_TYPE, LOW = 0xF, 0xFFFFFFFF
+SOCK_TYPE = 0xF
+LOW = 0xFFFFFFFF
 NAMES = vars(fcntl) | vars(termios)
+
+# What a rule compares: the place of an argument, and how it compares it with which values.
+Argument = tuple[int, ...]
+
+
+class Filter:
+    """A filter that refuses whatever no rule allows."""
+
+    def __init__(self) -> None:
+        self._filter = lib.SyscallFilter(lib.ERRNO(errno.ENOSYS))
+        # 32-bit calls, which no list names
+        self._filter.set_attr(lib.Attr.ACT_BADARCH, lib.KILL_PROCESS)
+        self._filter.set_attr(lib.Attr.CTL_TSYNC, 1)  # all threads
+
+    def add(self, action: int, name: str, *arguments: Argument) -> None:
+        """Add a rule for the calls of this name whose arguments compare as told."""
+        if lib.resolve_syscall(lib.Arch.NATIVE, name) < 0:
+            return  # some processors lack old calls
+        compared = [lib.Arg(*argument) for argument in arguments]
+        self._filter.add_rule(action, name, *compared)
+
+    def allow(self, name: str, *arguments: Argument) -> None:
+        self.add(lib.ALLOW, name, *arguments)
+
+    def load(self) -> None:
+        self._filter.load()
 
 
 def load() -> None:
-    """Filter, for good, the calls of this process and of all its threads. May raise OSError."""
-    pid, masked = os.getpid(), lib.MASKED_EQ
-    refuse = lib.ERRNO(errno.EPERM)
-    filter = lib.SyscallFilter(lib.ERRNO(errno.ENOSYS))
-    filter.set_attr(
-        lib.Attr.ACT_BADARCH, lib.KILL_PROCESS
-    )  # 32-bit calls, which no list names
-    filter.set_attr(lib.Attr.CTL_TSYNC, 1)
-
-    def rule(action: int, name: str, *arguments: tuple) -> None:
-        if (
-            lib.resolve_syscall(lib.Arch.NATIVE, name) >= 0
-        ):  # some processors lack old ones
-            filter.add_rule(action, name, *[lib.Arg(*each) for each in arguments])
-
-    actions = {"allowed": lib.ALLOW, "pretended": lib.ERRNO(0), "refused": refuse}
+    """Filter the calls of this process and of all its threads, for good. May raise OSError."""
+    filter = Filter()
+    refused = lib.ERRNO(errno.EPERM)
+    actions = {"allowed": lib.ALLOW, "pretended": lib.ERRNO(0), "refused": refused}
     for kind, action in actions.items():
         for name in CALLS[kind].split():
-            rule(action, name)
-    # Threads, and no processes. clone3, whose flags are out of a filter's sight, is unknown here.
-    rule(lib.ALLOW, "clone", (0, masked, CLONE_THREAD, CLONE_THREAD))
-    rule(refuse, "clone", (0, masked, CLONE_THREAD, 0))
-    # No signals but to itself.
-    rule(lib.ALLOW, "kill", (0, masked, LOW, pid))
-    rule(refuse, "kill", (0, lib.NE, pid))
-    rule(lib.ALLOW, "tgkill", (0, masked, LOW, pid))
+            filter.add(action, name)
+    _add_processes(filter, refused)
+    _add_memory(filter, refused)
+    _add_files_and_sockets(filter)
+    filter.load()
+
+
+def _add_processes(filter: Filter, refused: int) -> None:
+    pid = os.getpid()
+    # Threads, and no processes. clone3, whose flags a filter cannot see, is unknown here.
+    filter.allow("clone", (0, lib.MASKED_EQ, CLONE_THREAD, CLONE_THREAD))
+    filter.add(refused, "clone", (0, lib.MASKED_EQ, CLONE_THREAD, 0))
+    # Signals to itself alone.
+    filter.allow("kill", (0, lib.MASKED_EQ, LOW, pid))
+    filter.add(refused, "kill", (0, lib.NE, pid))
+    filter.allow("tgkill", (0, lib.MASKED_EQ, LOW, pid))
     for whose in (0, pid):
-        rule(lib.ALLOW, "prlimit64", (0, masked, LOW, whose))
-    # Files have names, and memory that is shared has a file.
-    for name, place in (("open", 1), ("openat", 2)):
-        rule(lib.ALLOW, name, (place, masked, TMPFILE, 0))
-        rule(lib.ERRNO(errno.EOPNOTSUPP), name, (place, masked, TMPFILE, TMPFILE))
+        filter.allow("prlimit64", (0, lib.MASKED_EQ, LOW, whose))
+
+
+def _add_memory(filter: Filter, refused: int) -> None:
+    """Memory that is shared has a file, which is seen from outside."""
     shared = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS
     for flags in (0, mmap.MAP_SHARED, mmap.MAP_ANONYMOUS):
-        rule(lib.ALLOW, "mmap", (3, masked, shared, flags))
-    rule(refuse, "mmap", (3, masked, shared, shared))
-    # A pair of ends for an event loop to wake itself: connected for good, so no address.
-    kind = (1, masked, SOCK_TYPE, socket.SOCK_STREAM)
-    rule(lib.ALLOW, "socketpair", (0, lib.EQ, socket.AF_UNIX), kind)
-    rule(lib.ALLOW, "sendto", (4, lib.EQ, 0))
-    for name, asked in CALLS["asked"].items():
-        for value in asked["values"]:
-            rule(
-                lib.ALLOW, name, (asked["place"], masked, LOW, NAMES.get(value, value))
-            )
-    filter.load()
+        filter.allow("mmap", (3, lib.MASKED_EQ, shared, flags))
+    filter.add(refused, "mmap", (3, lib.MASKED_EQ, shared, shared))
+
+
+def _add_files_and_sockets(filter: Filter) -> None:
+    unsupported = lib.ERRNO(errno.EOPNOTSUPP)
+    for name, place in (("open", 1), ("openat", 2)):  # files have names
+        filter.allow(name, (place, lib.MASKED_EQ, TMPFILE, 0))
+        filter.add(unsupported, name, (place, lib.MASKED_EQ, TMPFILE, TMPFILE))
+    # A pair of ends by which an event loop wakes itself. It stays connected, so that
+    # nothing can be sent to an address.
+    is_local = (0, lib.EQ, socket.AF_UNIX)
+    is_stream = (1, lib.MASKED_EQ, SOCK_TYPE, socket.SOCK_STREAM)
+    filter.allow("socketpair", is_local, is_stream)
+    filter.allow("sendto", (4, lib.EQ, 0))
+    for name, argument in CALLS["asked"].items():
+        for value in argument["values"]:
+            number = NAMES.get(value, value)
+            filter.allow(name, (argument["place"], lib.MASKED_EQ, LOW, number))
