@@ -11,8 +11,9 @@ from cudasim.clock import drawing
 from cudasim.clock.clock import Span
 from cudasim.clock.timeline import MIME as LEFT
 from cudasim.clock.timeline import Timeline
+from tools.book.grammar import TIMELINE as MIME
 from tools.site.merge import page_safe
-from tools.site.timeline import MIME, ROW, meaning, paint, timeline_html
+from tools.site.timeline import ROW, meaning, paint, timeline_html
 
 SPANS = (
     Span("Python", "mm", 0, 40_000, "operation"),
