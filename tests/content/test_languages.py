@@ -31,6 +31,7 @@ def book(tmp_path):
         "notebooks",
         "tools",
         "coursework",
+        "cudasim/docs",
     ):
         copy_code(root, folder)
     for name in (
