@@ -88,8 +88,8 @@ def _comparisons(runner: Runner, full: bool) -> list[Stage]:
     shared = {"JUPYTER_PATH": str(runner.root), "OMP_WAIT_POLICY": "PASSIVE"}
 
     stages = []
-    first, *further = runner.conditions
-    for variables in [first, *further] if full else [first]:
+    settings = runner.conditions if full else runner.conditions[:1]
+    for variables in settings:
         words = [f"{name}={value}" for name, value in variables.items()]
         name = " ".join(["nbval", runner.name, *words])
         # No exercise depends on a setting in which its chapter comes out the same.
@@ -114,11 +114,15 @@ def chosen_stages(
     if not words:
         return stages
     stages = [*stages, _tests(ROOMS, full=True)]
+    names = ", ".join(stage.name for stage in stages)
     for word in words:
         if not any(word in stage.name for stage in stages):
-            names = ", ".join(stage.name for stage in stages)
             raise BookError(f"STAGE: no stage is called '{word}'; choose from: {names}")
-    return [stage for stage in stages if any(word in stage.name for word in words)]
+    return [stage for stage in stages if _is_named(stage, words)]
+
+
+def _is_named(stage: Stage, words: list[str]) -> bool:
+    return any(word in stage.name for word in words)
 
 
 def run_stages(words: list[str], full: bool = False, root: Path = ROOT) -> None:
