@@ -31,9 +31,8 @@ def refresh() -> None:
             return
         book = the_book()
         for path in book.strays():
-            print(
-                f"note: {path}.ipynb: no chapter; add 'file: {path}' to _toc.yml, or remove it"
-            )
+            advice = f"add 'file: {path}' to _toc.yml, or remove it"
+            print(f"note: {path}.ipynb: no chapter; {advice}")
         execute(stale_runs(book), book)
         book = the_book()
         sync(book)
@@ -48,7 +47,8 @@ def test(stages: list[str]) -> None:
     """Run the stages of `make test`: all of them, or those that are named."""
     from tools.stages import run_stages
 
-    run_stages(stages, full=os.environ.get("FULL", "") not in ("", "0"))
+    full = os.environ.get("FULL", "") not in ("", "0")
+    run_stages(stages, full)
 
 
 @command(argument("port", "PORT", nargs="?"))
@@ -69,9 +69,8 @@ def record(runners: list[str], chapters: list[str]) -> None:
     from tools.record.record import record
 
     if not runners:
-        raise BookError(
-            "Makefile: record needs a runner; name one: 'make record RUNNER=cpu'"
-        )
+        advice = "name one: 'make record RUNNER=cpu'"
+        raise BookError(f"Makefile: record needs a runner; {advice}")
     with one_at_a_time(ROOT):
         record(runners, chapters, the_book())
 
@@ -129,7 +128,10 @@ def rules() -> None:
     chapters = book.chapters.values()
     for chapter in chapters:
         print(f"{chapter.where}: {length(chapter)}")
-    if broken := [line for chapter in chapters for line in broken_rules(chapter, book)]:
+    broken = []
+    for chapter in chapters:
+        broken += broken_rules(chapter, book)
+    if broken:
         raise BookError("\n".join(["rules of CONTRIBUTING.md are broken", *broken]))
     print(f"rules: {len(chapters)} chapters keep them")
 
@@ -140,9 +142,10 @@ def links() -> None:
     from tools.book.links import write_links
 
     changed = write_links(the_book())
-    print(
-        "\n".join(f"{path}: written" for path in changed) or "links: nothing to change"
-    )
+    for path in changed:
+        print(f"{path}: written")
+    if not changed:
+        print("links: nothing to change")
 
 
 @command(argument("--check", action="store_true", help="write nothing"))
@@ -150,7 +153,8 @@ def languages(check: bool) -> None:
     """Bring the translations in step with the English, and say what is left to do."""
     from tools.languages.translations import check_languages, write_languages
 
-    for line in (check_languages if check else write_languages)(the_book()):
+    work = check_languages if check else write_languages
+    for line in work(the_book()):
         print(line)
 
 
@@ -160,4 +164,5 @@ def slides() -> None:
     from tools.site.slides import write_decks
 
     refresh()
-    print(f"slides: {write_decks(the_book(), ROOT / SITE, ROOT / '_build' / 'slides')}")
+    index = write_decks(the_book(), ROOT / SITE, ROOT / "_build" / "slides")
+    print(f"slides: {index}")

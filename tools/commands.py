@@ -41,13 +41,19 @@ def command(*arguments: Argument) -> Callable:
 def argument(
     name: str, make: str = "", needed: bool = False, **options: Any
 ) -> Argument:
-    """An argument, which an error replaces where it is `needed`; variables of `make` stand in."""
-    given = " ".join(os.environ.get(variable, "") for variable in make.split())
-    default = given.split() if options.get("nargs") == "*" else given or None
-    if needed and not given:
-        default = BookError(
-            f"{name.removeprefix('--').upper()}: name {options['help']}"
-        )
+    """Describe an argument of a command.
+
+    The variables of `make` stand in for it where it is left out. Where a `needed` one has
+    no value, its default is the error that `main` raises.
+    """
+    variables = [os.environ.get(variable, "") for variable in make.split()]
+    value = " ".join(variables)
+    default: Any = value or None
+    if options.get("nargs") == "*":
+        default = value.split()
+    if needed and not value:
+        variable = name.removeprefix("--").upper()
+        default = BookError(f"{variable}: name {options['help']}")
     if needed and not name.startswith("-"):
         options["nargs"] = "?"
     return name, options | {"default": default}
@@ -58,6 +64,7 @@ def folder(text: str) -> Path:
 
 
 def the_book() -> Any:
+    # Imported here, as commands that need no book are to start quickly.
     from tools.book.book import Book
 
     return Book(ROOT)
@@ -66,26 +73,29 @@ def the_book() -> Any:
 def main() -> int:
     """Run one command; a fault in the input is one line, with exit code 1."""
     try:
-        given = vars(PARSER.parse_args())
-        function = given.pop("command")
-        for missing in (
-            value for value in given.values() if isinstance(value, BookError)
-        ):
-            raise missing
-        function(**given)
+        run_command(vars(PARSER.parse_args()))
         return 0
     except BookError as error:
-        reason = error
+        fault = str(error)
     except ModuleNotFoundError as error:  # a PYTHON that is not .venv may lack some
         advice = "install it there (requirements.txt has the pins; with no network, from wheels)"
-        reason = f"{sys.executable}: lacks {error.name}; {advice}"
+        fault = f"{sys.executable}: lacks {error.name}; {advice}"
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
-        reason = cannot_write(Path(error.filename or "."), ROOT, error)
+        fault = str(cannot_write(Path(error.filename or "."), ROOT, error))
     except KeyboardInterrupt as interrupt:
         default = "interrupted: what was finished stays, nothing is half-written"
         print(f"\n{str(interrupt) or default}", file=sys.stderr)
         return 130
-    print(f"error: {reason}", file=sys.stderr)
+    print(f"error: {fault}", file=sys.stderr)
     return 1
+
+
+def run_command(arguments: dict[str, Any]) -> None:
+    """Call the function of a command with its arguments, unless a needed one is missing."""
+    function = arguments.pop("command")
+    for value in arguments.values():
+        if isinstance(value, BookError):
+            raise value
+    function(**arguments)

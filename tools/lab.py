@@ -18,32 +18,24 @@ JUPYTERLAB = "jupyterlab==4.6.6"  # opens the chapters for whoever writes them
 
 
 def open_lab(root: Path) -> None:
+    """Install JupyterLab, if need be, and open the chapters in it."""
     # Hidden, as whatever builds the site looks through every folder that is not.
-    made = Environment(root, "_build/.lab")
-    venv.create(made.folder)
-    packages = sysconfig.get_path("purelib", "venv", vars={"base": str(made.folder)})
-    Path(packages, "book.pth").write_text(
-        sysconfig.get_path("purelib") + "\n", encoding="utf-8"
-    )
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        made.python,
-        "--disable-pip-version-check",
-    ]
-    installing = [*pip, "install", "--quiet", JUPYTERLAB]  # short once it is there
-    if subprocess.run(installing).returncode:
-        raise BookError(
-            f"{JUPYTERLAB}: pip could not install it (see above); then run again"
-        )
+    lab = Environment(root, "_build/.lab")
+    venv.create(lab.folder)
+    packages = sysconfig.get_path("purelib", "venv", vars={"base": str(lab.folder)})
+    book_packages = sysconfig.get_path("purelib")
+    Path(packages, "book.pth").write_text(f"{book_packages}\n", encoding="utf-8")
+
+    pip = [sys.executable, "-m", "pip", "--python", lab.python]
+    options = ["--disable-pip-version-check", "install", "--quiet"]
+    installing = subprocess.run([*pip, *options, JUPYTERLAB])  # short once it is there
+    if installing.returncode != 0:
+        fault = "pip could not install it (see above)"
+        raise BookError(f"{JUPYTERLAB}: {fault}; correct that and run again")
+
     # The runners' kernels start a plain `python`: that of the book.
-    paths = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
-    environment = os.environ | {
-        "PATH": os.pathsep.join(paths),
-        "JUPYTER_PATH": str(root),
-    }
-    subprocess.run(
-        [made.python, "-m", "jupyterlab", root / "notebooks"], cwd=root, env=environment
-    )
+    book_scripts = str(Path(sys.executable).parent)
+    path = os.pathsep.join([book_scripts, os.environ.get("PATH", "")])
+    variables = os.environ | {"PATH": path, "JUPYTER_PATH": str(root)}
+    command = [lab.python, "-m", "jupyterlab", root / "notebooks"]
+    subprocess.run(command, cwd=root, env=variables)

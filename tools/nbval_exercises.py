@@ -29,9 +29,8 @@ from tools.book.notebooks import code_cells, read_notebook
 from tools.book.runners import FIRST, Runner, read_runners
 from tools.errors import BookError, CannotRun
 
-REFUSED = {
-    "aten._pack_padded_sequence.default"
-}  # by a symptom, which shows no time of it
+# A symptom meets this one, and shows no time of it.
+WITHOUT_TIME = {"aten._pack_padded_sequence.default"}
 
 
 class Fault(Exception):
@@ -58,12 +57,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def seconds(item: pytest.Item) -> float:
-        known = isinstance(item.parent, RecordedChapter)
-        return (
-            item.parent.nb.metadata.get("provenance", {}).get("seconds", 0)
-            if known
-            else 0
-        )
+        if not isinstance(item.parent, RecordedChapter):
+            return 0
+        provenance = item.parent.nb.metadata.get("provenance", {})
+        return provenance.get("seconds", 0)
 
     items.sort(key=seconds, reverse=True)
 
@@ -73,24 +70,26 @@ def runner_of(config: pytest.Config) -> Runner:
 
 
 class RecordedChapter(IPyNbFile):
+    """A recording, whose cells are followed by the exercises of its chapter."""
+
     def collect(self) -> Iterator[pytest.Item]:
         yield from super().collect()
-        root, name = self.config.rootpath, self.path.name
-        chapter = Chapter(
-            self.path.stem, read_notebook(root / "notebooks" / name, root)
-        )
-        items = []
-        if runner_of(self.config).times:
-            items.append(OperatorsItem.from_parent(self, name="operators"))
-        for each in exercises(chapter):
-            called = f"exercise-{each.number}"
-            items.append(ExerciseItem.from_parent(self, name=called, exercise=each))
-        first = root / "outputs" / FIRST / name
-        for item in items:
+        root = self.config.rootpath
+        first = root / "outputs" / FIRST / self.path.name
+        tried_on_first = first.is_file() and first != self.path
+        for item in self._further_items(root):
             item.add_marker("exercise")
-            if first.is_file() and first != self.path:
+            if tried_on_first:
                 item.add_marker("full")
             yield item
+
+    def _further_items(self, root: Path) -> Iterator[pytest.Item]:
+        if runner_of(self.config).times:
+            yield OperatorsItem.from_parent(self, name="operators")
+        notebook = read_notebook(root / "notebooks" / self.path.name, root)
+        for exercise in exercises(Chapter(self.path.stem, notebook)):
+            name = f"exercise-{exercise.number}"
+            yield ExerciseItem.from_parent(self, name=name, exercise=exercise)
 
 
 class _CodeItem(IPyNbCell):
@@ -104,6 +103,7 @@ class _CodeItem(IPyNbCell):
         self.exercise = exercise
 
     def run(self, source: str) -> list[NotebookNode]:
+        """Run code and return its outputs."""
         self.cell = new_code_cell(source)
         super().runtest()
         return self.test_outputs
@@ -112,12 +112,9 @@ class _CodeItem(IPyNbCell):
         return self.path, 0, self.name
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo) -> str:
-        known = isinstance(excinfo.value, Fault)
-        return (
-            f"{self.nodeid}: {excinfo.value}"
-            if known
-            else super().repr_failure(excinfo)
-        )
+        if isinstance(excinfo.value, Fault):
+            return f"{self.nodeid}: {excinfo.value}"
+        return super().repr_failure(excinfo)
 
 
 class ExerciseItem(_CodeItem):
@@ -125,52 +122,63 @@ class ExerciseItem(_CodeItem):
 
     def runtest(self) -> None:
         exercise = self.exercise
-        wrong, solution = (exercise.code(kind) for kind in ("wrong", "solution"))
+        wrong = exercise.code("wrong")
+        solution = exercise.code("solution")
         if not (wrong and solution and exercise.checks):
-            raise Fault(
-                "it lacks a solution, a wrong answer or a check; 'make release' writes all"
-            )
+            missing = "it lacks a solution, a wrong answer or a check"
+            raise Fault(f"{missing}; 'make release' writes all")
+
         recorded = {cell.id: cell.outputs for cell in code_cells(self.parent.nb)}
-        self._ends_in(NO_ANSWER, recorded.get(exercise.checks[-1].id, []), "blank")
-        if not errors_of(self._answered(wrong[0], exercise.checks)):
+        blank = recorded.get(exercise.checks[-1].id, [])
+        self._expect(NO_ANSWER, blank, "blank")
+
+        refusal = self._answered(wrong[0], exercise.checks)
+        if not errors_of(refusal):
             raise Fault(f"its check does not refuse the wrong answer:\n{wrong[0]}")
-        printed = self._answered(solution[0], exercise.parts("shows", "holds"))
-        if errors := errors_of(printed):
+
+        outputs = self._answered(solution[0], exercise.parts("shows", "holds"))
+        if errors := errors_of(outputs):
             raise Fault(f"its solution does not hold: {errors[0]}")
-        self._ends_in(HOLDS, printed, "solved")
+        self._expect(HOLDS, outputs, "solved")
 
     def _answered(self, answer: str, cells: list[NotebookNode]) -> list[NotebookNode]:
+        """Run an answer and then cells, and return what the cells put out."""
         if errors := errors_of(self.run(answer)):
             raise Fault(f"an answer itself fails: {errors[0]}\n{answer}")
-        return [output for cell in cells for output in self.run(cell.source)]
+        outputs = []
+        for cell in cells:
+            outputs += self.run(cell.source)
+        return outputs
 
-    def _ends_in(self, words: str, outputs: list[NotebookNode], when: str) -> None:
-        shown, wanted = value_of(outputs), f"'{self.exercise.label}: {words}"
+    def _expect(self, words: str, outputs: list[NotebookNode], when: str) -> None:
+        """Raise Fault unless the value that a check shows begins with these words."""
+        shown = value_of(outputs)
+        wanted = f"'{self.exercise.label}: {words}"
         if not shown.startswith(wanted):
-            raise Fault(
-                f"{when}, its check shows {shown or 'nothing'}, not {wanted}...'"
-            )
+            found = shown or "nothing"
+            raise Fault(f"{when}, its check shows {found}, not {wanted}...'")
 
 
 class OperatorsItem(_CodeItem):
     """The operators that the kernel has met and that modelled time does not know."""
 
     def runtest(self) -> None:
-        met = ast.literal_eval(
-            value_of(self.run("import cudasim\ncudasim.without_rule()"))
-        )
-        if unknown := set(met) - REFUSED:
-            raise Fault(
-                f"no rule of modelled time in cudasim/clock/operators.json for {unknown}"
-            )
+        outputs = self.run("import cudasim\ncudasim.without_rule()")
+        operators = ast.literal_eval(value_of(outputs))
+        if unknown := set(operators) - WITHOUT_TIME:
+            where = "cudasim/clock/operators.json"
+            raise Fault(f"no rule of modelled time in {where} for {unknown}")
 
 
 def errors_of(outputs: list[NotebookNode]) -> list[str]:
-    errors = (output for output in outputs if output.output_type == "error")
+    errors = [output for output in outputs if output.output_type == "error"]
     return [f"{error.ename}: {error.evalue}" for error in errors]
 
 
 def value_of(outputs: list[NotebookNode]) -> str:
-    """The value that the last of the cells shows, "" if none shows any."""
-    values = (output for output in outputs if output.output_type == "execute_result")
-    return "".join([value.data["text/plain"] for value in values][-1:])
+    """Return the value that the last of some cells shows, "" if none shows any."""
+    value = ""
+    for output in outputs:
+        if output.output_type == "execute_result":
+            value = output.data["text/plain"]
+    return value

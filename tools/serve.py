@@ -11,23 +11,23 @@ def serve(site: Path, port: str) -> None:
     """Show the folder `site` until Ctrl-C. Raises BookError if the port cannot be had."""
     if not site.is_dir():
         raise BookError(f"{site}: the site is not built; build it with 'make book'")
+    handler = partial(SimpleHTTPRequestHandler, directory=site)
     try:
-        address = ("127.0.0.1", int(port))
-        server = ThreadingHTTPServer(
-            address, partial(SimpleHTTPRequestHandler, directory=site)
-        )
-    except (OSError, ValueError, OverflowError) as error:
-        reason = (
-            getattr(error, "strerror", None) or "it is not a number from 0 to 65535"
-        )
-        advice = "choose another: 'make serve PORT=8001'"
-        raise BookError(f"port {port}: cannot be had ({reason}); {advice}") from None
+        server = ThreadingHTTPServer(("127.0.0.1", int(port)), handler)
+    except OSError as error:
+        raise _no_port(port, error.strerror) from None
+    except (ValueError, OverflowError):
+        raise _no_port(port, "it is not a number from 0 to 65535") from None
+
     with server:
-        print(
-            f"http://127.0.0.1:{server.server_port} shows {site}; Ctrl-C ends it",
-            flush=True,
-        )
+        address = f"http://127.0.0.1:{server.server_port}"
+        print(f"{address} shows {site}; Ctrl-C ends it", flush=True)
         try:
             server.serve_forever()
         except KeyboardInterrupt:
             print()
+
+
+def _no_port(port: str, reason: str) -> BookError:
+    advice = "choose another: 'make serve PORT=8001'"
+    return BookError(f"port {port}: cannot be used ({reason}); {advice}")

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,15 +22,17 @@ from tools.errors import BookError
 from tools.root import ROOT
 
 FIRST = ("unit", "content")  # quick, and they find what is common: before the chapters
-ROOMS = (
-    "cleanroom"  # environments that take minutes to make: a stage that has to be named
-)
+# Environments that take minutes to make: a stage that has to be named.
+ROOMS = "cleanroom"
 WORKERS = str(min(os.cpu_count() or 1, 4))  # each may need a GB of memory
 PATIENCE = 2  # seconds that an interrupted stage has for its cleaning up
+NOT_FULL = ("-m", "not full")
 
 
 @dataclass(frozen=True)
 class Stage:
+    """A part of `make test`: a module of Python to run, with its arguments."""
+
     name: str
     module: tuple[str, ...]
     paths: tuple[str, ...] = ()  # what it covers, relative to the root
@@ -38,94 +40,114 @@ class Stage:
 
 
 def all_stages(full: bool = False, root: Path = ROOT) -> list[Stage]:
-    """Every stage in the order of a run; what cards printed is compared by `tools compare`."""
-    # Those of other frameworks than PyTorch make environments of their own.
-    runners = read_runners(root).values()
-    local = [
-        runner for runner in runners if runner.is_local and (full or not runner.pins)
-    ]
-    folders = sorted(
-        {path.parent.name for path in (root / "tests").glob("*/test_*.py")} - {ROOMS}
-    )
-    return [
+    """Return every stage in the order of a run.
+
+    What cards printed is compared by `tools compare`.
+    """
+    folders = {path.parent.name for path in (root / "tests").glob("*/test_*.py")}
+    first = [name for name in FIRST if name in folders]
+    others = sorted(folders - {*FIRST, ROOMS})
+
+    stages = [
         Stage("lint", ("ruff", "check", ".")),
         Stage("format", ("ruff", "format", "--check", ".")),
         Stage("rules", ("tools", "rules")),
         Stage("languages", ("tools", "languages", "--check")),
-        *(_tests(name, full) for name in FIRST if name in folders),
-        *(stage for runner in local for stage in _comparisons(runner, full)),
-        *(_tests(name, full) for name in folders if name not in FIRST),
-        _tests("simulator", full, "cudasim/tests"),
-        Stage("gpu", ("tools", "compare", "--if-any")),
     ]
+    for name in first:
+        stages.append(_tests(name, full))
+    for runner in read_runners(root).values():
+        # Those of other frameworks than PyTorch make environments of their own.
+        if runner.is_local and (full or not runner.pins):
+            stages += _comparisons(runner, full)
+    for name in others:
+        stages.append(_tests(name, full))
+    stages.append(_tests("simulator", full, "cudasim/tests"))
+    stages.append(Stage("gpu", ("tools", "compare", "--if-any")))
+    return stages
 
 
 def _tests(name: str, full: bool, folder: str = "") -> Stage:
-    spread = ("-n", WORKERS, "--dist", "loadgroup" if name == ROOMS else "worksteal")
-    slowest = ("--durations", "5")  # so that each run says where its time went
-    module = ("pytest", *spread, *slowest, *(() if full else ("-m", "not full")))
+    distribution = "loadgroup" if name == ROOMS else "worksteal"
+    module = ["pytest", "-n", WORKERS, "--dist", distribution]
+    module += ["--durations", "5"]  # so that each run says where its time went
+    if not full:
+        module += NOT_FULL
+    path = folder or f"tests/{name}"
     # Side by side, each with a thread for every core, tests would wait for each other.
-    return Stage(name, module, (folder or f"tests/{name}",), {"OMP_NUM_THREADS": "1"})
+    return Stage(name, tuple(module), (path,), {"OMP_NUM_THREADS": "1"})
 
 
-def _comparisons(runner: Runner, full: bool) -> Iterator[Stage]:
-    """A stage for each setting in which the outputs of `runner` are to come out the same."""
-    options = ("--nbval", "--nbval-kernel-name", runner.name)
-    options += ("--nbval-sanitize-with", runner.sanitize, "-p", "tools.nbval_exercises")
-    if not runner.pins:  # which has one chapter, for which one process is enough
-        options += ("-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder")
+def _comparisons(runner: Runner, full: bool) -> list[Stage]:
+    """Return a stage for each setting in which a runner is to print the same."""
+    module = ["pytest", "--nbval", "--nbval-kernel-name", runner.name]
+    module += ["--nbval-sanitize-with", runner.sanitize, "-p", "tools.nbval_exercises"]
+    if not runner.pins:  # else it has one chapter, for which one process is enough
+        module += ["-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder"]
     # Kernels run side by side: threads that wait leave the cores to others.
-    settings = {"JUPYTER_PATH": str(runner.root), "OMP_WAIT_POLICY": "PASSIVE"}
-    for place, variables in enumerate(
-        runner.conditions if full else runner.conditions[:1]
-    ):
-        # No exercise depends on a setting in which its chapter comes out the same.
-        tier = ("-m", "not exercise") if place else () if full else ("-m", "not full")
-        words = (f"{key}={value}" for key, value in variables.items())
+    shared = {"JUPYTER_PATH": str(runner.root), "OMP_WAIT_POLICY": "PASSIVE"}
+
+    stages = []
+    settings = runner.conditions if full else runner.conditions[:1]
+    for variables in settings:
+        words = [f"{name}={value}" for name, value in variables.items()]
         name = " ".join(["nbval", runner.name, *words])
+        # No exercise depends on a setting in which its chapter comes out the same.
+        selection: tuple[str, ...] = ()
+        if stages:
+            selection = ("-m", "not exercise")
+        elif not full:
+            selection = NOT_FULL
         paths = (f"outputs/{runner.name}",)
-        yield Stage(name, ("pytest", *options, *tier), paths, settings | variables)
+        stages.append(Stage(name, (*module, *selection), paths, shared | variables))
+    return stages
 
 
 def chosen_stages(
     words: list[str], full: bool = False, root: Path = ROOT
 ) -> list[Stage]:
-    """The stages whose names hold one of `words`, or all; a word in no name is an error."""
+    """Return the stages whose names hold one of `words`, or all.
+
+    Raises BookError for a word that is in no name.
+    """
     stages = all_stages(full, root)
-    named = [*stages, _tests(ROOMS, full=True)] if words else stages
+    if not words:
+        return stages
+    stages = [*stages, _tests(ROOMS, full=True)]
+    names = ", ".join(stage.name for stage in stages)
     for word in words:
-        if not any(word in stage.name for stage in named):
-            names = ", ".join(stage.name for stage in named)
+        if not any(word in stage.name for stage in stages):
             raise BookError(f"STAGE: no stage is called '{word}'; choose from: {names}")
-    return [
-        stage
-        for stage in named
-        if not words or any(word in stage.name for word in words)
-    ]
+    return [stage for stage in stages if _is_named(stage, words)]
+
+
+def _is_named(stage: Stage, words: list[str]) -> bool:
+    return any(word in stage.name for word in words)
 
 
 def run_stages(words: list[str], full: bool = False, root: Path = ROOT) -> None:
     """Run stages and print a summary; on Ctrl-C, KeyboardInterrupt says which were not run."""
-    stages, lines, failed, begin = (
-        chosen_stages(words, full, root),
-        [],
-        [],
-        time.monotonic(),
-    )
+    begin = time.monotonic()
+    stages = chosen_stages(words, full, root)
+    lines = []
+    failed = []
     for number, stage in enumerate(stages, start=1):
         start = time.monotonic()
-        after = f"after {_clock(start - begin).strip()}"
-        print(f"\n=== {stage.name} ({number} of {len(stages)}, {after})", flush=True)
+        place = f"{number} of {len(stages)}, after {_clock(start - begin).strip()}"
+        print(f"\n=== {stage.name} ({place})", flush=True)
         try:
             code = run_stage(stage, root)
         except KeyboardInterrupt:
             rest = ", ".join(stage.name for stage in stages[number:]) or "no other"
-            said = f"interrupted in the stage {stage.name}; not run: {rest}"
-            raise KeyboardInterrupt(said) from None
-        failed += [stage.name] * bool(code)
-        took = _clock(time.monotonic() - start)
-        lines.append(f"{took}  {'FAILED' if code else 'passed'}  {stage.name}")
-        print(lines[-1], flush=True)
+            stopped = f"interrupted in the stage {stage.name}; not run: {rest}"
+            raise KeyboardInterrupt(stopped) from None
+        if code != 0:
+            failed.append(stage.name)
+        result = "passed" if code == 0 else "FAILED"
+        line = f"{_clock(time.monotonic() - start)}  {result}  {stage.name}"
+        print(line, flush=True)
+        lines.append(line)
+
     lines.append(f"{_clock(time.monotonic() - begin)}  in all")
     print(f"\n=== summary: {len(stages)} stages run", *lines, sep="\n", flush=True)
     if failed:
@@ -137,19 +159,18 @@ def _clock(seconds: float) -> str:
 
 
 def run_stage(stage: Stage, root: Path = ROOT) -> int:
-    for name in (
-        "SIGTERM",
-        "SIGHUP",
-    ):  # `kill` and a closed terminal end all, as Ctrl-C does
-        if hasattr(signal, name):  # Windows has no SIGHUP
+    """Run one stage and return its exit code."""
+    # `kill` and a closed terminal end all, as Ctrl-C does. Windows has no SIGHUP.
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.default_int_handler)
-    command = [sys.executable, "-m", *stage.module, *stage.paths]
-    options = {
-        "cwd": root,
-        "env": os.environ | stage.environment,
-        "stdin": subprocess.DEVNULL,
-    }
-    process = subprocess.Popen(command, start_new_session=True, **options)
+    process = subprocess.Popen(
+        [sys.executable, "-m", *stage.module, *stage.paths],
+        cwd=root,
+        env=os.environ | stage.environment,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     try:
         return process.wait()
     except KeyboardInterrupt:
@@ -159,9 +180,8 @@ def run_stage(stage: Stage, root: Path = ROOT) -> int:
 
 def end(process: subprocess.Popen) -> None:
     """Interrupt a process; then kill it, if it is still there, and all that it started."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # a second Ctrl-C would leave some behind
+    # A second Ctrl-C would leave some behind.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     started = set()
     with contextlib.suppress(psutil.NoSuchProcess):
         parent = psutil.Process(process.pid)
@@ -174,7 +194,7 @@ def end(process: subprocess.Popen) -> None:
             time.sleep(0.05)
     process.kill()
     process.wait()
-    for left in started:
+    for child in started:
         with contextlib.suppress(psutil.NoSuchProcess):
-            left.kill()
+            child.kill()
     psutil.wait_procs(started, timeout=PATIENCE)

@@ -58,7 +58,9 @@ def test_figures_are_told_in_words_and_every_drawing_is_shown():
     for text in texts:
         figures = list(FIGURE.finditer(text))
         assert all(len(figure["alt"].strip()) > 20 for figure in figures)
-        shown |= {figure["svg"] or png_facts(figure["png"])["Source"] for figure in figures}
+        shown |= {
+            figure["svg"] or png_facts(figure["png"])["Source"] for figure in figures
+        }
         # A picture that FIGURE does not match would escape all of this.
         prose = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S)
         assert len(re.findall(r"!\[|<img|```{(?:image|figure)}", prose)) == len(

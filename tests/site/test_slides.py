@@ -39,7 +39,9 @@ def test_decks_ask_all_that_chapters_ask_before_they_answer_and_tell_no_solution
             [it.start() for it in re.finditer(sign, main)] for sign in signs
         )
         assert len(asked) == length(chapter).predictions
-        assert len(printed) == sum("predicted" in tags(cell) for cell in reading_path(chapter))
+        assert len(printed) == sum(
+            "predicted" in tags(cell) for cell in reading_path(chapter)
+        )
         for question, answer in zip(asked, printed, strict=True):
             assert '<section class="slide' in main[question:answer], name
         assert main.count("<summary>") >= 3 * length(chapter).checks

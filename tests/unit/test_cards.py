@@ -11,6 +11,7 @@ from tools.book.chapters import Chapter
 from tools.errors import NoGpu
 from tools.record import cards
 from tools.record.cards import card_folder, card_label, card_runs
+from tools.record.provenance import Cards
 
 H100 = "NVIDIA H100 80GB HBM3"
 OLD_DRIVER = (
@@ -62,17 +63,21 @@ def test_cards_of_several_models_are_refused():
 def test_a_chapter_that_needs_more_cards_is_left_out_and_one_that_needs_memory_is_refused(
     capsys,
 ):
-    def runs(card, **hardware):
+    def cards_with(*free):
+        names = [H100] * len(free)
+        return Cards("h100", "H100", names, [*free], "550.1", "12.4", "2.13.0")
+
+    def runs(cards, **hardware):
         needed = Chapter(
             "first", notebook(code("a", "1"), hardware={"gpus": [1]} | hardware)
         )
-        return [run.card for run in card_runs([needed], None, card)]
+        return [run.cards for run in card_runs([needed], None, cards)]
 
-    card = {"free": [20 * 2**30, int(7.5 * 2**30)]}
+    card = cards_with(20 * 2**30, int(7.5 * 2**30))
     with refused("notebooks/first.ipynb: needs 8 GiB", "7.5 GiB of cuda:1 are free"):
         runs(card, gpu_memory=8)
     assert runs(card, gpu_memory=7.5) == runs(card, gpus=[2]) == [card]
-    assert runs({"free": [2**30]}, gpus=[2]) == []
+    assert runs(cards_with(2**30), gpus=[2]) == []
     assert "notebooks/first.ipynb: left out, it needs 2 GPUs" in capsys.readouterr().out
 
 

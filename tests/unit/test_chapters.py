@@ -61,6 +61,11 @@ add_output = doctored(
             replaced(b"{", b"\xef\xbb\xbf{"),
             "byte order mark; save it as UTF-8 without one",
         ),
+        (
+            FIRST,
+            doctored(lambda made: made["metadata"].update(kind="puzzle")),
+            "'puzzle'; use one of lesson, symptoms, puzzles, outcomes",
+        ),
         (FIRST, replaced(b"\n", CONFLICT), "conflict markers of git from line 2 on"),
         ("requirements.txt", replaced(b"#", b"# pr\xe9face"), "save it as UTF-8"),
         (

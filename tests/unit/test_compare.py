@@ -9,6 +9,7 @@ from making import CARD, H100, display, falsify, keep, text
 from tools.book.book import Book
 from tools.errors import BookError
 from tools.record import compare as module
+from tools.record.provenance import Cards
 
 
 @pytest.mark.full
@@ -26,13 +27,15 @@ def test_a_false_output_fails_and_what_was_recorded_here_passes(gpu_book):
     assert_one_line(run.stderr, f"error: outputs/{CARD}: ", "print something else")
 
 
-FACTS = {
-    "folder": "h100",
-    "label": "NVIDIA H100",
-    "names": ["NVIDIA H100"],
-    "free": [2**40],
-}
-FACTS |= {"cuda": "12.4", "driver": "550.1", "torch": "2.13.0+cu124"}
+CARDS = Cards(
+    folder="h100",
+    label="NVIDIA H100",
+    names=["NVIDIA H100"],
+    free=[2**40],
+    cuda="12.4",
+    driver="550.1",
+    torch="2.13.0+cu124",
+)
 
 
 @pytest.mark.full
@@ -41,7 +44,7 @@ def test_what_was_recorded_on_such_a_card_is_compared_and_of_the_rest_every_cell
 ):
     # The kernel `cpu` stands in, which starts sooner, with made-up cards.
     copy_kernel(recorded_book, "cpu", "gpu")
-    monkeypatch.setattr(module, "find_cards", lambda runner: FACTS)
+    monkeypatch.setattr(module, "find_cards", lambda runner: CARDS)
     keep(recorded_book, "second", "h100", {"sum": [display(text_plain="4")]}, **H100)
     compared = []
 

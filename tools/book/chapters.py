@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from tools.book.grammar import SETUP, TAGS
+from tools.book.grammar import KINDS, LESSON, SETUP, TAGS
 from tools.book.notebooks import code_cells, read_notebook, tags, write_changed
 from tools.errors import BookError
 from tools.files import digest, read_beside, read_yaml
@@ -60,8 +60,8 @@ class Chapter:
 
     @property
     def kind(self) -> str:
-        """A `lesson`, to read from first to last; else `symptoms`, `puzzles` or `outcomes`."""
-        return self.notebook.metadata.get("kind", "lesson")
+        """What its metadata say that it is, one of KINDS."""
+        return self.notebook.metadata.get("kind", LESSON)
 
     @property
     def holds_puzzles(self) -> bool:
@@ -115,6 +115,11 @@ def read_chapter(name: str, root: Path) -> Chapter:
     if not chapter.code_cells:
         advice = f"move it to book/{name}.md, as Markdown"
         raise BookError(f"{chapter.where}: no code cell; {advice}")
+    if chapter.kind not in KINDS:
+        advice = f"use one of {', '.join(KINDS)}"
+        raise BookError(
+            f"{chapter.where}: its metadata call it a '{chapter.kind}'; {advice}"
+        )
     for number, cell in enumerate(chapter.notebook.cells):
         _check_cell(cell, f"{chapter.where}: cell {number} ('{cell.id}')")
 

@@ -7,6 +7,10 @@ class `tag_moved`.
 
 import re
 
+# What the metadata of a chapter say of its `kind`; it decides which rules hold.
+LESSON = "lesson"  # to read from first to last; said of a chapter that says nothing
+KINDS = (LESSON, "symptoms", "puzzles", "outcomes")
+
 # Tags of cells. A tag that is not among TAGS does nothing, so it must be a slip.
 SETUP = "setup"  # gets a reader's machine ready; no key covers the cell
 TIMES = "times"  # shows times: the page says below each output whose they are

@@ -16,8 +16,10 @@ from tools.files import read_text
 from tools.languages import messages
 from tools.languages.language import FOLDER, Language
 
-# A link to a neighbour, from `notebooks/`.
-NEIGHBOUR = re.compile(r"(?<=\]\()(\.\./book/[\w-]+\.md|([\w-]+)\.ipynb)")
+# A link from `notebooks/` to a page in prose, or to a chapter.
+NEIGHBOUR = re.compile(
+    r"(?<=\]\()(?:\.\./(?P<page>book/[\w-]+\.md)|(?P<chapter>[\w-]+)\.ipynb)"
+)
 
 
 @dataclass(frozen=True)
@@ -32,62 +34,93 @@ class Edition(Book):
 
     @cached_property
     def chapters(self) -> dict[str, Chapter]:
-        return {name: self.chapter(chapter) for name, chapter in self.english.chapters.items()}
+        chapters = self.english.chapters
+        return {name: self.chapter(chapter) for name, chapter in chapters.items()}
 
     def chapter(self, chapter: Chapter) -> Chapter:
-        if f"notebooks/{chapter.page}" not in self.translated:
+        """Return a chapter in the words of the language, or as it is."""
+        if not self.is_translated(chapter):
             return chapter
-        made = messages.translate_chapter(chapter, self.language.say)
+        translated = messages.translate_chapter(chapter, self.language.say)
         say = partial(self.language.say, messages.SITE)
-        english = services_row(made.where, self.repository)
-        own = services_row(self.path(made), self.repository, say)
-        for cell in made.notebook.cells:
+        english_links = services_row(chapter.where, self.repository)
+        own_links = services_row(self.path(chapter), self.repository, say)
+        for cell in translated.notebook.cells:
             if cell.id == LINKS_CELL:
-                cell.source = cell.source.replace(english, own)
-        return made
+                cell.source = cell.source.replace(english_links, own_links)
+        return translated
 
     @cached_property
     def translated(self) -> list[str]:
         """The documents that are in its words: those whose titles are."""
-        pages, said = self.language.pages, self.language.translation
-        titles = {page: next(iter(messages.messages_of(page, self.english))) for page in pages}
-        return [page for page, title in titles.items() if said(*title)]
+        documents = []
+        for document in self.language.pages:
+            context, title = next(iter(messages.messages_of(document, self.english)))
+            if self.language.translation(context, title):
+                documents.append(document)
+        return documents
+
+    def is_translated(self, chapter: Chapter) -> bool:
+        return f"notebooks/{chapter.page}" in self.translated
 
     def text(self, document: str, text: str) -> str:
-        """The text of a page in prose."""
-        own = document in self.translated
-        return messages.translate_text(text, document, self.language.say) if own else text
+        """Return the text of a page in prose in the words of the language, or as it is."""
+        if document not in self.translated:
+            return text
+        return messages.translate_text(text, document, self.language.say)
 
     def path(self, chapter: Chapter) -> str:
-        own = f"notebooks/{chapter.page}" in self.translated
-        return f"{FOLDER}/{self.language.code}/{chapter.where}" if own else chapter.where
+        if not self.is_translated(chapter):
+            return chapter.where
+        return f"{FOLDER}/{self.language.code}/{chapter.where}"
 
     def notebooks(self) -> dict[Path, str]:
-        """The text of every such notebook."""
-        chapters = [c for c in self.chapters.values() if f"notebooks/{c.page}" in self.translated]
-        return {self.root / self.path(chapter): self.notebook(chapter) for chapter in chapters}
+        """Return the text of every notebook that the language has of its own."""
+        return {
+            self.root / self.path(chapter): self.notebook(chapter)
+            for chapter in self.chapters.values()
+            if self.is_translated(chapter)
+        }
 
     def notebook(self, chapter: Chapter) -> str:
-        """A chapter that stands alone: with pictures of its figures, its links to services its own,
-        and its neighbours where they are. A picture that the file holds is not drawn again."""
-        path = self.root / self.path(chapter)
-        old = FIGURE.finditer(path.read_text(encoding="utf-8")) if path.is_file() else ()
-        held = {png_facts(m["png"]).get("Version"): m["png"] for m in old if m["png"]}
+        """Return the text of a chapter that stands alone.
+
+        It has pictures of its figures, and its links lead to its own language where that has
+        the page. A picture that the file holds is not drawn again.
+        """
+        pictures = self._pictures_in(self.root / self.path(chapter))
 
         def drawn(match: re.Match) -> str:
-            drawing = read_text(self.root / "img" / match["svg"], self.root)
-            drawing = messages.translate_drawing(drawing, f"img/{match['svg']}", self.language.say)
-            if png := held.get(version(drawing)):
-                return f"![{match['alt']}](data:image/png;base64,{png})"
-            return picture(match["alt"], match["svg"], drawing, self.language.fonts)
+            alt, svg = match["alt"], match["svg"]
+            english = read_text(self.root / "img" / svg, self.root)
+            drawing = messages.translate_drawing(
+                english, f"img/{svg}", self.language.say
+            )
+            if png := pictures.get(version(drawing)):
+                return f"![{alt}](data:image/png;base64,{png})"
+            return picture(alt, svg, drawing, self.language.fonts)
 
         notebook = deepcopy(chapter.notebook)
         for cell in notebook.cells:
             if cell.cell_type == "markdown":
-                cell.source = NEIGHBOUR.sub(self.neighbour, FIGURE.sub(drawn, cell.source))
+                with_figures = FIGURE.sub(drawn, cell.source)
+                cell.source = NEIGHBOUR.sub(self._neighbour, with_figures)
         return notebook_text(notebook)
 
-    def neighbour(self, link: re.Match) -> str:
-        if f"notebooks/{link[2]}" in self.translated:
+    def _pictures_in(self, path: Path) -> dict[str | None, str]:
+        """Return the pictures that a file holds, by the version of their drawings."""
+        if not path.is_file():
+            return {}
+        pictures = {}
+        for match in FIGURE.finditer(path.read_text(encoding="utf-8")):
+            if png := match["png"]:
+                pictures[png_facts(png).get("Version")] = png
+        return pictures
+
+    def _neighbour(self, link: re.Match) -> str:
+        """Return where a link leads from the folder of the language's notebooks."""
+        if link["page"]:
+            return f"../../../{link['page']}"
+        if f"notebooks/{link['chapter']}" in self.translated:
             return link[0]
-        return f"../../../{link[1].removeprefix('../') if not link[2] else f'notebooks/{link[1]}'}"
+        return f"../../../notebooks/{link[0]}"

@@ -17,12 +17,16 @@ from tools.errors import BookError
 from tools.files import read_text, read_yaml
 
 FOLDER = "languages"
-SETTINGS, TERMS = f"{FOLDER}/languages.yml", f"{FOLDER}/terms.csv"
-LINE = re.compile(r'(#.*|((msgctxt|msgid|msgstr) )?"([^"\\]|\\.)*")?')  # of a .po
+SETTINGS = f"{FOLDER}/languages.yml"
+TERMS = f"{FOLDER}/terms.csv"
+# A line of a .po; Babel would pass over any other.
+LINE = re.compile(r'(#.*|((msgctxt|msgid|msgstr) )?"([^"\\]|\\.)*")?')
 
 
 @dataclass(frozen=True)
 class Language:
+    """A language that the book is translated into."""
+
     code: str  # of its file and of its part of the site
     settings: Mapping[str, Any] = field(repr=False)
     pages: list[str] = field(repr=False)  # the documents that are to be translated
@@ -34,23 +38,27 @@ class Language:
 
     @property
     def tag(self) -> str:
-        """As browsers call it."""
+        """The language as browsers call it."""
         return self.settings["locale"].replace("_", "-")
 
     @property
     def fonts(self) -> list[Path]:
         """What figures are lettered in beside DejaVu, as chapters carry them: `<code>.otf`."""
-        return [*(self.root / FOLDER).glob(f"{self.code}.[ot]tf")]
+        return list((self.root / FOLDER).glob(f"{self.code}.[ot]tf"))
 
     @cached_property
     def letters(self) -> set[str]:
         """The letters that figures can have."""
-        return {chr(code) for font in faces(self.fonts) for code in TTFont(font).getBestCmap()}
+        letters = set()
+        for font in faces(self.fonts):
+            letters |= {chr(code) for code in TTFont(font).getBestCmap()}
+        return letters
 
     @cached_property
     def terms(self) -> list[dict[str, str]]:
         """How words are to be translated, and not, into this language and others."""
-        return [*csv.DictReader(read_text(self.root / TERMS, self.root).splitlines())]
+        lines = read_text(self.root / TERMS, self.root).splitlines()
+        return list(csv.DictReader(lines))
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -60,29 +68,35 @@ class Language:
             return Catalog(header_comment=f"# {self.settings['name']}", fuzzy=False)
         lines = read_text(path, self.root).split("\n")
         for number, line in enumerate(lines, start=1):
-            if not LINE.fullmatch(line):  # which Babel would pass over
+            if not LINE.fullmatch(line):
                 place = f"{self.where}: line {number}"
                 raise BookError(f"{place}: not whole: {line[:40]}; correct it there")
         return read_po(lines)
 
     def translation(self, context: str, message: str) -> Message | None:
-        """A message with its translation, if it has one that is current."""
+        """Return a message with its translation, if it has one that is current."""
         entry = self.catalog.get(message, context)
-        return entry if entry and entry.string and not entry.fuzzy else None
+        if entry is None or not entry.string or entry.fuzzy:
+            return None
+        return entry
 
     def say(self, context: str, message: str) -> str:
+        """Return the translation of a message, or the message itself."""
         entry = self.translation(context, message)
         return entry.string if entry else message
 
 
 def read_languages(root: Path) -> dict[str, Language]:
-    """The languages besides English, by their code; none where the book names none."""
+    """Return the languages besides English, by their code; none where the book names none."""
     if not (root / SETTINGS).is_file():
         return {}
-    settings = read_yaml(root / SETTINGS, root)
+    content = read_yaml(root / SETTINGS, root)
     try:
-        pages = [str(page) for page in settings["pages"]]
-        told = settings["languages"].items()
-        return {code: Language(code, {"name": code} | each, pages, root) for code, each in told}
+        pages = [str(page) for page in content["pages"]]
+        languages = {}
+        for code, settings in content["languages"].items():
+            languages[code] = Language(code, {"name": code} | settings, pages, root)
+        return languages
     except (KeyError, TypeError, AttributeError):
-        raise BookError(f"{SETTINGS}: lacks 'languages:' or 'pages:'; restore them") from None
+        missing = "lacks 'languages:' or 'pages:'"
+        raise BookError(f"{SETTINGS}: {missing}; restore them") from None

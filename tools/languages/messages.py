@@ -19,26 +19,38 @@ from tools.book.notebooks import tags
 from tools.files import read_text, read_yaml
 from tools.languages.language import Language
 
-SITE, SET_UP = "site", "setup"  # contexts of what stands around pages, and of the set-up cells
+# The contexts of what stands around pages, and of the set-up cells.
+SITE = "site"
+SET_UP = "setup"
 # Where what the site says is marked by tr(), in Python, in templates and in scripts.
 MARKING = ("tools/site/*.py", "book/templates/*.*", "book/static/*.js")
-MARKED = re.compile(r"\btr\(\s*(?P<quote>[\"'])(?P<said>.+?)(?P=quote)[,)]", re.S)
+MARKED = re.compile(r"\btr\(\s*(?P<quote>[\"'])(?P<said>.+?)(?P=quote)[,)]", re.DOTALL)
 
-Say = Callable[[str, str], str]  # a context and a message in English: what to say instead
+Say = Callable[
+    [str, str], str
+]  # a context and a message in English: what to say instead
 
 # A block ends at an empty line. Code in fences, and what stands before a page, are not text.
-APART = re.compile(r"\A---\n.*?\n---\n|^(?P<fence>`{3,}).*?^(?P=fence)`*$|\n\s*\n", re.M | re.S)
+BETWEEN = re.compile(
+    r"\A---\n.*?\n---\n|^(?P<fence>`{3,}).*?^(?P=fence)`*$|\n\s*\n",
+    re.MULTILINE | re.DOTALL,
+)
 # What belongs to no language: code, formulas, where links lead, tags, directives, comments.
 NO_TEXT = re.compile(
     r"(`+).+?\1|<code>.*?</code>|\$[^$]+\$|\]\([^)]*\)|<[^>]*>|\{[^{}]*\}|&\w+;"
     r"|^:{3,}[^\n]*|^%[^\n]*",
-    re.M | re.S,
+    re.MULTILINE | re.DOTALL,
 )
 LETTERS = re.compile(r"[^\W\d_]{2}")
 LETTERING = re.compile(r"(?<=>)[^<>]*[^\W\d_]{2}[^<>]*(?=</(?:text|tspan|title|desc)>)")
 # What a set-up says: its title, and what it prints or raises.
-SAID = re.compile(r"(# @title |(?:NotReady|print)\(f?(?P<quote>['\"]))(.+?)(?=(?P=quote)|$)", re.M)
-SERVICES = re.compile(r"(?<=: )\[.*\)(?=\.\n)")  # of a chapter: each language has its own links
+SETUP_WORDS = re.compile(
+    r"(# @title |(?:NotReady|print)\(f?(?P<quote>['\"]))(.+?)(?=(?P=quote)|$)",
+    re.MULTILINE,
+)
+# The row of links of a chapter: each language has its own.
+LINKS_ROW = re.compile(r"(?<=: )\[.*\)(?=\.\n)")
+LINKS_PLACE = "{links}"  # stands for that row in a message
 
 
 class Messages(dict[tuple[str, str], None]):
@@ -50,84 +62,130 @@ class Messages(dict[tuple[str, str], None]):
 
 
 def translate_text(text: str, context: str, say: Say) -> str:
-    """A text in Markdown, with what `say` says in the place of each of its messages."""
+    """Return a text in Markdown with what `say` says in the place of each of its messages."""
 
     def translated(block: str) -> str:
         message = block.strip()
-        is_text = LETTERS.search(NO_TEXT.sub("", message))
-        return block.replace(message, say(context, message)) if is_text else block
+        if not LETTERS.search(NO_TEXT.sub("", message)):
+            return block
+        return block.replace(message, say(context, message))
 
-    made, end = [], 0
-    for apart in APART.finditer(text):
-        made += translated(text[end : apart.start()]), apart[0]
-        end = apart.end()
-    return "".join([*made, translated(text[end:])])
+    parts = []
+    end = 0
+    for between in BETWEEN.finditer(text):
+        parts.append(translated(text[end : between.start()]))
+        parts.append(between[0])
+        end = between.end()
+    parts.append(translated(text[end:]))
+    return "".join(parts)
 
 
 def translate_drawing(drawing: str, context: str, say: Say) -> str:
-    """A figure, lettered anew."""
+    """Return a figure, lettered anew."""
 
-    def lettered(found: re.Match) -> str:
-        return escape(say(context, unescape(found[0])), quote=False)
+    def lettered(match: re.Match) -> str:
+        return escape(say(context, unescape(match[0])), quote=False)
 
     return LETTERING.sub(lettered, drawing)
 
 
 def translate_chapter(chapter: Chapter, say: Say) -> Chapter:
-    """A chapter with its texts, and what stands beside its code, in other words; figures are named,
-    not drawn. Code stays as it is, but for what the set-up says."""
+    """Return a chapter with its texts, and what stands beside its code, in other words.
+
+    Figures are named, not drawn. Code stays as it is, but for what the set-up says.
+    """
+
+    def setup_words(match: re.Match) -> str:
+        return match[1] + say(SET_UP, match[3])
+
     notebook = deepcopy(chapter.notebook)
     for cell in notebook.cells:
         context = f"{chapter.page}#{cell.id}"
         if cell.cell_type == "markdown":
             text = named_figures(cell.source)
-            row = SERVICES.search(text)[0] if cell.id == LINKS_CELL else "{links}"
-            text = translate_text(text.replace(row, "{links}"), context, say)
-            cell.source = text.replace("{links}", row)
+            if cell.id == LINKS_CELL:
+                cell.source = _translate_links(text, context, say)
+            else:
+                cell.source = translate_text(text, context, say)
         elif SETUP in tags(cell):
-            cell.source = SAID.sub(lambda found: found[1] + say(SET_UP, found[3]), cell.source)
-        about = cell.metadata.get("mystnb", {})
-        for holder, name in ((about, "code_prompt_show"), (about.get("image", {}), "alt")):
-            if name in holder:
-                holder[name] = say(context, holder[name])
+            cell.source = SETUP_WORDS.sub(setup_words, cell.source)
+
+        display = cell.metadata.get("mystnb", {})
+        if "code_prompt_show" in display:
+            display["code_prompt_show"] = say(context, display["code_prompt_show"])
+        image = display.get("image", {})
+        if "alt" in image:
+            image["alt"] = say(context, image["alt"])
     return Chapter(chapter.name, notebook)
 
 
+def _translate_links(text: str, context: str, say: Say) -> str:
+    row = LINKS_ROW.search(text)[0]
+    text = translate_text(text.replace(row, LINKS_PLACE), context, say)
+    return text.replace(LINKS_PLACE, row)
+
+
 def messages_of(document: str, book: Book) -> Messages:
-    """What is to be translated of a document that `_toc.yml` lists, its title first."""
+    """Return what is to be translated of a document of `_toc.yml`, its title first."""
     folder, _, name = document.partition("/")
-    found = Messages()
+    messages = Messages()
     if folder == "notebooks":
         for chapter in book.editions(name):
-            translate_chapter(chapter, found.note)
+            translate_chapter(chapter, messages.note)
     else:
-        translate_text(read_text(book.root / f"{document}.md", book.root), document, found.note)
-    return found
+        text = read_text(book.root / f"{document}.md", book.root)
+        translate_text(text, document, messages.note)
+    return messages
 
 
 def all_messages(book: Book, languages: Iterable[Language]) -> Messages:
-    """What is to be translated: pages, the figures that they show, and what stands around them."""
-    found = Messages()
-    for page in dict.fromkeys(page for language in languages for page in language.pages):
-        found |= messages_of(page, book)
-    shown = [m["svg"] for _, message in found for m in FIGURE.finditer(message)]
-    for svg in dict.fromkeys(shown):
-        translate_drawing(read_text(book.root / "img" / svg, book.root), f"img/{svg}", found.note)
-    for message in filter(None, said_by_site(book)):
-        found.note(SITE, message)
-    return found
+    """Return what is to be translated: pages, their figures, and what stands around them."""
+    messages = Messages()
+    pages: dict[str, None] = {}
+    for language in languages:
+        pages |= dict.fromkeys(language.pages)
+    for page in pages:
+        messages |= messages_of(page, book)
+
+    for svg in _figures_in(messages):
+        drawing = read_text(book.root / "img" / svg, book.root)
+        translate_drawing(drawing, f"img/{svg}", messages.note)
+    for message in words_of_site(book):
+        if message:
+            messages.note(SITE, message)
+    return messages
 
 
-def said_by_site(book: Book) -> Iterator[str | None]:
-    """What stands around the pages: in the site's settings, or marked where it is written."""
+def _figures_in(messages: Messages) -> list[str]:
+    """Return the drawings that messages show, each once."""
+    drawings: dict[str, None] = {}
+    for _, message in messages:
+        for match in FIGURE.finditer(message):
+            drawings[match["svg"]] = None
+    return list(drawings)
+
+
+def words_of_site(book: Book) -> Iterator[str | None]:
+    """Yield what stands around the pages: in the site's settings, or marked where it is written."""
     root = book.root
     settings = read_yaml(root / "_config.yml", root)
-    yield from (settings["title"], settings["author"], settings["html"]["extra_footer"])
-    yield from (part["caption"] for part in read_yaml(root / "_toc.yml", root)["parts"])
-    yield from (service.label for service in links.SERVICES if service.translated)
+    yield settings["title"]
+    yield settings["author"]
+    yield settings["html"]["extra_footer"]
+    for part in read_yaml(root / "_toc.yml", root)["parts"]:
+        yield part["caption"]
+
+    for service in links.SERVICES:
+        if service.translated:
+            yield service.label
     for runner in book.local_runners:
         yield from (runner.label, runner.legend, runner.times)
-    for name, version in read_yaml(root / "book" / "front.yml", root)["versions"].items():
-        yield from (name.partition(" ")[2], version["said"])
-    for path in [path for pattern in MARKING for path in sorted(root.glob(pattern))]:
-        yield from (match["said"] for match in MARKED.finditer(read_text(path, root)))
+    story = read_yaml(root / "book" / "front.yml", root)
+    for name, version in story["versions"].items():
+        yield name.partition(" ")[2]
+        yield version["said"]
+
+    for pattern in MARKING:
+        for path in sorted(root.glob(pattern)):
+            for match in MARKED.finditer(read_text(path, root)):
+                yield match["said"]

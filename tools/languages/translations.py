@@ -16,15 +16,21 @@ from tools.languages.edition import Edition
 from tools.languages.language import Language, read_languages
 from tools.languages.messages import Messages, all_messages
 
-SHORT = 50  # letters of a message that name it
+SHORT = 50  # letters of a message that name it in a line
 
 
 def write_languages(book: Book) -> Iterator[str]:
-    """Bring every `.po` in step, then write the notebooks; yields what changed and what is left to
-    do. Raises BookError, once all is written, if a translation is faulty."""
+    """Bring every `.po` in step, then write the notebooks.
+
+    Yields what changed and what is left to do. Raises BookError, once all is written, if a
+    translation is faulty.
+    """
     languages = read_languages(book.root).values()
     messages = all_messages(book, languages)
-    yield from _write({book.root / each.where: updated(each, messages) for each in languages}, book)
+    catalogs = {}
+    for language in languages:
+        catalogs[book.root / language.where] = updated(language, messages)
+    yield from _write(catalogs, book)
     yield from write_editions(book)
     yield from check_languages(book)
 
@@ -37,24 +43,43 @@ def write_editions(book: Book) -> list[str]:
 def check_languages(book: Book) -> Iterator[str]:
     """Yield what is untranslated, stale or not written. Raises BookError if one is faulty."""
     languages = read_languages(book.root).values()
-    messages, found = all_messages(book, languages), []
+    messages = all_messages(book, languages)
+    faulty = []
     for language in languages:
-        where, entries = language.where, {each: language.translation(*each) for each in messages}
-        left = [message for message, entry in entries.items() if entry is None]
-        others = [page for page in book.documents if page not in language.pages]
-        yield f"{where}: {len(messages) - len(left):,} of {len(messages):,} messages"
-        yield f"{where}: in English are {', '.join(others)}"
-        yield from (f"{where}: {named(*message)}: not translated as it is" for message in left)
-        for message, entry in entries.items():
-            wrong = faults(entry, language) if entry else ()
-            found += [f"{where}: {named(*message)}: {name}: {fault}" for name, fault in wrong]
+        yield from _state_of(language, messages, book)
+        for context, message in messages:
+            entry = language.translation(context, message)
+            if entry is None:
+                continue
+            place = f"{language.where}: {named(context, message)}"
+            for fault in faults(entry, language):
+                faulty.append(f"{place}: {fault.check}: {fault.words}")
+
     for path in _differing(edition_files(book)):
-        yield f"{path.relative_to(book.root).as_posix()}: not of today; 'make languages' writes it"
-    if found:
-        raise BookError("\n".join(["translations are faulty; mend them there", *found]))
+        where = path.relative_to(book.root).as_posix()
+        yield f"{where}: not up to date; 'make languages' writes it"
+    if faulty:
+        heading = "translations are faulty; correct them there"
+        raise BookError("\n".join([heading, *faulty]))
+
+
+def _state_of(language: Language, messages: Messages, book: Book) -> Iterator[str]:
+    """Yield how much of a language is translated, and what is not."""
+    where = language.where
+    left = [
+        (context, message)
+        for context, message in messages
+        if language.translation(context, message) is None
+    ]
+    in_english = [page for page in book.documents if page not in language.pages]
+    yield f"{where}: {len(messages) - len(left):,} of {len(messages):,} messages"
+    yield f"{where}: in English are {', '.join(in_english)}"
+    for context, message in left:
+        yield f"{where}: {named(context, message)}: not translated as it is"
 
 
 def edition_files(book: Book) -> dict[Path, str]:
+    """Return the notebooks of all languages, by path."""
     files = {}
     for language in read_languages(book.root).values():
         files |= Edition(book.root, language=language).notebooks()
@@ -62,16 +87,23 @@ def edition_files(book: Book) -> dict[Path, str]:
 
 
 def named(context: str, message: str) -> str:
+    """Return a message by its context and its first letters, for a line about it."""
     line = message.partition("\n")[0]
-    return f"{context}: '{line if len(line) <= SHORT else line[:SHORT] + '...'}'"
+    if len(line) > SHORT:
+        line = f"{line[:SHORT]}..."
+    return f"{context}: '{line}'"
 
 
 def updated(language: Language, messages: Messages) -> str:
-    """The text of a `.po` with every message of today. One that has changed keeps the translation
-    of what it was, marked `fuzzy` for someone to look at; one that is gone goes."""
-    today, catalog = Catalog(), language.catalog
+    """Return the text of a `.po` with every message of today.
+
+    One that has changed keeps the translation of what it was, marked `fuzzy` for someone to
+    look at; one that is gone goes.
+    """
+    today = Catalog()
     for context, message in messages:
         today.add(message, context=context)
+    catalog = language.catalog
     catalog.update(today, update_creation_date=False)
     return po_text(catalog)
 
@@ -79,7 +111,8 @@ def updated(language: Language, messages: Messages) -> str:
 def po_text(catalog: Catalog) -> str:
     for entry in catalog:
         entry.flags.discard("python-format")  # taken for one by its %
-    return "".join(generate_po(catalog, ignore_obsolete=True, include_previous=True, width=0))
+    lines = generate_po(catalog, ignore_obsolete=True, include_previous=True, width=0)
+    return "".join(lines)
 
 
 def _write(files: dict[Path, str], book: Book) -> list[str]:
@@ -89,5 +122,9 @@ def _write(files: dict[Path, str], book: Book) -> list[str]:
 
 
 def _differing(files: dict[Path, str]) -> dict[Path, str]:
-    held = {path: path.read_text(encoding="utf-8") for path in files if path.is_file()}
-    return {path: text for path, text in files.items() if text != held.get(path)}
+    """Return those files that do not hold what they are to hold."""
+    differing = {}
+    for path, text in files.items():
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            differing[path] = text
+    return differing

@@ -26,70 +26,78 @@ from tools.book.recordings import make_recording
 from tools.book.runners import Runner
 from tools.errors import BookError
 from tools.files import NO_ROOM, check_writable
-from tools.record.provenance import provenance
+from tools.record.provenance import Cards, provenance
 from tools.record.reprint import without_news
 
 
 @dataclass(frozen=True)
 class Run:
-    """A chapter to be executed on a runner; `card` has the facts of real GPUs."""
+    """A chapter to be executed on a runner; on real GPUs, on these `cards`."""
 
     chapter: Chapter
     runner: Runner
-    card: dict | None = None
+    cards: Cards | None = None
 
     @property
     def folder(self) -> str:
-        return self.card["folder"] if self.card else self.runner.name
+        return self.cards.folder if self.cards else self.runner.name
 
 
 def execute(runs: list[Run], book: Book, keep: bool = True) -> None:
-    """Execute the `runs` side by side, those on a card one by one; record them if `keep`. A
-    recording is written in one step, after its last cell; it stays when a cell elsewhere fails."""
+    """Execute the `runs` side by side, those on a card one by one; record them if `keep`.
+
+    A recording is written in one step, after its last cell; it stays when a cell elsewhere
+    fails.
+    """
     if not runs:
         return
     if keep:
         for folder in {run.folder for run in runs}:
             check_writable(book.root / "outputs" / folder, book.root)
-    # Kernels that share a card fail for want of memory, at random.
-    at_once = (
-        1 if any(run.card for run in runs) else min(len(runs), os.cpu_count() or 1)
-    )
+    at_once = min(len(runs), os.cpu_count() or 1)
+    if any(run.cards for run in runs):
+        at_once = 1  # kernels that share a card fail for want of memory, at random
+
     cells = sum(len(run.chapter.code_cells) for run in runs)
-    seconds = (
-        0.1 if sys.stderr.isatty() else 10
-    )  # a log needs fewer lines than a screen
+    # A log needs fewer lines than a screen.
+    seconds = 0.1 if sys.stderr.isatty() else 10
     with tqdm(total=cells, unit="cell", mininterval=seconds) as bar:
         places = asyncio.Semaphore(at_once)
 
-        async def record(run: Run) -> None:
+        async def execute_when_free(run: Run) -> None:
             async with places:
                 start = time.monotonic()
                 executed = await _execute(run.chapter, run.runner, bar, at_once)
-                if not keep:
-                    return
-                took, pins = time.monotonic() - start, book.pins_of(run.runner)
-                facts = provenance(run.chapter, run.runner, took, pins, run.card)
-                recording = make_recording(
-                    run.chapter, run.runner, run.folder, executed, facts
-                )
-                recording = without_news(recording, book.root)
-                if kept := recording.write(book.root):
-                    edited = f"what was edited there is {kept.name}"
-                    bar.write(f"{recording.where}: recorded; {edited}")
+                if keep:
+                    _record(run, executed, time.monotonic() - start, book, bar)
 
-        async def record_all() -> None:
+        async def execute_all() -> None:
             async with asyncio.TaskGroup() as group:
                 for run in runs:
-                    group.create_task(record(run))
+                    group.create_task(execute_when_free(run))
 
         try:
-            run_in_thread(record_all())
+            run_in_thread(execute_all())
         except ExceptionGroup as failures:  # the first to fail stopped the others
             raise failures.exceptions[0] from None
 
 
+def _record(
+    run: Run, executed: NotebookNode, seconds: float, book: Book, bar: tqdm
+) -> None:
+    """Write what an executed chapter printed, unless the same is recorded already."""
+    pins = book.pins_of(run.runner)
+    facts = provenance(run.chapter, run.runner, seconds, pins, run.cards)
+    made = make_recording(run.chapter, run.runner, run.folder, executed, facts)
+    recording = without_news(made, book.root)
+    if edited := recording.write(book.root):
+        bar.write(
+            f"{recording.where}: recorded; what was edited there is {edited.name}"
+        )
+
+
 def execute_one(chapter: Chapter, runner: Runner) -> NotebookNode:
+    """Return a copy of a chapter, executed without a bar that shows progress."""
     return run_in_thread(_execute(chapter, runner, tqdm(disable=True), 1))
 
 
@@ -130,12 +138,12 @@ def run_in_thread(work: Coroutine) -> object:
 async def _execute(
     chapter: Chapter, runner: Runner, bar: tqdm, at_once: int
 ) -> NotebookNode:
-    """A copy of `chapter`, executed in an empty folder beside `at_once - 1` others."""
-    number = {cell.id: i for i, cell in enumerate(chapter.code_cells, start=1)}
+    """Return a copy of `chapter`, executed in an empty folder beside `at_once - 1` others."""
+    ids = [cell.id for cell in chapter.code_cells]
 
     def show(cell: NotebookNode, cell_index: int) -> None:
         if cell.cell_type == "code":
-            place = f"cell {number[cell.id]} of {len(number)} ({cell.id})"
+            place = f"cell {ids.index(cell.id) + 1} of {len(ids)} ({cell.id})"
             text = f"{runner.name}: {chapter.name}, {place}"
             bar.set_description(text, refresh=sys.stderr.isatty())
 
@@ -145,7 +153,8 @@ async def _execute(
             deepcopy(chapter.notebook),
             km=manager,
             timeout=None,
-            iopub_timeout=60,  # outputs of a busy machine that come later are lost without a word
+            # Outputs of a busy machine that come later are lost without a word.
+            iopub_timeout=60,
             record_timing=False,
             on_cell_start=show,
             on_cell_executed=lambda **_: bar.update(),
@@ -154,12 +163,11 @@ async def _execute(
         try:
             return await notebook.async_execute()
         except CellExecutionError as error:
-            raise BookError(
-                f"{chapter.where}: a cell fails on {runner.name}:\n{error}"
-            ) from None
+            fault = f"a cell fails on {runner.name}:\n{error}"
+            raise BookError(f"{chapter.where}: {fault}") from None
         except DeadKernelError:
-            died = f"the kernel of {runner.name} died; is there memory enough?"
-            raise BookError(f"{chapter.where}: {died}") from None
+            fault = f"the kernel of {runner.name} died; is there memory enough?"
+            raise BookError(f"{chapter.where}: {fault}") from None
         finally:
             client.stop_channels()
             await manager.shutdown_kernel(now=True)
@@ -168,8 +176,10 @@ async def _execute(
 async def _start_kernel(
     runner: Runner, folder: str, at_once: int
 ) -> tuple[AsyncKernelManager, AsyncKernelClient]:
-    """A running kernel whose working directory is `folder`, or BookError."""
-    manager, client, ready = AsyncKernelManager(kernel_name=runner.use()), None, False
+    """Return a running kernel whose working directory is `folder`, or raise BookError."""
+    manager = AsyncKernelManager(kernel_name=runner.use())
+    client = None
+    ready = False
     # Side by side, kernels with a thread for every core each would wait for one another.
     threads = max(1, (os.cpu_count() or 1) // at_once)
     environment = {"OMP_NUM_THREADS": str(threads)} | os.environ
@@ -186,14 +196,13 @@ async def _start_kernel(
         if getattr(error, "errno", None) in NO_ROOM:
             raise
         advice = "remove .venv, and the next 'make' command makes it anew"
-        raise BookError(
-            f"{runner.where}: the kernel does not start ({error}); {advice}"
-        ) from None
+        fault = f"the kernel does not start ({error})"
+        raise BookError(f"{runner.where}: {fault}; {advice}") from None
     finally:
-        if (
-            not ready
-        ):  # Ctrl-C and a failing neighbour come here too: nothing is left behind
+        # Ctrl-C and a failing neighbour come here too: nothing is left behind.
+        if not ready:
             await asyncio.wait([starting])
             if client is not None:
-                client.stop_channels()  # left open, they would hold up the end of the program
+                # Left open, they would hold up the end of the program.
+                client.stop_channels()
             await manager.shutdown_kernel(now=True)

@@ -7,6 +7,7 @@ import platform
 import re
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -18,12 +19,21 @@ from tools.book.setup_cells import chapter_packages
 from tools.environment import framework_environment
 
 VERSIONS = ("torch", "torchvision", "d2l", "numpy", "matplotlib", "ipykernel")
-EXECUTES = {
-    "ipykernel",
-    "ipython",
-    "nbclient",
-    "nbformat",
-}  # what every cell runs and prints with
+# What every cell runs and prints with.
+EXECUTES = {"ipykernel", "ipython", "nbclient", "nbformat"}
+
+
+@dataclass(frozen=True)
+class Cards:
+    """The real GPUs of a machine, as its torch sees them."""
+
+    folder: str  # of their recordings in `outputs/`
+    label: str  # what readers see
+    names: list[str]
+    free: list[int]  # bytes on each
+    driver: str
+    cuda: str
+    torch: str
 
 
 def provenance(
@@ -31,12 +41,13 @@ def provenance(
     runner: Runner,
     seconds: float,
     pins: dict[str, str],
-    card: dict | None,
+    cards: Cards | None,
 ) -> dict:
-    """Where and when outputs were made. Date and hardware are facts, never staleness."""
-    made = {
+    """Return where and when outputs were made. Date and hardware are facts, never staleness."""
+    hardware = f"{processor()}, {os.cpu_count()} cores"
+    facts = {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "hardware": f"{processor()}, {os.cpu_count()} cores",
+        "hardware": hardware,
         "chapter": chapter.name,
         "runner": runner.name,
         "seconds": round(seconds, 1),
@@ -45,50 +56,61 @@ def provenance(
         "versions": versions(VERSIONS),
     }
     if runner.is_local:
-        used = pins if runner.pins else pins_of(chapter, pins)
-        made |= {"kernel": runner.digest(chapter), "pins": used}
+        facts["kernel"] = runner.digest(chapter)
+        facts["pins"] = pins if runner.pins else pins_of(chapter, pins)
     if runner.pins:  # an environment of its own, which holds nothing else
         package = PACKAGES[runner.framework]
-        own = framework_environment(runner.framework, runner.root).folder / "pyvenv.cfg"
-        about = own.read_text(encoding="utf-8")
-        made["python"] = re.search(r"^version = (\S+)", about, re.M)[1]
-        made["versions"] = {package: pins[package]}
-    if card:
-        made |= {"host": made["hardware"], "hardware": ", ".join(card["names"])}
-        made |= {"card": card["label"], "cuda": card["cuda"], "driver": card["driver"]}
-        made["versions"]["torch"] = card["torch"]
-    return made
+        facts["python"] = python_of(runner)
+        facts["versions"] = {package: pins[package]}
+    if cards:
+        facts["host"] = hardware
+        facts["hardware"] = ", ".join(cards.names)
+        facts["card"] = cards.label
+        facts["cuda"] = cards.cuda
+        facts["driver"] = cards.driver
+        facts["versions"]["torch"] = cards.torch
+    return facts
+
+
+def python_of(runner: Runner) -> str:
+    """Return the version of the Python in the environment of a framework."""
+    environment = framework_environment(runner.framework, runner.root)
+    settings = (environment.folder / "pyvenv.cfg").read_text(encoding="utf-8")
+    return re.search(r"^version = (\S+)", settings, re.MULTILINE)[1]
 
 
 def pins_of(chapter: Chapter, pins: dict[str, str]) -> dict[str, str]:
-    """The pins that a chapter runs on: of what it imports, what executes it, and their needs."""
-    found, ahead = set(), sorted(EXECUTES | chapter_packages(chapter))
-    while ahead:
-        name = canonicalize_name(ahead.pop())
-        if name in found or name not in pins:
+    """Return the pins that a chapter runs on: of what it imports, what executes it, their needs."""
+    used: set[str] = set()
+    waiting = sorted(EXECUTES | chapter_packages(chapter))
+    while waiting:
+        name = canonicalize_name(waiting.pop())
+        if name in used or name not in pins:
             continue
-        with suppress(
-            importlib.metadata.PackageNotFoundError
-        ):  # it is for other systems
-            needs = map(Requirement, importlib.metadata.requires(name) or [])
-            found.add(name)
-            ahead += [
-                n.name
-                for n in needs
-                if not n.marker or n.marker.evaluate({"extra": ""})
-            ]
-    return {name: pins[name] for name in sorted(found)}
+        try:
+            requirements = importlib.metadata.requires(name) or []
+        except importlib.metadata.PackageNotFoundError:
+            continue  # it is for other systems
+        used.add(name)
+        for requirement in map(Requirement, requirements):
+            marker = requirement.marker
+            if marker is None or marker.evaluate({"extra": ""}):
+                waiting.append(requirement.name)
+    return {name: pins[name] for name in sorted(used)}
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
-    """Raises ModuleNotFoundError, which a command tells in a line, if a package is not there."""
+    """Return the versions of packages.
+
+    Raises ModuleNotFoundError, which a command tells in a line, if one is not there.
+    """
     return {name: importlib.metadata.version(name) for name in packages}
 
 
 def processor() -> str:
+    """Return the name of this machine's processor."""
     with suppress(OSError):  # not Linux
-        if name := re.search(
-            r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.M
-        ):
+        about = Path("/proc/cpuinfo").read_text()
+        if name := re.search(r"^model name\s*: (.+)$", about, re.MULTILINE):
             return name[1].strip()
     return platform.processor() or platform.machine()

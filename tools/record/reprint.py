@@ -28,8 +28,13 @@ def without_news(recording: Recording, root: Path) -> Recording:
     old, new = notebook.metadata.provenance, recording.provenance
     if any(old.get(name) != new.get(name) for name in SAME):
         return recording
-    place = recording.chapter, recording.runner, recording.folder
-    renewed = make_recording(*place, notebook, old | {"kernel": new["kernel"]})
+    renewed = make_recording(
+        recording.chapter,
+        recording.runner,
+        recording.folder,
+        notebook,
+        old | {"kernel": new["kernel"]},
+    )
     rules = RULE.findall(read_text(root / recording.runner.sanitize, root))
     if _printed(renewed.notebook, rules) != _printed(recording.notebook, rules):
         return recording

@@ -51,23 +51,22 @@ def named(chapter: Chapter) -> Faults:
 def answerable(chapter: Chapter) -> Faults:
     """Different choices, one of them right, and not the longest: the ignorant would take it."""
     for cell in questions(chapter):
-        choices = drawn(cell)("details")
-        answers = [choice.summary.get_text().strip() for choice in choices]
-        right = [
-            answer
-            for answer, choice in zip(answers, choices, strict=True)
-            if is_right(choice)
-        ]
+        answers, right = [], []
+        for choice in drawn(cell)("details"):
+            answer = choice.summary.get_text().strip()
+            answers.append(answer)
+            if is_right(choice):
+                right.append(answer)
+
         if "" in answers or len(set(answers)) < len(answers):
             yield Fault(cell, f"empty or equal choices: {answers}; make each another")
         elif len(answers) < 3 or len(right) != 1:
             counts = f"{len(answers)} choices, {len(right)} right"
             yield Fault(cell, f"{counts}; give three or more, one right")
         elif not cell.source.startswith(COMPUTE):  # a number is as long as it is
-            size = len(right[0])
-            longest_wrong = max(len(answer) for answer in answers if answer != right[0])
-            if size > longest_wrong:
-                sizes = f"{size} characters, the others up to {longest_wrong}"
+            second, longest = sorted(answers, key=len)[-2:]
+            if longest == right[0] and len(second) < len(longest):
+                sizes = f"{len(longest)} characters, the others up to {len(second)}"
                 words = f"the right choice is the longest ({sizes})"
                 yield Fault(cell, f"{words}; say more in a wrong one")
 

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterator
 
+from nbformat import NotebookNode
+
 from tools.book.book import Book
 from tools.book.cells import Fault, Faults, has_assert, syntax_tree
 from tools.book.chapters import Chapter
@@ -59,14 +61,7 @@ def faults_of_code(chapter: Chapter) -> Faults:
     """A cell of code is short, runs for every reader, and is compared or asserts."""
     for cell in chapter.code_cells:
         if HIDDEN_CODE not in tags(cell):
-            lines = cell.source.splitlines()
-            if len(lines) > LINES:
-                yield Fault(cell, f"{len(lines)} lines, {LINES} at most; split it")
-            for line in lines:
-                if len(line) > WIDTH:
-                    words = f"a line of {len(line)} characters, {WIDTH} at most"
-                    yield Fault(cell, f"{words}: {line[:30]}...")
-
+            yield from _faults_of_size(cell)
         ignored = NOT_COMPARED in tags(cell) or "NBVAL_IGNORE_OUTPUT" in cell.source
         if ignored and not has_assert(syntax_tree(chapter, cell)):
             yield Fault(cell, "its output is not compared; assert in it what must hold")
@@ -76,6 +71,16 @@ def faults_of_code(chapter: Chapter) -> Faults:
         if re.search(r"\bmeasured:? +[{\d]", cell.source):
             words = "prints 'measured' before a time that may be modelled"
             yield Fault(cell, f"{words}; print '{ABOUT}'")
+
+
+def _faults_of_size(cell: NotebookNode) -> Faults:
+    lines = cell.source.splitlines()
+    if len(lines) > LINES:
+        yield Fault(cell, f"{len(lines)} lines, {LINES} at most; split it")
+    for line in lines:
+        if len(line) > WIDTH:
+            words = f"a line of {len(line)} characters, {WIDTH} at most"
+            yield Fault(cell, f"{words}: {line[:30]}...")
 
 
 def opening(chapter: Chapter) -> Faults:
@@ -103,26 +108,27 @@ def times_without_tag(chapter: Chapter, recordings: list[Recording]) -> Faults:
     """
     for cell in chapter.code_cells:
         tagged = TIMES in tags(cell)
-        recorded = [recording for recording in recordings if cell.id in recording.cells]
-        with_times = [
-            recording for recording in recorded if ABOUT in _outputs(recording, cell.id)
-        ]
-        if with_times and not tagged:
+        recorded = False
+        shows_times = False
+        claims_a_clock = False  # a modelled time that does not say so
+        for recording in recordings:
+            if cell.id not in recording.cells:
+                continue
+            recorded = True
+            outputs = str(recording.cells[cell.id].outputs)
+            if ABOUT in outputs:
+                shows_times = True
+                if recording.runner.times and "modelled" not in outputs:
+                    claims_a_clock = True
+
+        if shows_times and not tagged:
             yield Fault(cell, f"shows '{ABOUT}' without the tag '{TIMES}'; add it")
-        if recorded and tagged and not with_times:
+        if recorded and tagged and not shows_times:
             words = f"has the tag '{TIMES}' and shows no '{ABOUT}'"
             yield Fault(cell, f"{words}; print it before each time")
-        for recording in with_times:
-            if recording.runner.times and "modelled" not in _outputs(
-                recording, cell.id
-            ):
-                words = f"shows '{ABOUT}' and 'modelled' nowhere, where times are"
-                yield Fault(cell, f"{words}; print it, too")
-                break
-
-
-def _outputs(recording: Recording, cell_id: str) -> str:
-    return str(recording.cells[cell_id].outputs)
+        if claims_a_clock:
+            words = f"shows '{ABOUT}' and 'modelled' nowhere, where times are"
+            yield Fault(cell, f"{words}; print it, too")
 
 
 # By the kind of a chapter: what its text keeps to, and what it has printed.
