@@ -16,7 +16,7 @@ import torch
 
 import cudasim
 from cudasim.device.specs import CARDS
-from cudasim.dispatch.dtypes import TABLE, short
+from cudasim.dispatch.dtypes import TABLE, short_name
 from facts.survey import load_databases
 
 
@@ -33,8 +33,8 @@ def read_database(card: str) -> dict[str, dict[str, list[str]]]:
         from torch.testing._internal.common_methods_invocations import op_db
     return {
         f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: {
-            "cpu": sorted(map(short, op.dtypes)),
-            "cuda": sorted(map(short, op.dtypesIfCUDA)),
+            "cpu": sorted(map(short_name, op.dtypes)),
+            "cuda": sorted(map(short_name, op.dtypesIfCUDA)),
         }
         for op in op_db
     }

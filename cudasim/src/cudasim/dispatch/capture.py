@@ -21,7 +21,7 @@ from cudasim.device.generator import Generator, find, find_drawing
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import random
-from cudasim.dispatch.arguments import mapped_tensors, tensors_in
+from cudasim.dispatch.arguments import map_tensors, tensors_in
 from cudasim.dispatch.mode import is_wrapper
 from cudasim.dispatch.operators import operator_of, written_by
 from cudasim.dispatch.tags import TAG, gpu_of, storage_of
@@ -207,7 +207,7 @@ class Capture(LightMode):
             with torch._C._DisableTorchDispatch(), torch.no_grad():
                 return item.clone()
 
-        return mapped_tensors(named, value)
+        return map_tensors(named, value)
 
     def _name(self, tensor: Tensor) -> Tensor:
         """Another tensor on the same memory: the program's own may go, and its memory with it."""

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor
 
 from cudasim import config
-from cudasim.dispatch.arguments import given, tensors_in
-from cudasim.dispatch.calls import outside
+from cudasim.dispatch.arguments import arguments_by_name, tensors_in
 from cudasim.dispatch.mode import PLAIN, TRACED, DeviceMode, is_wrapper
 from cudasim.dispatch.operators import written_by
+from cudasim.dispatch.scratch import outside
 from cudasim.dispatch.tags import PINNED, TAG, gpu_of, storage_of
 from cudasim.modes import LightMode, decompose, is_composite
 from cudasim.session import session
@@ -133,7 +133,9 @@ class Order:
         elif func in COPIES and lines:
             hosts = [storage_of(each) for each, gpu in homes if gpu is None]
             pinned = all(hasattr(storage, PINNED) for storage in hosts)
-            if hosts and not (pinned and given(func, args, kwargs).get("non_blocking")):
+            if hosts and not (
+                pinned and arguments_by_name(func, args, kwargs).get("non_blocking")
+            ):
                 self.wait(line)
 
     def _memory(self, tensor: Tensor) -> Memory | None:
@@ -202,7 +204,7 @@ def operands(
     func: Callable, name: str, args: tuple, kwargs: dict, out: Any
 ) -> tuple[list[Tensor], list[Tensor]]:
     """(tensors that an operation reads, those that it writes); a view does neither."""
-    schema, values = func._schema, given(func, args, kwargs)
+    schema, values = func._schema, arguments_by_name(func, args, kwargs)
     reads, writes = [], tensors_in(written_by(func, args, kwargs))
     if not name.startswith(UNREAD):
         read = (each.name for each in schema.arguments if each.alias_info is None)

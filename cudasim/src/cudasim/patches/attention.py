@@ -12,8 +12,8 @@ from torch.backends.cuda import SDPAParams
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from cudasim.dispatch.devices import fakes
-from cudasim.dispatch.dtypes import NAMES
+from cudasim.dispatch.devices import in_fake_mode
+from cudasim.dispatch.dtypes import CPP_NAMES
 from cudasim.dispatch.tags import device_of, gpu_of
 from cudasim.patching import replaces
 from cudasim.session import session
@@ -99,16 +99,16 @@ class Attention:
 
     def _other_type(self, allowed: list[torch.dtype]) -> Iterator[str]:
         if self.types[0] not in allowed or len(set(self.types)) > 1:
-            known = ", ".join(NAMES[dtype] for dtype in allowed)
+            known = ", ".join(CPP_NAMES[dtype] for dtype in allowed)
             yield SAID["types"].format(known, *map(_in_cpp, self.types))
 
 
 def _in_cpp(dtype: torch.dtype) -> str:
     """`dtype` as C++ prints it."""
     return (
-        f"c10::{NAMES[dtype]}"
+        f"c10::{CPP_NAMES[dtype]}"
         if dtype in FUSED
-        else NAMES.get(dtype, str(dtype)).lower()
+        else CPP_NAMES.get(dtype, str(dtype)).lower()
     )
 
 
@@ -148,7 +148,7 @@ def create_fw_bw_graph(
     original: Callable, change: Callable, places: tuple, *buffers
 ) -> tuple:
     """What traces gradients of `flex_attention`: C++'s engine has no queue for those of a GPU."""
-    if fakes() or gpu_of(places[0]) is None:
+    if in_fake_mode() or gpu_of(places[0]) is None:
         return original(change, places, *buffers)
 
     def gradient(score: Tensor, *place_and_gradient: Tensor) -> list:

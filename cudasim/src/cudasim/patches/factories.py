@@ -10,7 +10,7 @@ from torch.utils import _device
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import random
 from cudasim.dispatch.booking import book_copy
-from cudasim.dispatch.devices import ELSEWHERE, fakes, resolve
+from cudasim.dispatch.devices import ELSEWHERE, in_fake_mode, resolve
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import TAG, device_of, gpu_of, put, storage_of
 from cudasim.dispatch.waiting import watch_copy
@@ -19,7 +19,9 @@ from cudasim.patching import Patches, around, replaces
 from cudasim.session import session
 from cudasim.words import WORDS
 
-MAKERS, LIKES, NEWS = TABLES["factories"].values()
+MAKERS = TABLES["factories"]["makers"]
+LIKES = TABLES["factories"]["likes"]
+NEWS = TABLES["factories"]["news"]
 RANDOM = ("normal", "rand", "randint", "randn", "randperm")
 SHARING = {
     "asarray": "obj",
@@ -65,7 +67,9 @@ def make(original: Callable, *args, **kwargs) -> Tensor:
     device, name = kwargs.get("device"), original.__name__
     gpu = ELSEWHERE if device is None else resolve(device)
     # TorchScript writes down the device that it is given.
-    traced = gpu and (fakes() or (torch._C._is_tracing() and name not in CONVERTERS))
+    traced = gpu and (
+        in_fake_mode() or (torch._C._is_tracing() and name not in CONVERTERS)
+    )
     if gpu is ELSEWHERE or traced:
         return original(*args, **kwargs)
     if (out := kwargs.get("out")) is not None:
@@ -89,7 +93,7 @@ def share(original: Callable, *args, **kwargs) -> Tensor:
         args = (kwargs.pop(SHARING[name]),)
     device = kwargs.get("device")
     gpu = ELSEWHERE if device is None or not args else resolve(device)
-    if gpu is ELSEWHERE or (gpu and fakes()):
+    if gpu is ELSEWHERE or (gpu and in_fake_mode()):
         return original(*args, **kwargs)
     source = args[0]
     if kwargs.get("copy") is False:
@@ -136,7 +140,7 @@ def make_like(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
             put(made, gpu)
         return made
     gpu = resolve(device)
-    if gpu is ELSEWHERE or (gpu and (fakes() or torch._C._is_tracing())):
+    if gpu is ELSEWHERE or (gpu and (in_fake_mode() or torch._C._is_tracing())):
         return original(input, *args, **kwargs)
     if name == "new" and bool(gpu) is not bool(gpu_of(input)):
         mine, theirs = (

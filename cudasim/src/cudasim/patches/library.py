@@ -8,7 +8,7 @@ from torch import library
 
 from cudasim.dispatch.autocast import overload
 from cudasim.dispatch.custom import run_custom
-from cudasim.dispatch.operators import OWN, RECORD, Operator, Rule
+from cudasim.dispatch.operators import RECORD, RULES, Operator, Rule
 from cudasim.dispatch.placement import general
 from cudasim.patching import replaces
 from cudasim.session import session
@@ -30,8 +30,8 @@ def impl(
             and place == session.type.key
             and (func := overload(name))
         ):
-            rule = partial(run, key, OWN.get(func, general))
-            session.patches.replace_item(OWN, func, rule)
+            rule = partial(run, key, RULES.get(func, general))
+            session.patches.replace_item(RULES, func, rule)
             session.patches.replace(func, RECORD, Operator(func))
 
 

@@ -16,7 +16,7 @@ from cudasim.backends.cuda.distributed import refusals
 from cudasim.backends.cuda.distributed.clocks import book
 from cudasim.backends.cuda.distributed.rollcall import Request
 from cudasim.backends.cuda.distributed.table import COLLECTIVES, PAIRWISE, Collective
-from cudasim.dispatch.arguments import given, tensors_in
+from cudasim.dispatch.arguments import arguments_by_name, tensors_in
 from cudasim.dispatch.placement import run
 from cudasim.dispatch.rules import rule
 from cudasim.dispatch.tags import gpu_of, is_scratch, put
@@ -28,7 +28,7 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
     name = func._schema.name.removeprefix("c10d::")
     collective, named, tensors = (
         COLLECTIVES[name],
-        given(func, args, kwargs),
+        arguments_by_name(func, args, kwargs),
         tensors_in(args),
     )
     gpus = {gpu_of(tensor) for tensor in tensors} - {None}
@@ -117,7 +117,7 @@ def functional(name: str, func: Callable, args: tuple, kwargs: dict) -> Any:
     """A functional collective: checked as its operator `name` of `torch.ops.c10d` is, then run."""
     collective, named, tensors = (
         COLLECTIVES[name],
-        given(func, args, kwargs),
+        arguments_by_name(func, args, kwargs),
         tensors_in(args[:1]),
     )
     group, op, gpu = named["group_name"], named.get("reduce_op"), gpu_of(tensors[0])

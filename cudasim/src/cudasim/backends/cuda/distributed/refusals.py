@@ -12,7 +12,7 @@ from torch import Tensor
 from cudasim.backends.cuda.distributed.table import COLLECTIVES, PAIRWISE
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import tensors_in
-from cudasim.dispatch.dtypes import NAMES, short
+from cudasim.dispatch.dtypes import CPP_NAMES, short_name
 from cudasim.dispatch.tags import gpu_of
 from cudasim.words import WORDS
 
@@ -124,5 +124,5 @@ def refuse_reduction(op: Any, dtype: torch.dtype) -> None:
 
 def scalar_type(dtype: torch.dtype) -> str:
     """C++'s name of a type: `Float`, `UInt16`, `Float8_e5m2`."""
-    name = short(dtype).replace("uint", "uInt")
-    return NAMES.get(dtype) or name[0].upper() + name[1:]
+    name = short_name(dtype).replace("uint", "uInt")
+    return CPP_NAMES.get(dtype) or name[0].upper() + name[1:]
