@@ -16,7 +16,7 @@ import torch
 
 import cudasim
 from cudasim.device.specs import CARDS
-from cudasim.dispatch.dtypes import TABLE, short
+from cudasim.dispatch.dtypes import TABLE, short_name
 from facts.survey import full_name, load_databases
 
 Types = dict[str, list[str]]  # of samples, by device: cpu, cuda
@@ -36,7 +36,8 @@ def read_database(card: str) -> dict[str, Types]:
 
     types = {}
     for op in op_db:
-        cpu, cuda = sorted(map(short, op.dtypes)), sorted(map(short, op.dtypesIfCUDA))
+        cpu = sorted(map(short_name, op.dtypes))
+        cuda = sorted(map(short_name, op.dtypesIfCUDA))
         types[full_name(op)] = {"cpu": cpu, "cuda": cuda}
     return types
 

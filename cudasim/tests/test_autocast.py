@@ -72,7 +72,7 @@ def test_the_lists_are_those_of_torchs_header(macro, mine):
 def test_whatever_this_torch_casts_is_cast(kind):
     cudasim.disable()
     with cudasim.simulate(device_type=kind, force=True):
-        key = autocast._key().name
+        key = autocast.autocast_key().name
         listed = [name for _, names in autocast.policies() for name in names]
         known = {autocast.overload(name).name() for name in listed}
         theirs = {

@@ -116,5 +116,5 @@ def test_what_is_foreseen_is_what_is_counted(monkeypatch):
 
     afterwards = held()
     for module in (foresight, placement):
-        monkeypatch.setattr(module, "COUNT", 0)
+        monkeypatch.setattr(module, "LARGE_RESULT", 0)
     assert held() == afterwards

@@ -149,7 +149,7 @@ def test_the_table_is_that_of_the_database(database):
     for op in database:
         name = f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
         cpu, cuda = (
-            {*map(dtypes.short, kinds)} for kinds in (op.dtypes, op.dtypesIfCUDA)
+            {*map(dtypes.short_name, kinds)} for kinds in (op.dtypes, op.dtypesIfCUDA)
         )
         entry = dtypes.operators().get(
             name, {"cpu": cpu, "cuda": dict.fromkeys(cpu, 0)}

@@ -20,7 +20,7 @@ from tools.book.book import Book
 from tools.book.links import notebook_links
 from tools.languages.language import read_languages
 from tools.site.merge import VERSIONS
-from tools.site.timeline import MIME as TIMELINE
+from tools.book.grammar import TIMELINE as MIME
 from tools.site.timeline import timeline_html
 
 BOOK = Book(ROOT)

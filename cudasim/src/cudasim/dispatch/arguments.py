@@ -1,4 +1,4 @@
-"""The tensors among the arguments of an operation."""
+"""Helpers that find and replace the tensors among the arguments of an operation."""
 
 import functools
 from collections.abc import Callable, Iterable
@@ -6,50 +6,63 @@ from typing import Any
 
 from torch import Tensor
 
-LISTS = (list, tuple)
+SEQUENCES = (list, tuple)
 
 
 def tensors_in(values: Iterable[Any]) -> list[Tensor]:
-    found = []
+    """Return the tensors among `values`, with those in lists and tuples."""
+    tensors = []
     for value in values:
         if isinstance(value, Tensor):
-            found.append(value)
-        elif isinstance(value, LISTS) and value and type(value[0]) is not int:
-            found += tensors_in(value)
-    return found
+            tensors.append(value)
+        # A sequence that begins with an int is a shape, and need not be searched.
+        elif isinstance(value, SEQUENCES) and value and type(value[0]) is not int:
+            tensors += tensors_in(value)
+    return tensors
 
 
-def mapped(function: Callable[[Any], Any], value: Any) -> Any:
-    """`value` with what `function` gives for each part of it, in lists and dictionaries too."""
-    if type(value) in LISTS:
-        return type(value)([mapped(function, item) for item in value])
+def operands_of(args: tuple, kwargs: dict) -> list[Tensor]:
+    """Return the tensors among the arguments of a call."""
+    return tensors_in((*args, *kwargs.values()))
+
+
+def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
+    """Return `value` with `function` applied to each leaf of its lists and dicts."""
+    if type(value) in SEQUENCES:
+        return type(value)([map_leaves(function, item) for item in value])
     if type(value) is dict:
-        return {name: mapped(function, item) for name, item in value.items()}
+        return {name: map_leaves(function, item) for name, item in value.items()}
     return function(value)
 
 
-def named_tensors(
+def map_tensors(function: Callable[[Tensor], Any], value: Any) -> Any:
+    """Return `value` with `function` applied to each tensor in it."""
+
+    def map_leaf(leaf: Any) -> Any:
+        return function(leaf) if isinstance(leaf, Tensor) else leaf
+
+    return map_leaves(map_leaf, value)
+
+
+def arguments_by_name(func: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
+    """Return the arguments of a call by name, without those that were left out."""
+    positional = dict(zip(default_arguments(func), args, strict=False))
+    return positional | kwargs
+
+
+def tensors_by_name(
     func: Callable, args: tuple, kwargs: dict
 ) -> list[tuple[str, Tensor]]:
-    by_name = given(func, args, kwargs).items()
-    return [
-        (name, tensor) for name, value in by_name for tensor in tensors_in((value,))
-    ]
-
-
-def mapped_tensors(function: Callable[[Tensor], Any], value: Any) -> Any:
-    return mapped(
-        lambda item: function(item) if isinstance(item, Tensor) else item, value
-    )
-
-
-def given(func: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
-    return {**dict(zip(defaults_of(func), args, strict=False)), **kwargs}
+    """Return the tensors of a call, each with the name of its argument."""
+    pairs = []
+    for name, value in arguments_by_name(func, args, kwargs).items():
+        for tensor in tensors_in((value,)):
+            pairs.append((name, tensor))
+    return pairs
 
 
 @functools.cache
-def defaults_of(func: Callable) -> dict[str, Any]:
-    """The names of the arguments of `func`, with their values if they are left out, or None."""
-    return {
-        argument.name: argument.default_value for argument in func._schema.arguments
-    }
+def default_arguments(func: Callable) -> dict[str, Any]:
+    """Return the names of all arguments of `func` with their defaults, None if none."""
+    arguments = func._schema.arguments
+    return {argument.name: argument.default_value for argument in arguments}

@@ -1,44 +1,70 @@
-"""`torch.autocast` on a GPU, by the lists of `aten/src/ATen/autocast_mode.h`. PyTorch's own rules
-check in C++ whether a tensor is on a GPU. So kernels that know simulated ones replace them in the
-dispatcher, from the first region that needs them on."""
+"""`torch.autocast` on a GPU, by the lists of `aten/src/ATen/autocast_mode.h`.
+
+PyTorch's own rules check in C++ whether a tensor is on a GPU. So kernels that know simulated
+GPUs replace them in the dispatcher, from the first region that needs them.
+"""
 
 import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch._C import DispatchKey, DispatchKeySet
+from torch._ops import OpOverload
 from torch.library import Library
 
-from cudasim.dispatch.arguments import defaults_of, given, mapped_tensors, tensors_in
+from cudasim.dispatch.arguments import (
+    arguments_by_name,
+    default_arguments,
+    map_tensors,
+    operands_of,
+)
+from cudasim.dispatch.operators import Rule
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of, is_scratch
 from cudasim.patching import Patches
 from cudasim.session import session
 from cudasim.words import WORDS
 
-# Half precision as well where cuDNN computes them: those of autocast_RNN.cpp.
-HALF, CUDNN, FLOAT, FLOAT_BY_DTYPE, FLOAT_BY_OVERLOAD, WIDEST = TABLES[
-    "autocast"
-].values()
+# Private parts of PyTorch.
+_ExcludeDispatchKeyGuard = torch._C._ExcludeDispatchKeyGuard
+_get_registrations = torch._C._dispatch_get_registrations_for_dispatch_key
+_has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+_include_dispatch_key = torch._C._dispatch_tls_set_dispatch_key_included
+_is_cached_tensor = torch._C._is_cached_tensor
+
+_LISTS = TABLES["autocast"]
+HALF: list[str] = _LISTS["half"]
+# In half precision too where cuDNN computes them (autocast_RNN.cpp).
+CUDNN: list[str] = _LISTS["half_by_cudnn"]
+FLOAT: list[str] = _LISTS["float"]
+FLOAT_BY_DTYPE: list[str] = _LISTS["float_by_dtype"]
+# operation -> its overload with an argument `dtype`
+FLOAT_BY_OVERLOAD: dict[str, str] = _LISTS["float_by_overload"]
+WIDEST: list[str] = _LISTS["widest"]
+
+
+class Kernel(NamedTuple):
+    """A kernel of autocast that replaces PyTorch's own."""
+
+    func: OpOverload
+    policy: Rule | None  # what runs if an operand is on a GPU; None: `func` itself
+    elsewhere: Callable  # what runs if none is
 
 
 def patch_autocast(patches: Patches) -> None:
+    """Let `torch.autocast` know simulated GPUs."""
+
     def set_autocast_enabled(original: Callable, *args: Any, **kwargs: Any) -> None:
         original(*args, **kwargs)  # refuses what it does not understand
         if torch.is_autocast_enabled("cpu") and session.host_autocast is None:
-            session.host_autocast = _sparing()
+            session.host_autocast = _host_library()
         enabled = torch.is_autocast_enabled(session.type.name)
         if enabled and session.autocast is None:
-            kernels = [
-                (overload(name), how) for how, names in policies() for name in names
-            ]
-            session.autocast = _library(
-                _key(), [(func, how, func) for func, how in kernels]
-            )
-        torch._C._dispatch_tls_set_dispatch_key_included(_key(), enabled)
+            session.autocast = _gpu_library()
+        _include_dispatch_key(autocast_key(), enabled)
 
     def clear_autocast_cache(original: Callable) -> None:
         original()
@@ -46,142 +72,178 @@ def patch_autocast(patches: Patches) -> None:
 
     patches.wrap(torch, "set_autocast_enabled", set_autocast_enabled)
     patches.wrap(torch, "clear_autocast_cache", clear_autocast_cache)
-    patches.finally_do(_stand_back)
+    patches.finally_do(_restore)
 
 
-def _key() -> DispatchKey:
+def _restore() -> None:
+    _include_dispatch_key(autocast_key(), False)
+    for library in (session.autocast, session.host_autocast):
+        if library is not None:
+            library._destroy()
+
+
+def autocast_key() -> DispatchKey:
+    """Return the dispatch key of autocast on the simulated type of device."""
     return getattr(DispatchKey, f"Autocast{session.type.key}")
 
 
-def policies() -> list[tuple[Callable, list[str]]]:
-    """How operations run whose operands are on a GPU, and which operations run so."""
-    half, full = partial(_in, None), partial(_in, torch.float32)
-    listed = [(half, HALF), (full, FLOAT), (_widest, WIDEST)]
+def policies() -> list[tuple[Rule, list[str]]]:
+    """Return how operations run whose operands are on a GPU, and their names."""
+    to_half = partial(_cast_operands, None)
+    to_float = partial(_cast_operands, torch.float32)
+    listed = [(to_half, HALF), (to_float, FLOAT), (_cast_to_widest, WIDEST)]
     if session.type.casts_sums:
-        listed += [(full, [*FLOAT_BY_DTYPE, "batch_norm"])]
+        listed.append((to_float, [*FLOAT_BY_DTYPE, "batch_norm"]))
     else:
-        listed += [(partial(_full_by_dtype, None), FLOAT_BY_DTYPE)]
-        for name, wide in FLOAT_BY_OVERLOAD.items():
-            listed += [(partial(_full_by_dtype, overload(wide)), [name])]
-        # The second is new in torch 2.14, and not in the header's lists.
-        listed += [(_banned, ["binary_cross_entropy"]), (full, ["linalg_matrix_sqrth"])]
+        listed.append((partial(_compute_in_float, None), FLOAT_BY_DTYPE))
+        for name, with_dtype in FLOAT_BY_OVERLOAD.items():
+            policy = partial(_compute_in_float, overload(with_dtype))
+            listed.append((policy, [name]))
+        listed.append((_refuse, ["binary_cross_entropy"]))
+        # New in torch 2.14, and not in the header's lists.
+        listed.append((to_float, ["linalg_matrix_sqrth"]))
+
     found = [(policy, list(filter(casts, names))) for policy, names in listed]
-    return [*found, (half, CUDNN)] if session.type.has_cudnn else found
+    if session.type.has_cudnn:
+        found.append((to_half, CUDNN))
+    return found
 
 
 def casts(name: str) -> bool:
-    found = overload(name)
-    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
-    return found is not None and has_kernel(found.name(), _key().name)
+    """Return whether this PyTorch has a kernel of autocast for an operation."""
+    func = overload(name)
+    return func is not None and _has_kernel(func.name(), autocast_key().name)
 
 
-def overload(name: str) -> Any:
-    """The operation called `name`, as in `softmax.int`; None if this PyTorch has none."""
-    packet, _, which = name.partition(".")
-    return getattr(getattr(torch.ops.aten, packet, None), which or "default", None)
+def overload(name: str) -> OpOverload | None:
+    """Return the operation called `name`, as `softmax.int`; None if there is none."""
+    packet_name, _, overload_name = name.partition(".")
+    packet = getattr(torch.ops.aten, packet_name, None)
+    return getattr(packet, overload_name or "default", None)
 
 
-def _sparing() -> Library:
-    """Kernels over those of autocast on the CPU, which leave tensors on GPUs as they are."""
-    key, kernels = DispatchKey.AutocastCPU, []
-    for name in torch._C._dispatch_get_registrations_for_dispatch_key(key.name):
+def _gpu_library() -> Library:
+    """Register kernels of autocast for tensors on simulated GPUs."""
+    kernels = []
+    for policy, names in policies():
+        for name in names:
+            func = overload(name)
+            kernels.append(Kernel(func, policy, func))
+    return _register(autocast_key(), kernels)
+
+
+def _host_library() -> Library:
+    """Register kernels over those of autocast on the CPU that leave GPU tensors alone."""
+    key = DispatchKey.AutocastCPU
+    kernels = []
+    for name in _get_registrations(key.name):
         func = overload(name.removeprefix("aten::"))
         if func is not None and func.name() == name:
-            theirs = torch.library.get_kernel(func, key.name)
-            kernels.append(
-                (func, None, partial(theirs.call_boxed, DispatchKeySet(key)))
-            )
-    return _library(key, kernels)
+            original = torch.library.get_kernel(func, key.name)
+            elsewhere = partial(original.call_boxed, DispatchKeySet(key))
+            kernels.append(Kernel(func, None, elsewhere))
+    return _register(key, kernels)
 
 
-def _library(key: DispatchKey, kernels: Iterable[tuple]) -> Library:
+def _register(key: DispatchKey, kernels: Iterable[Kernel]) -> Library:
     library = Library("aten", "IMPL", key.name)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", UserWarning
-        )  # that a kernel is overridden: it is meant
-        for func, policy, elsewhere in kernels:
-            kernel = partial(_run, DispatchKeySet(key), func, policy, elsewhere)
-            library.impl(func, kernel, allow_override=True)
+        # The warning that a kernel is overridden, which is the purpose.
+        warnings.simplefilter("ignore", UserWarning)
+        for kernel in kernels:
+            run = partial(_run, DispatchKeySet(key), kernel)
+            library.impl(kernel.func, run, allow_override=True)
     return library
 
 
-def _run(
-    off: DispatchKeySet,
-    func: Any,
-    policy: Any,
-    elsewhere: Callable,
-    *args: Any,
-    **kwargs: Any,
+def _run(off: DispatchKeySet, kernel: Kernel, *args: Any, **kwargs: Any) -> Any:
+    """Run a kernel without autocast, whose dispatch keys are `off`."""
+    with _ExcludeDispatchKeyGuard(off), torch._C.DisableTorchFunction():
+        if not any(map(gpu_of, operands_of(args, kwargs))):
+            return kernel.elsewhere(*args, **kwargs)
+        if kernel.policy is None:
+            return kernel.func(*args, **kwargs)
+        return kernel.policy(kernel.func, args, kwargs)
+
+
+# The policies.
+
+
+def _cast_operands(
+    dtype: torch.dtype | None, func: Callable, args: tuple, kwargs: dict
 ) -> Any:
-    with torch._C._ExcludeDispatchKeyGuard(off), torch._C.DisableTorchFunction():
-        if any(gpu_of(each) for each in tensors_in((*args, *kwargs.values()))):
-            return policy(func, args, kwargs) if policy else func(*args, **kwargs)
-        return elsewhere(*args, **kwargs)
+    """Cast every eligible tensor to `dtype`, or to that of the region.
 
-
-def _stand_back() -> None:
-    torch._C._dispatch_tls_set_dispatch_key_included(_key(), False)
-    for library in filter(None, (session.autocast, session.host_autocast)):
-        library._destroy()
-
-
-def _in(dtype: torch.dtype | None, func: Any, args: tuple, kwargs: dict) -> Any:
-    """With every eligible tensor of that type, or the region's own; the casts are recorded."""
+    Autograd records the casts.
+    """
     wanted = dtype or torch.get_autocast_dtype(session.type.name)
 
     def cast(tensor: Tensor) -> Tensor:
-        return _converted(tensor, wanted) if _eligible(tensor) else tensor
+        return _converted(tensor, wanted) if _is_eligible(tensor) else tensor
 
-    args, kwargs = mapped_tensors(cast, (args, kwargs))
+    args, kwargs = map_tensors(cast, (args, kwargs))
     return func(*args, **kwargs)
 
 
-def _full_by_dtype(wide: Any, func: Any, args: tuple, kwargs: dict) -> Any:
-    """With `dtype=torch.float32`, unless one is given, by the overload `wide` or by itself."""
-    named = given(func, args, kwargs)
-    if named.get("dtype") is not None or not _eligible(args[0]):
+def _compute_in_float(
+    with_dtype: Callable | None, func: Callable, args: tuple, kwargs: dict
+) -> Any:
+    """Pass `dtype=torch.float32` unless there is one, to the overload `with_dtype` if any."""
+    arguments = arguments_by_name(func, args, kwargs)
+    if arguments.get("dtype") is not None or not _is_eligible(args[0]):
         return func(*args, **kwargs)
-    return (wide or func)(**{**defaults_of(func), **named, "dtype": torch.float32})
+    arguments = {**default_arguments(func), **arguments, "dtype": torch.float32}
+    return (with_dtype or func)(**arguments)
 
 
-def _widest(func: Any, args: tuple, kwargs: dict) -> Any:
+def _cast_to_widest(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Cast to float32 if an operand has it, and to the dtype of the region if none has."""
     low = torch.get_autocast_dtype(session.type.name)
-    tensors = tensors_in((*args, *kwargs.values()))
-    types = {tensor.dtype for tensor in tensors if _eligible(tensor)}
-    if not types <= {low, torch.float32}:
+    operands = operands_of(args, kwargs)
+    dtypes = {tensor.dtype for tensor in operands if _is_eligible(tensor)}
+    if not dtypes <= {low, torch.float32}:
         raise RuntimeError("Unexpected floating ScalarType in at::autocast::prioritize")
-    return _in(torch.float32 if torch.float32 in types else low, func, args, kwargs)
+    widest = torch.float32 if torch.float32 in dtypes else low
+    return _cast_operands(widest, func, args, kwargs)
 
 
-def _banned(func: Any, args: tuple, kwargs: dict) -> Any:
+def _refuse(func: Callable, args: tuple, kwargs: dict) -> Any:
     raise RuntimeError(WORDS["autocast"]["banned"])
 
 
-def _eligible(tensor: Tensor) -> bool:
-    """True for floats but doubles, on a GPU or in what C++ made beside a tensor there."""
-    floats = tensor.is_floating_point() and tensor.dtype is not torch.float64
-    return floats and (gpu_of(tensor) is not None or is_scratch(tensor))
+def _is_eligible(tensor: Tensor) -> bool:
+    """Return whether a tensor is cast: a float but not a double, on a GPU.
+
+    Scratch of C++ counts too, which it makes beside tensors on a GPU.
+    """
+    if not tensor.is_floating_point() or tensor.dtype is torch.float64:
+        return False
+    return gpu_of(tensor) is not None or is_scratch(tensor)
 
 
 def _converted(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    """`tensor` in another type; a weight's first copy serves until the outermost region ends. As in
-    `cached_cast` of aten/src/ATen/autocast_mode.cpp: a loop goes on with its first weights."""
-    keeps = (
+    """Return `tensor` in another dtype.
+
+    The first copy of a weight serves until the outermost region ends, as in `cached_cast`
+    of aten/src/ATen/autocast_mode.cpp: a loop within a region keeps its first weights.
+    """
+    if not _is_kept(tensor, dtype):
+        return tensor.to(dtype)
+    if tensor not in session.autocast_kept:
+        # It may serve training later.
+        with torch.inference_mode(False), torch.enable_grad():
+            session.autocast_kept[tensor] = tensor.to(dtype)
+    return session.autocast_kept[tensor]
+
+
+def _is_kept(tensor: Tensor, dtype: torch.dtype) -> bool:
+    """Return whether a copy of `tensor` in another dtype is kept: that of a weight."""
+    return (
         tensor.dtype is torch.float32
         and dtype is torch.get_autocast_dtype(session.type.name)
         and tensor.requires_grad
         and tensor.is_leaf
         and not tensor._is_view()
         and torch.is_autocast_cache_enabled()
-        and not torch._C._is_cached_tensor(tensor)  # that a graph's trees keep
+        and not _is_cached_tensor(tensor)  # CUDA graph trees keep those
     )
-    if not keeps:
-        return tensor.to(dtype)
-    if tensor not in session.autocast_kept:
-        with (
-            torch.inference_mode(False),
-            torch.enable_grad(),
-        ):  # it may serve training later
-            session.autocast_kept[tensor] = tensor.to(dtype)
-    return session.autocast_kept[tensor]

@@ -1,5 +1,7 @@
-"""What each operation costs on the virtual clock, told after the CPU has computed its result. Costs
-depend on shapes, types and layouts alone, so they are found once for each combination."""
+"""What each operation costs on the virtual clock, booked when the CPU has computed its result.
+
+A cost depends on shapes, dtypes and layouts alone. So it is found once for each combination.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -17,39 +19,41 @@ from cudasim.session import session
 from cudasim.timing import formulas
 from cudasim.timing.formulas import copy_seconds, fills, host_seconds, kernel_seconds
 
-aten = torch.ops.aten
-NUMBER = 8  # bytes that are read back to the host by what waits for a count, as `nonzero` does
-# Bytes of pageable memory that CUDA copies before it returns, and need not wait for the stream:
-# https://docs.nvidia.com/cuda/cuda-driver-api/api-sync-behavior.html.
-STAGED = 64 * 2**10
-PLANS = 1_000  # combinations that are remembered of one operation
-VALUES = (
-    int,
-    bool,
-    str,
-    torch.dtype,
-)  # types of other arguments on which a cost may depend
-PRODUCTS, PRECISE = (
-    ("matmul", "convolution"),
-    ("matmul", "conv"),
-)  # kinds, and their settings
+# Private parts of PyTorch.
+_get_fp32_precision = torch._C._get_fp32_precision_getter
 
-Home = GPU | None  # None is the host
+aten = torch.ops.aten
+
+# Bytes that travel to the host where it waits for a count, as `nonzero` does.
+COUNT_SIZE = 8
+# Bytes of pageable memory that CUDA copies before it returns, so that it need not wait for the
+# stream: https://docs.nvidia.com/cuda/cuda-driver-api/api-sync-behavior.html.
+STAGED_SIZE = 64 * 2**10
+# Combinations that are remembered of one operation.
+MAX_PLANS = 1_000
+
+# Types of arguments, other than tensors, on which a cost may depend.
+_VALUE_TYPES = (int, bool, str, torch.dtype)
+# Kinds of work that depend on PyTorch's settings for tf32, and the names of the settings.
+_TF32_KINDS = ("matmul", "convolution")
+_TF32_SETTINGS = ("matmul", "conv")
+
+Home = GPU | None  # where a tensor is; None is the host
 
 
 class Plan(NamedTuple):
-    """What one combination of operation, shapes and types costs, in nanoseconds."""
+    """What one combination of operation, shapes and dtypes costs, in nanoseconds."""
 
-    host: int  # of the host's, where the CPU computes, or nothing is
-    card: int | None  # of a card's; None for a view or a question, which no card sees
+    host: int  # on the host, where the CPU computes, or nothing is computed
+    card: int | None  # on a card; None for a view or a question, which no card sees
     kernels: int
     kind: str
     fills: bool
-    call: int  # of the host's, to have a card compute it, without launches
+    call: int  # on the host, to have a card compute it, without the launches
 
 
 class Operation:
-    """What is found once of each operation: how to book it, and its plans so far."""
+    """How one operation is booked, and its plans so far."""
 
     def __init__(self, func: Callable) -> None:
         packet = getattr(func, "overloadpacket", None)
@@ -57,26 +61,31 @@ class Operation:
         self.copies = func in (aten.copy_.default, aten._to_copy.default)
         self.reads_back = func is aten._local_scalar_dense.default
         self.may_wait = func in WAITS
-        self.product = False  # whether its cost depends on PyTorch's setting of tf32
+        self.depends_on_tf32 = False  # known once there is a plan
         self.plans: dict[tuple, Plan] = {}
 
 
 _operations: dict[Callable, Operation] = {}
-forget = _operations.clear
+
+
+def forget() -> None:
+    """Forget all costs: they are those of one card."""
+    _operations.clear()
 
 
 def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
-    """Book what `func` did with these arguments, and the wait for it if the host waits."""
+    """Book what `func` did with its arguments, and the host's wait for it if there is one."""
     clock = session.clock
-    if session.thread.met:  # a collective, booked where the ranks met
-        session.thread.met = False
+    thread = session.thread
+    if thread.met:  # it is booked already: a collective, or an operation made of others
+        thread.met = False
         return
     operation = _operations.get(func)
     if operation is None:
         operation = _operations[func] = Operation(func)
     if operation.copies and _book_crossing(func, args, kwargs, out):
         return
-    thread = session.thread
+
     gpu = thread.doing.making or _home_of(out) or _gpu_among((*args, *kwargs.values()))
     if gpu is not None and operation.reads_back:
         read_back(gpu, operation.name, args[0].element_size())
@@ -84,162 +93,210 @@ def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
     plan = _plan(operation, func, args, kwargs, out)
     if gpu is None or plan.card is None:
         clock.spend(clock.call(plan.host), operation.name)
-    else:
-        stream = thread.streams.get(gpu.index, 0)
-        if (gpu.index, stream) in session.capturing:
-            clock.spend(
-                clock.call(plan.call) + clock.launch * plan.kernels, operation.name
-            )
-            return
-        clock.kernel(gpu.index, stream, operation.name, *plan[1:])
-        if operation.may_wait and waits(func, args, kwargs):
-            read_back(gpu, operation.name)
+        return
+
+    stream = thread.streams.get(gpu.index, 0)
+    if (gpu.index, stream) in session.capturing:
+        duration = clock.call(plan.call) + clock.launch * plan.kernels
+        clock.spend(duration, operation.name)
+        return
+    clock.kernel(gpu.index, stream, operation.name, *plan[1:])
+    if operation.may_wait and waits(func, args, kwargs):
+        read_back(gpu, operation.name)
 
 
-def stream_on(gpu: GPU) -> int:
+def read_back(gpu: GPU, name: Any, size: int = COUNT_SIZE) -> None:
+    """Book `size` bytes that travel to the host, which waits for them."""
+    clock = session.clock
+    duration = nanoseconds(copy_seconds(size, clock.sheet, "pageable", OUT))
+    end = clock.copy([(gpu.index, OUT)], _current_stream(gpu), duration, size)
+    clock.wait_until(end, name)
+
+
+def _current_stream(gpu: GPU) -> int:
     return session.current_stream(gpu.index)
 
 
 def _home_of(value: Any) -> Home:
-    tag = getattr(storage_of(value), TAG, None) if isinstance(value, Tensor) else None
+    if not isinstance(value, Tensor):
+        return None
+    tag = getattr(storage_of(value), TAG, None)
     return None if tag is None else tag.gpu
 
 
 def _gpu_among(values: Iterable) -> Home:
-    """The GPU of the first tensor on one, in lists too."""
+    """Return the GPU of the first tensor on one, in lists too."""
     for value in values:
-        found = (
-            _gpu_among(value) if isinstance(value, list | tuple) else _home_of(value)
-        )
-        if found is not None:
-            return found
+        if isinstance(value, list | tuple):
+            gpu = _gpu_among(value)
+        else:
+            gpu = _home_of(value)
+        if gpu is not None:
+            return gpu
     return None
 
 
-def read_back(gpu: GPU, name: Any, size: int = NUMBER) -> None:
-    """Book `size` bytes that travel to the host, which waits for them."""
-    clock = session.clock
-    duration = nanoseconds(copy_seconds(size, clock.sheet, "pageable", OUT))
-    clock.wait_until(
-        clock.copy([(gpu.index, OUT)], stream_on(gpu), duration, size), name
-    )
+# Copies.
 
 
 def _book_crossing(func: Callable, args: tuple, kwargs: dict, out: Any) -> bool:
-    """Book a copy between devices; False if it is none."""
-    target, source, *given = args if func is aten.copy_.default else (out, args[0])
-    here, there = _home_of(source), _home_of(target)
-    if here is not there:
-        non_blocking = given[0] if given else kwargs.get("non_blocking", False)
-        book_copy(source, target, here, there, non_blocking)
-    return here is not there
+    """Book a copy between devices; return False if it is none."""
+    non_blocking = kwargs.get("non_blocking", False)
+    if func is aten.copy_.default:
+        target, source = args[:2]
+        if len(args) > 2:
+            non_blocking = args[2]
+    else:
+        target, source = out, args[0]
+    source_home, target_home = _home_of(source), _home_of(target)
+    if source_home is target_home:
+        return False
+    book_copy(source, target, source_home, target_home, non_blocking)
+    return True
 
 
 def book_copy(
-    source: Tensor, target: Tensor, here: Home, there: Home, non_blocking: bool
+    source: Tensor,
+    target: Tensor,
+    source_home: Home,
+    target_home: Home,
+    non_blocking: bool,
 ) -> None:
-    """Book a copy of `source`, on GPU `here`, to `target`, on GPU `there`; None is the host.
-    Numbers of another type or layout are first made such where they are."""
+    """Book a copy between two devices.
+
+    Numbers of another dtype or layout are first converted where they are.
+    """
     clock = session.clock
-    if any(
-        gpu and (gpu.index, stream_on(gpu)) in session.capturing
-        for gpu in (here, there)
-    ):
+    if _is_captured(source_home) or _is_captured(target_home):
         clock.spend(clock.operation + clock.launch, "copy")
         return
     size = target.numel() * target.element_size()
-    if source.dtype is not target.dtype or not _same_layout(source, target):
-        _convert(clock, source, size, here)
-    if here is not None and there is not None:
-        seconds = copy_seconds(size, clock.sheet, "peer")
-        engines = [(here.index, OUT), (there.index, IN)]
-        arrived = clock.cards[there.index].stream(stream_on(there)).end
-        clock.hold(here.index, stream_on(here), arrived)
-        end = clock.copy(engines, stream_on(here), nanoseconds(seconds), size)
-        clock.hold(there.index, stream_on(there), end)
-        return
-    host, gpu, way = (source, there, IN) if here is None else (target, here, OUT)
-    pinned = hasattr(storage_of(host), PINNED)
-    seconds = copy_seconds(size, clock.sheet, "pinned" if pinned else "pageable", way)
-    end = clock.copy([(gpu.index, way)], stream_on(gpu), nanoseconds(seconds), size)
-    staged = (
-        way == IN and size <= STAGED and not pinned
-    )  # the driver keeps a copy of so little
-    if not (non_blocking and (pinned or staged)):
+    if source.dtype is not target.dtype or not _have_same_layout(source, target):
+        _book_conversion(clock, source, size, source_home)
+
+    if source_home is None:
+        _book_host_copy(clock, source, target_home, IN, size, non_blocking)
+    elif target_home is None:
+        _book_host_copy(clock, target, source_home, OUT, size, non_blocking)
+    else:
+        _book_peer_copy(clock, source_home, target_home, size)
+
+
+def _is_captured(gpu: Home) -> bool:
+    return gpu is not None and (gpu.index, _current_stream(gpu)) in session.capturing
+
+
+def _have_same_layout(source: Tensor, target: Tensor) -> bool:
+    if source.layout is not torch.strided or target.layout is not torch.strided:
+        return True
+    if source.is_contiguous() and target.is_contiguous():
+        return True
+    return source.stride() == target.stride()
+
+
+def _book_conversion(clock: Clock, source: Tensor, size: int, gpu: Home) -> None:
+    """Book that numbers become `size` bytes of another dtype or layout."""
+    moved = source.numel() * source.element_size() + size
+    work = formulas.Work("copy", 0.0, float(moved))
+    if gpu is None:
+        duration = nanoseconds(host_seconds(work, clock.host))
+        clock.spend(duration, "convert")
+    else:
+        duration = nanoseconds(kernel_seconds(work, clock.sheet))
+        fills_card = fills(work, clock.sheet)
+        stream = _current_stream(gpu)
+        clock.kernel(gpu.index, stream, "convert", duration, fills=fills_card)
+
+
+def _book_peer_copy(clock: Clock, source: GPU, target: GPU, size: int) -> None:
+    """Book a copy between two GPUs, for which the streams of both wait."""
+    source_stream, target_stream = _current_stream(source), _current_stream(target)
+    duration = nanoseconds(copy_seconds(size, clock.sheet, "peer"))
+    engines = [(source.index, OUT), (target.index, IN)]
+    target_ready = clock.cards[target.index].stream(target_stream).end
+    clock.hold(source.index, source_stream, target_ready)
+    end = clock.copy(engines, source_stream, duration, size)
+    clock.hold(target.index, target_stream, end)
+
+
+def _book_host_copy(
+    clock: Clock, host: Tensor, gpu: GPU, way: str, size: int, non_blocking: bool
+) -> None:
+    """Book a copy between a tensor of the host and a GPU, and the host's wait for it."""
+    is_pinned = hasattr(storage_of(host), PINNED)
+    memory = "pinned" if is_pinned else "pageable"
+    duration = nanoseconds(copy_seconds(size, clock.sheet, memory, way))
+    end = clock.copy([(gpu.index, way)], _current_stream(gpu), duration, size)
+
+    # The driver keeps a copy of so little.
+    is_staged = way == IN and size <= STAGED_SIZE and not is_pinned
+    if not non_blocking or not (is_pinned or is_staged):
         clock.wait_until(end, "copy")
 
 
-def _same_layout(source: Tensor, target: Tensor) -> bool:
-    if source.layout is not torch.strided or target.layout is not torch.strided:
-        return True
-    return source.stride() == target.stride() or (
-        source.is_contiguous() and target.is_contiguous()
-    )
-
-
-def _convert(clock: Clock, source: Tensor, size: int, gpu: Home) -> None:
-    work = formulas.Work(
-        "copy", 0.0, float(source.numel() * source.element_size() + size)
-    )
-    if gpu is None:
-        clock.spend(nanoseconds(host_seconds(work, clock.host)), "convert")
-    else:
-        duration, full = (
-            nanoseconds(kernel_seconds(work, clock.sheet)),
-            fills(work, clock.sheet),
-        )
-        clock.kernel(gpu.index, stream_on(gpu), "convert", duration, fills=full)
+# Plans.
 
 
 def _plan(
     operation: Operation, func: Callable, args: tuple, kwargs: dict, out: Any
 ) -> Plan:
+    """Return the plan for a call, from those that are remembered if it is there."""
     key = [isinstance(out, Tensor) and out.is_meta]
     _describe((*args, *kwargs.values(), out), key)
-    if operation.product:
-        key += (torch._C._get_fp32_precision_getter("cuda", kind) for kind in PRECISE)
+    if operation.depends_on_tf32:
+        for setting in _TF32_SETTINGS:
+            key.append(_get_fp32_precision("cuda", setting))
     key = tuple(key)
+
     plan = operation.plans.get(key)
     if plan is None:
         plan = _make_plan(session.clock, func, args, kwargs, out)
-        if plan.kind in PRODUCTS and not operation.product:
-            operation.product = True  # from now on its keys hold the setting
+        if plan.kind in _TF32_KINDS and not operation.depends_on_tf32:
+            operation.depends_on_tf32 = True  # from now on keys hold the settings
             return plan
-        if len(operation.plans) >= PLANS:
+        if len(operation.plans) >= MAX_PLANS:
             operation.plans.clear()
         operation.plans[key] = plan
     return plan
 
 
 def _describe(values: Iterable, key: list) -> None:
-    """Add to `key` what the cost may depend on; the values of floats are not among it."""
+    """Add to `key` all that a cost may depend on. The values of floats do not count."""
     for value in values:
         if is_lazy(value):  # a parameter without a shape yet
             key.append(is_lazy)
         elif isinstance(value, Tensor):
-            strided = value.layout is torch.strided
-            key += (
-                value.shape,
-                value.stride() if strided else value.layout,
-                value.dtype,
-            )
+            is_strided = value.layout is torch.strided
+            layout = value.stride() if is_strided else value.layout
+            key += (value.shape, layout, value.dtype)
         elif isinstance(value, list | tuple):
             key.append(len(value))
             _describe(value, key)
-        elif value is None or type(value) in VALUES:
+        elif value is None or type(value) in _VALUE_TYPES:
             key.append(value)
 
 
 def _make_plan(
     clock: Clock, func: Callable, args: tuple, kwargs: dict, out: Any
 ) -> Plan:
-    empty = isinstance(out, Tensor) and out.is_meta  # which took no time to compute
-    work = None if empty else work_of(func, args, kwargs, out)
+    is_meta = isinstance(out, Tensor) and out.is_meta  # nothing was computed
+    work = None if is_meta else work_of(func, args, kwargs, out)
     call = formulas.call_seconds(work, operands(args), clock.host)
     if work is None:
-        return Plan(nanoseconds(call), None, 0, "other", False, 0)
+        return Plan(
+            host=nanoseconds(call),
+            card=None,
+            kernels=0,
+            kind="other",
+            fills=False,
+            call=0,
+        )
     setup = clock.host.setup.get(work.kind, 0)
-    host = nanoseconds(call - setup + host_seconds(work, clock.host))
-    card = nanoseconds(kernel_seconds(work, clock.sheet))
-    full = fills(work, clock.sheet)
-    return Plan(host, card, work.kernels, work.kind, full, nanoseconds(call))
+    return Plan(
+        host=nanoseconds(call - setup + host_seconds(work, clock.host)),
+        card=nanoseconds(kernel_seconds(work, clock.sheet)),
+        kernels=work.kernels,
+        kind=work.kind,
+        fills=fills(work, clock.sheet),
+        call=nanoseconds(call),
+    )

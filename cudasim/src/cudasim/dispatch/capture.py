@@ -1,27 +1,28 @@
 """What a CUDA graph captures, and how it is replayed.
 
-A card notes the work and does none of it. Here it is done, as only then the shapes of results are
-known, and what it changed is put back when the capture ends; a replay does it again, in the memory
-of the capture (https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs)."""
+A card notes the work of a capture and does none of it. Here the work is done, as the shapes of
+results are not known otherwise, and what it changed is restored when the capture ends. A replay
+does the work again, in the memory of the capture
+(https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs).
+"""
 
-import itertools
 import threading
 import warnings
 from collections import defaultdict
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch._C import DispatchKey, DispatchKeySet
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor  # private to PyTorch
 
 from cudasim.device.generator import Generator, find, find_drawing
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import random
-from cudasim.dispatch.arguments import mapped_tensors, tensors_in
+from cudasim.dispatch.arguments import map_tensors, operands_of, tensors_in
 from cudasim.dispatch.mode import is_wrapper
 from cudasim.dispatch.operators import operator_of, written_by
 from cudasim.dispatch.tags import TAG, gpu_of, storage_of
@@ -30,9 +31,16 @@ from cudasim.patching import changed
 from cudasim.session import session
 from cudasim.words import WORDS
 
+# Private parts of PyTorch.
+_AutoDispatchBelowAutograd = torch._C._AutoDispatchBelowAutograd
+_DisableTorchDispatch = torch._C._DisableTorchDispatch
+_ExcludeDispatchKeyGuard = torch._C._ExcludeDispatchKeyGuard
+_set_grad_enabled = torch._C._set_grad_enabled
+_storage_use_count = torch._C._storage_Use_Count
+
 Place = tuple[int, int]  # a stream: the index of its GPU, and its id
 
-# Make memory and write nothing there.
+# Operators that make memory and write nothing there.
 EMPTY = (
     "empty empty_like empty_strided empty_permuted new_empty new_empty_strided".split()
 )
@@ -41,42 +49,50 @@ AUTOCAST = DispatchKeySet(DispatchKey.AutocastCPU) | DispatchKeySet(
 )
 
 
+class Source(NamedTuple):
+    """A generator that an operation drew from, and the state that it had in the capture."""
+
+    generator: Generator
+    state: list[int]
+
+
 class Step(NamedTuple):
-    """One operation: its arguments and results as names of memory, and whence it draws."""
+    """One captured operation. Its tensors are aliases of those of the program."""
 
     func: Callable
     args: tuple
     kwargs: dict
     results: list[Tensor]
-    source: tuple[Generator, list] | None
-    grad: bool  # whether gradients were recorded then: some kernels keep more for them
+    source: Source | None
+    grad: bool  # whether gradients were recorded: some kernels keep more for them then
 
     @property
     def operands(self) -> list[Tensor]:
-        return tensors_in((*self.args, *self.kwargs.values()))
+        return operands_of(self.args, self.kwargs)
 
 
 class Capture(LightMode):
-    """The work of one graph, and the dispatch mode that sees it while its thread captures."""
+    """The work of one graph, and the dispatch mode that sees it while it is captured."""
 
     def __init__(self, origin: Place) -> None:
         super().__init__()
         self.origin = origin
         self.steps: list[Step] = []
-        self.failed = False  # by something that a capture does not permit
-        self.unjoined: set[Place] = (
-            set()
-        )  # streams that it took in and that have not come back
-        self.waited_for: dict[Place, set[Place]] = defaultdict(set)  # by each stream
-        # Names, by the address of a storage; and which of these hold results.
-        self._names: dict[int, list[Tensor]] = defaultdict(list)
-        self._made: set[int] = set()
-        self._before: dict[
-            int, tuple[Tensor, Tensor]
-        ] = {}  # what they held, where it was changed
-        self.states: dict[
-            int, tuple[list, list]
-        ] = {}  # of generators, and what they were
+        # Set by something that a capture does not permit.
+        self.failed = False
+        # Streams that the capture took in and that have not come back.
+        self.unjoined: set[Place] = set()
+        # Stream -> those that it has waited for.
+        self.waited_for: dict[Place, set[Place]] = defaultdict(set)
+        # The states of generators, by their identity, and what they were at the beginning.
+        self.states: dict[int, tuple[list, list]] = {}
+
+        # The storages that the graph uses, by their address: its aliases of each, ...
+        self._aliases: dict[int, list[Tensor]] = defaultdict(list)
+        # ... which of them hold results, ...
+        self._results: set[int] = set()
+        # ... and (memory, copy) of those that were there before and were changed.
+        self._before: dict[int, tuple[Tensor, Tensor]] = {}
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple, kwargs: Any = None
@@ -84,20 +100,22 @@ class Capture(LightMode):
         kwargs = kwargs or {}
         if is_composite(func):
             return decompose(self, func, args, kwargs)
-        tensors = tensors_in((*args, *kwargs.values()))
         if any(issubclass(kind, FakeTensor) for kind in types or ()):
             return func(*args, **kwargs)
+        tensors = operands_of(args, kwargs)
         if types and any(is_wrapper(tensor) for tensor in tensors):
             return NotImplemented  # the subclass takes it apart
+
         gpu = next(filter(None, map(gpu_of, tensors)), None) or session.current()
-        place = gpu.index, session.current_stream(gpu.index)
+        place = (gpu.index, session.current_stream(gpu.index))
         if session.capturing.get(place) is not self:
             return func(*args, **kwargs)
         if place != self.origin:
             self.unjoined.add(place)
-        return self._note(func, args, kwargs, gpu)
+        return self._record(func, args, kwargs, gpu)
 
     def join(self, place: Place, streams: set[Place]) -> None:
+        """Note that the stream at `place` has waited for `streams`."""
         self.waited_for[place].update(streams)
         if place == self.origin:
             self.unjoined -= streams
@@ -105,128 +123,143 @@ class Capture(LightMode):
             self.unjoined.add(place)
 
     def end(self) -> None:
-        """The capture is over: nothing has been done, and results hold nothing yet."""
+        """End the capture as if nothing had been computed."""
         self.__exit__(None, None, None)
-        self._let_go()
-        with torch._C._DisableTorchDispatch(), torch.no_grad():
+        self._free_unused()
+        with _without_dispatch():
             for memory, copy in self._before.values():
                 memory.copy_(copy)
             self._before.clear()
-            on_gpu = [
-                any(map(gpu_of, (*each.results, *each.operands))) for each in self.steps
-            ]
-            self.steps = [*itertools.compress(self.steps, on_gpu)]
-            for result in (each for step in self.steps for each in step.results):
+            self.steps = [step for step in self.steps if _is_on_gpu(step)]
+            self._spoil_results()
+        for state, before in self.states.values():
+            state[:] = before
+
+    def _spoil_results(self) -> None:
+        """Fill results with NaN, so that a program cannot read them before a replay."""
+        for step in self.steps:
+            for result in step.results:
                 if result.is_floating_point() or result.is_complex():
-                    result.fill_(
-                        float("nan")
-                    )  # what is read before a replay is no result
-        for state, was in self.states.values():
-            state[:] = was
+                    result.fill_(float("nan"))
 
     def release(self) -> None:
+        """Give back all memory of the graph."""
         self.steps.clear()
-        self._names.clear()
-        self._made.clear()
+        self._aliases.clear()
+        self._results.clear()
 
     def replay(self) -> None:
-        read = (names for key, names in self._names.items() if key not in self._made)
-        if not all(map(_holders, read)):
-            warnings.warn(WORDS["graphs"]["gone"], stacklevel=3)
+        """Do the work of the graph in the memory that it was captured with."""
+        for key, aliases in self._aliases.items():
+            if key not in self._results and not _other_users(aliases):
+                warnings.warn(WORDS["graphs"]["gone"], stacklevel=3)
+                break
+
         for gpu in session.gpus:
             gpu.memory.change(suspended=threading.get_ident())
         try:
-            # The first restores what the steps set.
-            below = torch._C._AutoDispatchBelowAutograd
-            with torch.no_grad(), below(), torch._C._ExcludeDispatchKeyGuard(AUTOCAST):
-                for step in self.steps:
-                    torch._C._set_grad_enabled(step.grad)
-                    _do(step)
+            self._run_steps()
         finally:
             for gpu in session.gpus:
                 gpu.memory.change(suspended=0)
 
-    def _note(self, func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
-        self._let_go()
-        changed = tensors_in(written_by(func, args, kwargs))
-        self._save(changed)
-        grad, source = torch.is_grad_enabled(), self._source(func, kwargs, gpu)
-        known = set(map(_key, tensors_in((*args, *kwargs.values()))))
+    def _run_steps(self) -> None:
+        # `no_grad` restores what the steps set.
+        with (
+            torch.no_grad(),
+            _AutoDispatchBelowAutograd(),
+            _ExcludeDispatchKeyGuard(AUTOCAST),
+        ):
+            for step in self.steps:
+                _set_grad_enabled(step.grad)
+                _run(step)
+
+    def _record(self, func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
+        """Run an operation and note it as a step."""
+        self._free_unused()
+        written = tensors_in(written_by(func, args, kwargs))
+        self._save(written)
+        source = self._source(func, kwargs, gpu)
+        grad = torch.is_grad_enabled()
+        known = _keys(operands_of(args, kwargs))
+
         out = func(*args, **kwargs)
-        if any(each.layout is not torch.strided for each in tensors_in((out,))):
-            raise NotImplementedError(
-                "cudasim: a CUDA graph here holds no sparse tensors"
-            )
-        new = _new(out, known)
-        self._made.update(map(_key, new))
-        args, kwargs = self._named((args, kwargs), changed)
-        self.steps.append(
-            Step(func, args, kwargs, list(map(self._name, new)), source, grad)
-        )
+        for tensor in tensors_in((out,)):
+            if tensor.layout is not torch.strided:
+                raise NotImplementedError(
+                    "cudasim: a CUDA graph here holds no sparse tensors"
+                )
+
+        new = _new_tensors(out, known)
+        self._results |= _keys(new)
+        args, kwargs = self._aliased((args, kwargs), written)
+        results = [self._alias(tensor) for tensor in new]
+        self.steps.append(Step(func, args, kwargs, results, source, grad))
         return out
 
-    def _source(
-        self, func: Callable, kwargs: dict, gpu: GPU
-    ) -> tuple[Generator, list] | None:
-        """The generator from which an operation draws, a factory has drawn; and its state."""
+    def _source(self, func: Callable, kwargs: dict, gpu: GPU) -> Source | None:
+        """Return the generator that an operation on `gpu` draws from, if it draws."""
         if random.kind(func) == random.PLAIN:
             return None
         given = kwargs.get("generator")
-        generator = find_drawing(given) or (
-            gpu.generator if given is None else find(given)
-        )
+        # A factory is given what its generator has drawn already.
+        generator = find_drawing(given)
+        if generator is None:
+            generator = gpu.generator if given is None else find(given)
         if generator is None:  # of the CPU
             return None
         if id(generator._state) in self.states:
-            return generator, generator._state
+            return Source(generator, generator._state)
         raise RuntimeError(
             "Attempt to increase offset for a CUDA generator not in capture mode."
         )
 
-    def _save(self, changed: list[Tensor]) -> None:
-        """Keep what an operation is about to change, unless the graph made it."""
-        for tensor in changed:
+    def _save(self, written: list[Tensor]) -> None:
+        """Keep what an operation is about to overwrite, unless the graph made it."""
+        for tensor in written:
             key = _key(tensor)
-            if gpu_of(tensor) and key not in self._made and key not in self._before:
-                with torch._C._DisableTorchDispatch(), torch.no_grad():
-                    whole = torch.empty(0, dtype=torch.uint8).set_(
-                        tensor.untyped_storage()
-                    )
-                    self._before[key] = whole, whole.clone()
+            if key in self._results or key in self._before or gpu_of(tensor) is None:
+                continue
+            with _without_dispatch():
+                memory = torch.empty(0, dtype=torch.uint8)
+                memory.set_(tensor.untyped_storage())
+                self._before[key] = (memory, memory.clone())
 
-    def _named(self, value: Any, changed: list[Tensor]) -> Any:
-        """`value` with names of memory for tensors. A number of the CPU's that is not `changed` is
-        kept as it is now: a kernel is captured so."""
+    def _aliased(self, value: Any, written: list[Tensor]) -> Any:
+        """Return `value` with aliases in the place of tensors.
 
-        def named(item: Tensor) -> Tensor:
-            number = (
-                not item.dim() and gpu_of(item) is None and _key(item) not in self._made
-            )
-            if not number or any(item is each for each in changed):
-                return self._name(item)
-            with torch._C._DisableTorchDispatch(), torch.no_grad():
-                return item.clone()
+        A number on the CPU is captured as it is now, unless it is one of those `written`.
+        """
 
-        return mapped_tensors(named, value)
+        def alias(tensor: Tensor) -> Tensor:
+            is_written = any(tensor is target for target in written)
+            if is_written or not self._is_host_number(tensor):
+                return self._alias(tensor)
+            with _without_dispatch():
+                return tensor.clone()
 
-    def _name(self, tensor: Tensor) -> Tensor:
-        """Another tensor on the same memory: the program's own may go, and its memory with it."""
-        with torch._C._DisableTorchDispatch(), torch.no_grad():
-            name = torch.ops.aten.detach.default(tensor)
-        self._names[_key(tensor)].append(name)
-        return name
+        return map_tensors(alias, value)
 
-    def _let_go(self) -> None:
-        """Give the graph's pool the memory of results that the program holds no more."""
-        for names in map(self._names.get, self._made):
-            storage = storage_of(names[0])
+    def _is_host_number(self, tensor: Tensor) -> bool:
+        if tensor.dim() or gpu_of(tensor) is not None:
+            return False
+        return _key(tensor) not in self._results
+
+    def _alias(self, tensor: Tensor) -> Tensor:
+        """Return another tensor on the same memory, as the program's own may go away."""
+        with _without_dispatch():
+            alias = torch.ops.aten.detach.default(tensor)
+        self._aliases[_key(tensor)].append(alias)
+        return alias
+
+    def _free_unused(self) -> None:
+        """Give the graph's pool the memory of results that the program no longer holds."""
+        for key in self._results:
+            aliases = self._aliases[key]
+            storage = storage_of(aliases[0])
             tag = getattr(storage, TAG, None)
-            if (
-                tag is not None
-                and tag.gpu is not None
-                and tag.requested
-                and not _holders(names)
-            ):
+            is_charged = tag is not None and tag.gpu is not None and tag.requested
+            if is_charged and not _other_users(aliases):
                 setattr(storage, TAG, Allocation(tag.gpu, 0))
 
 
@@ -237,55 +270,85 @@ class Mark(NamedTuple):
     streams: set[Place]
 
 
-def _key(tensor: Tensor) -> int:
-    return storage_of(tensor)._cdata
-
-
-def _holders(names: list[Tensor]) -> int:
-    """How many tensors, beside its `names` and the Python object with the tag, use a memory."""
-    return torch._C._storage_Use_Count(_key(names[0])) - len(names) - 1
-
-
-def _new(out: Any, known: set[int]) -> list[Tensor]:
-    return [each for each in tensors_in((out,)) if _key(each) not in known]
-
-
-def _do(step: Step) -> None:
-    name = step.func._schema.name.partition("::")[2]
-    if name in EMPTY or (not step.results and not operator_of(step.func).written):
-        return  # a view, or memory as it is
-    generator, state = step.source or (None, None)
-    with nullcontext() if generator is None else changed(generator, _state=state):
-        if (
-            generator is not None
-            and find_drawing(step.kwargs.get("generator")) is not None
-        ):
-            generator.draw()  # a factory, which was given what a draw returned
-        out = step.func(*step.args, **step.kwargs)
-    if step.results:
-        new = _new(out, set(map(_key, step.operands)))
-        with torch._C._DisableTorchDispatch():
-            for mine, fresh in zip(step.results, new, strict=True):
-                mine.copy_(fresh)
-
-
 def mark(place: Place) -> Mark | None:
+    """Return what an event stands for that is recorded in a stream, if it is captured."""
     capture = session.capturing.get(place)
-    return (
-        None if capture is None else Mark(capture, {place, *capture.waited_for[place]})
-    )
+    if capture is None:
+        return None
+    return Mark(capture, {place, *capture.waited_for[place]})
 
 
 def wait(place: Place, event: Mark | None) -> None:
-    """A stream waits for an event: it is captured too, or back where the capture began. Raises
-    CUDA's error where a captured stream waits for work that is not."""
+    """Let a stream wait for an event.
+
+    If the event was captured, the stream is captured as well from now on, or is back where
+    the capture began. Raises CUDA's error where a captured stream waits for work that is
+    not captured.
+    """
+    if event is not None:
+        capture = event.capture
+        if session.capturing.get(capture.origin) is capture:
+            session.capturing[place] = capture
+            capture.join(place, event.streams)
+            return
     capture = session.capturing.get(place)
-    if (
-        event is not None
-        and session.capturing.get(event.capture.origin) is event.capture
-    ):
-        session.capturing[place] = event.capture
-        event.capture.join(place, event.streams)
-    elif capture is not None:
+    if capture is not None:
         capture.failed = True
         raise runtime.runtime_error(runtime.UNCAPTURED_WORK)
+
+
+@contextmanager
+def _without_dispatch() -> Iterator[None]:
+    """Work on memory itself, with no mode and no gradient."""
+    with _DisableTorchDispatch(), torch.no_grad():
+        yield
+
+
+def _key(tensor: Tensor) -> int:
+    """Return the address of C++'s storage of a tensor."""
+    return storage_of(tensor)._cdata
+
+
+def _keys(tensors: list[Tensor]) -> set[int]:
+    return {_key(tensor) for tensor in tensors}
+
+
+def _other_users(aliases: list[Tensor]) -> int:
+    """Return how many tensors, besides the graph's `aliases`, use their storage.
+
+    The Python object that carries the tag uses it too.
+    """
+    return _storage_use_count(_key(aliases[0])) - len(aliases) - 1
+
+
+def _new_tensors(out: Any, known: set[int]) -> list[Tensor]:
+    """Return the tensors of a result that are not on a storage known before."""
+    return [tensor for tensor in tensors_in((out,)) if _key(tensor) not in known]
+
+
+def _is_on_gpu(step: Step) -> bool:
+    return any(map(gpu_of, (*step.results, *step.operands)))
+
+
+def _run(step: Step) -> None:
+    """Do a step again, with its results in the memory that they had."""
+    name = step.func._schema.name.partition("::")[2]
+    writes = step.results or operator_of(step.func).written
+    if name in EMPTY or not writes:
+        return  # memory as it is, or a view
+    out = _call(step)
+    if step.results:
+        new = _new_tensors(out, _keys(step.operands))
+        with _DisableTorchDispatch():
+            for result, fresh in zip(step.results, new, strict=True):
+                result.copy_(fresh)
+
+
+def _call(step: Step) -> Any:
+    if step.source is None:
+        return step.func(*step.args, **step.kwargs)
+    generator, state = step.source
+    with changed(generator, _state=state):
+        if find_drawing(step.kwargs.get("generator")) is not None:
+            generator.draw()  # as the factory did before it ran the operation
+        return step.func(*step.args, **step.kwargs)

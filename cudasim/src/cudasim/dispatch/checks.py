@@ -1,13 +1,17 @@
-"""PyTorch's own words for operands that do not agree on their device, from `TensorIterator.cpp`,
-`Convolution.cpp`, `IndexingUtils` and `common_device_check_failure` of torch 2.13."""
+"""PyTorch's own messages for operands that are not on the same device.
+
+They follow `TensorIterator.cpp`, `Convolution.cpp`, `IndexingUtils` and
+`common_device_check_failure` of torch 2.13.
+"""
 
 import functools
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from cudasim.dispatch.arguments import named_tensors
+from cudasim.dispatch.arguments import tensors_by_name
 from cudasim.dispatch.native_functions import checking_kernel
 from cudasim.dispatch.operators import Operator, written_by
 from cudasim.dispatch.tables import TABLES
@@ -15,176 +19,230 @@ from cudasim.dispatch.tags import CPU, device_of, gpu_of, is_scratch
 from cudasim.session import session
 from cudasim.words import WORDS
 
-SAID = WORDS["devices"]
-Named = list[tuple[str, Tensor]]  # (what an operator calls its argument, tensor)
+MESSAGES = WORDS["devices"]
 
-# Composites whose check is made by an operator that they call: that one, and what it calls
-# their arguments, in the order in which it checks them, if not as they do. `mv` is `addmv_` into an
-# empty result, which is made on the vector's device.
-INSIDE = TABLES["inside"]
+NamedTensors = list[tuple[str, Tensor]]  # an operator's name for its argument, and it
+# (operator, its tensors) -> what CUDA says of their devices, or None
+Check = Callable[[Callable, NamedTensors], str | None]
 
-# Structured kernels that are given their result once its shape is known, and compare it then.
+
+class InnerOperator(NamedTuple):
+    """An operator that a composite one calls, and that checks the devices for it."""
+
+    operator: str
+    # The composite's names of arguments -> the inner one's, in the order of its checks.
+    arguments: dict[str, str]
+
+
+# `mv`, for example, is `addmv_` into an empty result, which is on the device of the vector.
+INNER_OPERATORS = {
+    name: InnerOperator(**row) for name, row in TABLES["inner operators"].items()
+}
+
+# Structured kernels that get their result when its shape is known, and compare it then.
 REDUCTIONS = "all amax amin any argmax argmin mean norm prod sum".split()
 
-# Kernels that know whole numbers alone, on the CPU (`gcd_cpu`) and on CUDA (`gcd_cuda`).
+# Kernels for whole numbers only, on the CPU (`gcd_cpu`) as on CUDA (`gcd_cuda`).
 WHOLE_NUMBERS = (
     "bitwise_and bitwise_not bitwise_or bitwise_xor gcd lcm lshift rshift".split()
 )
 
+BATCH_NORMS = ("native_batch_norm", "_native_batch_norm_legit")
+
 
 def refuses(operator: Operator, args: tuple, kwargs: dict, hosts: list[Tensor]) -> bool:
-    """Whether CUDA refuses the CPU tensors `hosts` beside a GPU's: numbers that are read may be."""
+    """Return whether CUDA refuses the CPU tensors `hosts` beside tensors on a GPU.
+
+    It accepts single numbers, unless they are written to.
+    """
     if any([tensor.dim() for tensor in hosts]) or checks_arguments(operator.func):
         return True
-    written = written_by(operator.func, args, kwargs)
-    return any(target is tensor for target in written for tensor in hosts)
-
-
-def disagreement(func: Callable, args: tuple, kwargs: dict) -> RuntimeError:
-    """The error of `func` for operands on several devices, from the first of these with words."""
-    named = named_tensors(func, args, kwargs)
-    named = [
-        each for each in named if not is_scratch(each[1])
-    ]  # C++'s scratch has no device yet
-    own = OWN_WORDS.get(func.overloadpacket.__name__, _checking)
-    all_words = (
-        words(func, named) for words in (_meta, own, _checking, _reduction, _iterator)
-    )
-    return RuntimeError(next(filter(None, all_words)))
-
-
-def name_kernel(error: NotImplementedError) -> None:
-    """Name CUDA's kernel instead of the CPU's in the error for a dtype that it lacks."""
-    name, _, type = str(error).partition('_cpu" not implemented for ')
-    suffix = session.type.kernel_suffix
-    if type and suffix and name.strip('"') in WHOLE_NUMBERS:
-        error.args = (f'{name}_{suffix}" not implemented for {type}',)
+    for target in written_by(operator.func, args, kwargs):
+        if any(target is tensor for tensor in hosts):
+            return True
+    return False
 
 
 @functools.cache
 def checks_arguments(func: Callable) -> bool:
-    """Whether CUDA's kernel for `func` requires every tensor, of any shape, on one device."""
+    """Return whether CUDA's kernel requires all tensors, even numbers, on one device."""
     if torch.Tag.pointwise in func.tags:
         return False
-    return (
-        func.overloadpacket.__name__ in INSIDE
-        or checking_kernel(func.name()) is not None
-    )
+    if func.overloadpacket.__name__ in INNER_OPERATORS:
+        return True
+    return checking_kernel(func.name()) is not None
 
 
-def _meta(func: Callable, named: Named) -> str | None:
-    """The meta device's kernels, which go before CUDA's, compare in Python."""
+def disagreement(func: Callable, args: tuple, kwargs: dict) -> RuntimeError:
+    """Return CUDA's error of `func` for operands on several devices."""
+    named = []
+    for name, tensor in tensors_by_name(func, args, kwargs):
+        if not is_scratch(tensor):  # scratch of C++ has no device yet
+            named.append((name, tensor))
+
+    own_check = _CHECKS.get(func.overloadpacket.__name__)
+    for check in (_check_meta, own_check, _check_arguments, _check_reduction):
+        message = check and check(func, named)
+        if message:
+            return RuntimeError(message)
+    return RuntimeError(_check_elementwise(func, named))
+
+
+def name_kernel(error: NotImplementedError) -> None:
+    """Put the name of CUDA's kernel into the CPU's error for a dtype that both lack."""
+    name, _, dtype = str(error).partition('_cpu" not implemented for ')
+    suffix = session.type.kernel_suffix
+    if dtype and suffix and name.strip('"') in WHOLE_NUMBERS:
+        error.args = (f'{name}_{suffix}" not implemented for {dtype}',)
+
+
+def _check_meta(func: Callable, named: NamedTensors) -> str | None:
+    """The kernels of the meta device go before CUDA's, and compare in Python."""
     if not any(tensor.is_meta for _, tensor in named):
         return None
-    expected, *others = (device_of(tensor) for _, tensor in named)
+    expected, *others = [device_of(tensor) for _, tensor in named]
     other = next(device for device in others if device != expected)
     return f"Tensor on device {other} is not on the expected device {expected}!"
 
 
-def _fill(func: Callable, named: Named) -> str | None:
+def _check_fill(func: Callable, named: NamedTensors) -> str | None:
     devices = [device_of(tensor) for _, tensor in named]
     if len(set(devices)) == 1:
         return None
     target, mask, *value = devices
     if value and target == CPU:
         return "masked_fill_: Expected inputs to be on same device"
-    return SAID["mask"].format(mask, target)
+    return MESSAGES["mask"].format(mask, target)
 
 
-def _cholesky(func: Callable, named: Named) -> str | None:
-    b, a = (device_of(tensor) for _, tensor in named)
-    return f"Expected b and A to be on the same device, but found b on {b} and A on {a} instead."
+def _check_cholesky(func: Callable, named: NamedTensors) -> str | None:
+    b, a = [device_of(tensor) for _, tensor in named]
+    return (
+        "Expected b and A to be on the same device, "
+        f"but found b on {b} and A on {a} instead."
+    )
 
 
-def _dense_and_sparse(func: Callable, named: Named) -> str | None:
-    """A sum of a dense and a sparse tensor compares types of devices itself, the dense first."""
-    kinds = {tensor.is_sparse: device_of(tensor) for _, tensor in reversed(named)}
-    if len(kinds) == 1 or CPU not in kinds.values():
+def _check_add(func: Callable, named: NamedTensors) -> str | None:
+    """A sum of a dense and a sparse tensor compares the types of their devices itself."""
+    dense, sparse = None, None
+    for _, tensor in reversed(named):  # the first of each kind counts
+        if tensor.is_sparse:
+            sparse = device_of(tensor)
+        else:
+            dense = device_of(tensor)
+    if dense is None or sparse is None or CPU not in (dense, sparse):
         return None
-    operand = "self" if kinds[False] == CPU else "other"
-    return f"add: expected '{operand}' to be a {session.type.key} tensor, but got a CPU tensor"
+    operand = "self" if dense == CPU else "other"
+    key = session.type.key
+    return f"add: expected '{operand}' to be a {key} tensor, but got a CPU tensor"
 
 
-def _convolution(func: Callable, named: Named) -> str | None:
-    """A convolution compares types on the CPU and a GPU, devices between two GPUs."""
+def _check_convolution(func: Callable, named: NamedTensors) -> str | None:
+    """A convolution compares types between the CPU and a GPU, devices between GPUs."""
     tensors = dict(named)
     image = tensors["input"]
-    where = device_of(image)
+    home = device_of(image)
     for name in ("weight", "bias"):
         other = tensors.get(name)
-        if other is None or device_of(other) == where:
+        if other is None or device_of(other) == home:
             continue
-        if device_of(other).type == where.type:
-            if name == "bias":  # is added by a kernel of its own
-                return _iterator(func, [("input", image), ("bias", other)])
-            return _argument(name, other, where, "wrapper_CUDA__cudnn_convolution")
-        if where == CPU and session.type.has_slow_convolution:
-            if not _mkldnn_convolves(image, tensors["weight"]):
-                return _argument(
-                    name, other, where, "wrapper_CUDA___slow_conv2d_forward"
-                )
-        said = f"Input type ({_type(image)}) and {name} type ({_type(other)}) should be the same"
-        if where == CPU:
-            said += f" or input should be a MKLDNN tensor and {name} is a dense tensor"
-        return said
+        if device_of(other).type != home.type:
+            return _convolution_types(name, tensors, home)
+        if name == "bias":  # it is added by a kernel of its own
+            return _check_elementwise(func, [("input", image), ("bias", other)])
+        return _wrong_argument(name, other, home, "wrapper_CUDA__cudnn_convolution")
     return None
 
 
-def _checking(func: Callable, named: Named) -> str | None:
-    name, tensors = func.overloadpacket.__name__, dict(named)
-    kernel, names = INSIDE.get(name, (func.name(), {}))
-    if name in ("native_batch_norm", "_native_batch_norm_legit") and _cudnn_normalizes(
-        tensors
-    ):
-        kernel = "cudnn_batch_norm"
-    kernel = checking_kernel(kernel)
+def _convolution_types(
+    name: str, tensors: dict[str, Tensor], home: torch.device
+) -> str:
+    """What a convolution says of its argument `name`, on another type of device."""
+    image, other = tensors["input"], tensors[name]
+    if home == CPU and session.type.has_slow_convolution:
+        if not _is_mkldnn_convolution(image, tensors["weight"]):
+            kernel = "wrapper_CUDA___slow_conv2d_forward"
+            return _wrong_argument(name, other, home, kernel)
+
+    message = f"Input type ({_type_name(image)}) and {name} type ({_type_name(other)})"
+    message += " should be the same"
+    if home == CPU:
+        message += f" or input should be a MKLDNN tensor and {name} is a dense tensor"
+    return message
+
+
+def _check_arguments(func: Callable, named: NamedTensors) -> str | None:
+    """What kernels say that compare the devices of all their arguments."""
+    name = func.overloadpacket.__name__
+    tensors = dict(named)
+    inner = INNER_OPERATORS.get(name, InnerOperator(func.name(), {}))
+    checking = inner.operator
+    if name in BATCH_NORMS and _is_cudnn_batch_norm(tensors):
+        checking = "cudnn_batch_norm"
+    kernel = checking_kernel(checking)
     if kernel is None:
         return None
+
     devices = [(argument, device_of(tensor)) for argument, tensor in named]
-    if error := session.type.disagreement(name, devices):
+    error = session.type.disagreement(name, devices)
+    if error:
         return str(error)
-    checked = [
-        (new, tensors[old]) for old, new in names.items() if old in tensors
-    ] or named
-    home = device_of(checked[0][1]) if checked else CPU
-    others = (each for each in checked if device_of(each[1]) != home)
-    return next((_argument(*each, home, kernel) for each in others), None)
+
+    in_order = []
+    for outer_name, inner_name in inner.arguments.items():
+        if outer_name in tensors:
+            in_order.append((inner_name, tensors[outer_name]))
+    in_order = in_order or named
+    if not in_order:
+        return None
+    home = device_of(in_order[0][1])
+    for argument, tensor in in_order:
+        if device_of(tensor) != home:
+            return _wrong_argument(argument, tensor, home, kernel)
+    return None
 
 
-def _reduction(func: Callable, named: Named) -> str | None:
+def _check_reduction(func: Callable, named: NamedTensors) -> str | None:
     if func.overloadpacket.__name__ not in REDUCTIONS or named[-1][0] != "out":
         return None
     home, result = device_of(named[0][1]), device_of(named[-1][1])
     return f"Expected out tensor to have device {home}, but got {result} instead"
 
 
-def _iterator(func: Callable, named: Named) -> str:
-    """What element-wise kernels say: the first GPU, and the first operand that is elsewhere."""
-    devices = [(device_of(tensor), tensor.dim()) for _, tensor in named]
-    home = next((device for device, _ in devices if device != CPU), CPU)
-    others = (
-        device for device, dim in devices if device != home and (device != CPU or dim)
-    )
-    return SAID["iterator"].format(home, next(others, CPU))
+def _check_elementwise(func: Callable, named: NamedTensors) -> str:
+    """Name the first GPU and the first operand that is elsewhere."""
+    devices = [device_of(tensor) for _, tensor in named]
+    home = next((device for device in devices if device != CPU), CPU)
+    for (_, tensor), device in zip(named, devices, strict=True):
+        is_number = device == CPU and not tensor.dim()
+        if device != home and not is_number:
+            return MESSAGES["iterator"].format(home, device)
+    return MESSAGES["iterator"].format(home, CPU)
 
 
-OWN_WORDS: dict[str, Callable[[Callable, Named], str | None]] = {
-    **dict.fromkeys(
-        ("convolution", "_convolution", "convolution_overrideable"), _convolution
-    ),
-    **dict.fromkeys(("masked_fill", "masked_fill_"), _fill),
-    **dict.fromkeys(("add", "add_"), _dense_and_sparse),
-    "cholesky_solve": _cholesky,
+# Operators with messages of their own.
+_CHECKS: dict[str, Check] = {
+    "convolution": _check_convolution,
+    "_convolution": _check_convolution,
+    "convolution_overrideable": _check_convolution,
+    "masked_fill": _check_fill,
+    "masked_fill_": _check_fill,
+    "add": _check_add,
+    "add_": _check_add,
+    "cholesky_solve": _check_cholesky,
 }
 
 
-def _argument(argument: str, tensor: Tensor, home: torch.device, kernel: str) -> str:
+def _wrong_argument(
+    argument: str, tensor: Tensor, home: torch.device, kernel: str
+) -> str:
     kernel = kernel.replace("CUDA", session.type.key)
-    return SAID["argument"].format(argument, device_of(tensor), home, kernel)
+    return MESSAGES["argument"].format(argument, device_of(tensor), home, kernel)
 
 
-def _cudnn_normalizes(tensors: dict[str, Tensor]) -> bool:
-    """Whether CUDA gives this batch normalisation to cuDNN (Normalization.cpp)."""
+def _is_cudnn_batch_norm(tensors: dict[str, Tensor]) -> bool:
+    """Return whether CUDA uses cuDNN for a batch normalization (Normalization.cpp)."""
     image = tensors["input"]
     return (
         session.type.has_cudnn
@@ -196,19 +254,17 @@ def _cudnn_normalizes(tensors: dict[str, Tensor]) -> bool:
     )
 
 
-def _type(tensor: Tensor) -> str:
+def _is_mkldnn_convolution(image: Tensor, weight: Tensor) -> bool:
+    """Return whether the CPU uses MKLDNN for a convolution (ConvParams::use_mkldnn)."""
+    if image.dtype is not torch.float32 or not torch.backends.mkldnn.enabled:
+        return False
+    return (
+        min(weight.shape[-2:]) > 3
+        or image.shape[0] > 1
+        or image.shape[:4].numel() > 20480
+    )
+
+
+def _type_name(tensor: Tensor) -> str:
     name = tensor.type()
     return name if gpu_of(tensor) is None else session.type.tensor_type(name)
-
-
-def _mkldnn_convolves(image: Tensor, weight: Tensor) -> bool:
-    """Whether the CPU gives a convolution of `image` to MKLDNN (ConvParams::use_mkldnn)."""
-    return (
-        image.dtype is torch.float32
-        and torch.backends.mkldnn.enabled
-        and (
-            min(weight.shape[-2:]) > 3
-            or image.shape[0] > 1
-            or image.shape[:4].numel() > 20480
-        )
-    )

@@ -1,5 +1,8 @@
-"""Operators of others than PyTorch, by the kernels registered for them, and operators that take
-functions. Within both, operations have devices."""
+"""Operators that are not PyTorch's own, and operators that take functions.
+
+A program's own operators run by the kernels that are registered for them. The operations
+within both kinds run on simulated devices.
+"""
 
 import functools
 from collections.abc import Callable
@@ -9,77 +12,85 @@ from torch import Tensor
 from torch._C import DispatchKey, DispatchKeySet
 from torch._ops import HigherOrderOperator, OpOverload
 
-from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.arguments import operands_of
 from cudasim.dispatch.devices import resolve
-from cudasim.dispatch.operators import KINDS
+from cudasim.dispatch.operators import RULE_FINDERS, Rule
 from cudasim.dispatch.placement import as_tensors, make_on, run
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of
 from cudasim.modes import decompose, is_composite
 from cudasim.session import session
 
-# Namespaces of PyTorch's own operators, but for `quantized`, which has few kernels for CUDA; and
-# libraries in C++ that have kernels for CUDA, which their builds for the CPU leave out.
+# Namespaces of PyTorch's own operators, except `quantized`, which has few kernels for CUDA;
+# and of C++ libraries with kernels for CUDA, which their builds for the CPU leave out.
 NAMESPACES = frozenset(TABLES["namespaces"])
-# Operators whose kernel computes with tensors itself; others leave that to functions they take.
+
+# Operators that compute with tensors themselves. Others only call functions they are given.
 COMPUTING = ("flex_attention", "flex_attention_backward")
 
 
-def rule_of(func: Callable) -> Callable | None:
-    """How `func` runs, if it is a program's own operator or takes functions; else None."""
+def rule_of(func: Callable) -> Rule | None:
+    """Return how `func` runs if it is not PyTorch's own, or is made of others; else None."""
     if isinstance(func, HigherOrderOperator):
         return run_with_functions
     if isinstance(func, OpOverload) and func.namespace not in NAMESPACES:
         return run_custom
-    return decomposed if is_composite(func) else None
+    return run_decomposed if is_composite(func) else None
 
 
-KINDS.append(rule_of)
+RULE_FINDERS.append(rule_of)
 
 
 def run_custom(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Run a program's own operator: on GPUs the kernel for them; the dispatcher says if none is."""
-    operands = tensors_in((*args, *kwargs.values()))
+    """Run a program's own operator, on GPUs by its kernel for them.
+
+    PyTorch's dispatcher raises an error if there is none.
+    """
+    operands = operands_of(args, kwargs)
     if any(gpu_of(tensor) for tensor in operands):
-        return on_gpu(func, args, kwargs)
+        return run_cuda_kernel(func, args, kwargs)
     device = kwargs.get("device")
     if device is not None and device.type == session.type.name:
         return make_on(resolve(device), func, args, kwargs)
     return run(func, args, kwargs, operands)
 
 
-def on_gpu(func: Callable, args: tuple, kwargs: dict) -> Any:
+def run_cuda_kernel(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Run the kernel that is registered for the simulated type of device."""
     keys = DispatchKeySet(getattr(DispatchKey, session.type.key))
-    return _booked(_seen(func.redispatch)(keys, *as_tensors(func, args), **kwargs))
+    redispatch = _in_mode(func.redispatch)
+    return _booked(redispatch(keys, *as_tensors(func, args), **kwargs))
 
 
-def decomposed(func: OpOverload, args: tuple, kwargs: dict) -> Any:
-    """Run the operators that `func` is made of, as autograd does outside of inference mode."""
+def run_decomposed(func: OpOverload, args: tuple, kwargs: dict) -> Any:
+    """Run the operators that `func` is made of, as autograd does outside inference mode."""
     return _booked(decompose(type(session.mode)(), func, args, kwargs))
 
 
 def run_with_functions(func: HigherOrderOperator, args: tuple, kwargs: dict) -> Any:
+    """Run an operator whose arguments are functions, as `torch.cond`."""
     if func.name() in COMPUTING:
         kernel = func.py_kernels[DispatchKey.CompositeExplicitAutograd]
-        return _booked(_seen(kernel)(*args, **kwargs))
-    given = {name: _seen(value) for name, value in kwargs.items()}
-    return _booked(func(*map(_seen, args), **given))
+        return _booked(_in_mode(kernel)(*args, **kwargs))
+    args = [_in_mode(value) for value in args]
+    kwargs = {name: _in_mode(value) for name, value in kwargs.items()}
+    return _booked(func(*args, **kwargs))
 
 
-def _seen(value: Any) -> Any:
-    """If `value` is a function: one whose operations go through the simulation's mode."""
+def _in_mode(value: Any) -> Any:
+    """Return `value`, or if it is a function, one that runs in a simulating mode."""
     if not callable(value) or isinstance(value, Tensor):
         return value
 
     @functools.wraps(value, updated=())
-    def seen(*args: Any, **kwargs: Any) -> Any:
+    def run_in_mode(*args: Any, **kwargs: Any) -> Any:
         with type(session.mode)():
             return value(*args, **kwargs)
 
-    return seen
+    return run_in_mode
 
 
 def _booked(out: Any) -> Any:
-    """The result of an operator whose cost is that of the operations within it."""
+    """Return the result of an operator whose cost was booked with what ran within it."""
     session.thread.met = session.clock is not None
     return out

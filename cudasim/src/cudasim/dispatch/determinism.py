@@ -1,48 +1,93 @@
-"""`torch.use_deterministic_algorithms`: what has no deterministic kernel on CUDA is refused. By the
-names of kernels that PyTorch's own tests expect (`check_nondeterministic_alert`)."""
+"""`torch.use_deterministic_algorithms`: refuses what has no deterministic kernel on CUDA.
+
+The names of the kernels are those that PyTorch's own tests expect
+(`check_nondeterministic_alert`).
+"""
 
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch._prims_common import alert_not_deterministic
+from torch._prims_common import alert_not_deterministic  # private to PyTorch
 
-from cudasim.dispatch.arguments import given
+from cudasim.dispatch.arguments import arguments_by_name
 from cudasim.dispatch.autocast import overload
 from cudasim.dispatch.operators import Rule, around
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of
 
+# Private parts of PyTorch.
+_get_deterministic_algorithms = torch._C._get_deterministic_algorithms
 
-def _sums_floats(given: dict) -> bool:
-    dtype = given.get("dtype") or given["self"].dtype
+# arguments by name -> whether CUDA's kernel is not deterministic for them
+Condition = Callable[[dict[str, Any]], bool]
+
+
+def _always(arguments: dict) -> bool:
+    return True
+
+
+def _sums_floats(arguments: dict) -> bool:
+    dtype = arguments.get("dtype") or arguments["self"].dtype
     return dtype.is_floating_point or dtype.is_complex
 
 
-# Operation -> for which arguments its kernel is not deterministic; that of others never is.
-MATTERS: dict[str, Callable[[dict], Any]] = {
-    "nll_loss2d_forward": lambda given: given["reduction"] != 0,
-    "_embedding_bag_backward": lambda given: given["mode"] == 2,  # the maximum
-    "put_": lambda given: given.get(
-        "accumulate"
-    ),  # else PyTorch refuses it on the CPU as well
-    "bincount": lambda given: given.get("weights") is not None,
-    "scatter_reduce.two": lambda given: given["reduce"] == "prod",
-    "scatter_reduce_.two": lambda given: given["reduce"] == "prod",
-    **dict.fromkeys(("histc", "cumsum", "cumsum_"), _sums_floats),
-}
-KERNELS = {
-    overload(name): (kernel, MATTERS.get(name, lambda given: True))
-    for name, kernel in TABLES["nondeterministic"].items()
-}
+def _reduces(arguments: dict) -> bool:
+    return arguments["reduction"] != 0
 
 
-@around(*KERNELS, idle=lambda args: not torch._C._get_deterministic_algorithms())
-def deterministic(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
-    if torch._C._get_deterministic_algorithms():
-        name, matters = KERNELS[func]
-        first = next((each for each in args if isinstance(each, Tensor)), None)
-        if first is not None and gpu_of(first) and matters(given(func, args, kwargs)):
-            alert_not_deterministic(name)
+def _takes_maximum(arguments: dict) -> bool:
+    return arguments["mode"] == 2
+
+
+def _accumulates(arguments: dict) -> bool:
+    """Without accumulation PyTorch refuses the operation on the CPU as well."""
+    return bool(arguments.get("accumulate"))
+
+
+def _has_weights(arguments: dict) -> bool:
+    return arguments.get("weights") is not None
+
+
+def _multiplies(arguments: dict) -> bool:
+    return arguments["reduce"] == "prod"
+
+
+# Operators whose kernel is deterministic for some arguments.
+_CONDITIONS: dict[str, Condition] = {
+    "nll_loss2d_forward": _reduces,
+    "_embedding_bag_backward": _takes_maximum,
+    "put_": _accumulates,
+    "bincount": _has_weights,
+    "scatter_reduce.two": _multiplies,
+    "scatter_reduce_.two": _multiplies,
+    "histc": _sums_floats,
+    "cumsum": _sums_floats,
+    "cumsum_": _sums_floats,
+}
+_KERNELS: dict[str, str] = TABLES["nondeterministic"]
+_NAMES = {overload(name): name for name in _KERNELS}
+
+
+@around(*_NAMES, idle=lambda args: not _get_deterministic_algorithms())
+def refuse_nondeterministic(
+    inner: Rule, func: Callable, args: tuple, kwargs: dict
+) -> Any:
+    """Warn or raise, as PyTorch does, where CUDA's kernel is not deterministic."""
+    if _get_deterministic_algorithms():
+        name = _NAMES[func]
+        is_nondeterministic = _CONDITIONS.get(name, _always)
+        if _is_on_gpu(args) and is_nondeterministic(
+            arguments_by_name(func, args, kwargs)
+        ):
+            alert_not_deterministic(_KERNELS[name])
     return inner(func, args, kwargs)
+
+
+def _is_on_gpu(args: tuple) -> bool:
+    """Return whether the first tensor among the arguments is on a GPU."""
+    for value in args:
+        if isinstance(value, Tensor):
+            return gpu_of(value) is not None
+    return False

@@ -1,4 +1,4 @@
-"""What people write as a device, read as a simulated GPU, the CPU, or something else."""
+"""How what a program writes as a device is read: a simulated GPU, the CPU, or another."""
 
 from typing import Any
 
@@ -7,18 +7,25 @@ import torch
 from cudasim.device.gpu import GPU
 from cudasim.session import session
 
-ELSEWHERE = (
-    object()
-)  # what is left to PyTorch: `meta`, for example, and what is no device at all
+# Private parts of PyTorch.
+_get_dispatch_mode = torch._C._get_dispatch_mode
+_FAKE_MODE = torch._C._TorchDispatchModeKey.FAKE
+
+# What `resolve` leaves to PyTorch: `meta`, for example, and what is not a device.
+ELSEWHERE = object()
 
 
 def resolve(device: Any) -> GPU | object | None:
-    """The GPU that `device` names, None for the CPU, ELSEWHERE for `meta` and what is no device.
-    Raises PyTorch's error for a GPU that is not there, and for a text that names no device."""
+    """Return the GPU that `device` names, None for the CPU, or ELSEWHERE for anything else.
+
+    Raises PyTorch's error for a GPU that does not exist and for a string that is not
+    the name of a device.
+    """
     if isinstance(device, int) and not isinstance(device, bool):
         if device < 0:
             raise RuntimeError("Device index must not be negative")
         return session.gpu(device)
+
     if isinstance(device, str):
         device = torch.device(device)
     if not isinstance(device, torch.device):
@@ -28,6 +35,6 @@ def resolve(device: Any) -> GPU | object | None:
     return None if device.type == "cpu" else ELSEWHERE
 
 
-def fakes() -> bool:
-    """True under FakeTensorMode, whose tensors have no memory and name any device themselves."""
-    return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None
+def in_fake_mode() -> bool:
+    """Return whether FakeTensorMode is active: its tensors keep their own device."""
+    return _get_dispatch_mode(_FAKE_MODE) is not None

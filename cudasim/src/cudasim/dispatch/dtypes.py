@@ -1,189 +1,271 @@
-"""Types that CUDA's kernels take and the CPU's do not, and the other way: from PyTorch's database
-of operators (`python cudasim/facts types` writes `kernels.json`) and its sources."""
+"""Dtypes that CUDA's kernels take and the CPU's do not, and the other way round.
+
+They come from PyTorch's database of operators and from its sources. `kernels.json` is
+written by `python cudasim/facts types`.
+"""
 
 import functools
 import json
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch import random
-from cudasim.dispatch.arguments import given, mapped, mapped_tensors, tensors_in
-from cudasim.dispatch.foresight import COUNT
+from cudasim.dispatch.arguments import (
+    arguments_by_name,
+    map_leaves,
+    map_tensors,
+    operands_of,
+    tensors_in,
+)
+from cudasim.dispatch.foresight import LARGE_RESULT
 from cudasim.dispatch.operators import written_by
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
 from cudasim.words import WORDS
 
-SAID = WORDS["kernels"]
+MESSAGES = WORDS["kernels"]
 TABLE = Path(__file__).with_name("kernels.json")
 
-# Operator -> CUDA's kernel, which looks at its type, or None for cuDNN; what an operator is called
-# in the database, if otherwise; and those without a kernel of CUDA, which the dispatcher refuses.
-KERNELS, CALLED, ABSENT, _wider, _in_cpp = TABLES["types"].values()
-# What a type is computed in where the CPU has no kernel for it; and what C++ calls a type.
+# Operator -> the kernel of CUDA that looks at its dtype; None where cuDNN does.
+KERNELS: dict[str, str | None] = TABLES["types"]["kernels"]
+# Operator -> its name in the database, where that is another.
+DATABASE_NAMES: dict[str, str] = TABLES["types"]["called"]
+# Operators without a kernel of CUDA, which the dispatcher refuses.
+ABSENT: list[str] = TABLES["types"]["absent"]
+# What the CPU computes in where it has no kernel for a dtype.
 WIDER = {
-    getattr(torch, dtype): getattr(torch, wider) for dtype, wider in _wider.items()
+    getattr(torch, dtype): getattr(torch, wider)
+    for dtype, wider in TABLES["types"]["wider"].items()
 }
-NAMES = {getattr(torch, dtype): name for dtype, name in _in_cpp.items()}
+# What C++ calls a dtype.
+CPP_NAMES = {
+    getattr(torch, dtype): name for dtype, name in TABLES["types"]["in_c++"].items()
+}
 
 REAL_AND_COMPLEX = (torch.float32, torch.float64, torch.complex64, torch.complex128)
-SCALED = (8, 9)  # the least capability of products of 8-bit floats
+UNKNOWN_TO_CUDNN = (torch.int64, torch.int16, torch.bool)
+SCALED_CAPABILITY = (8, 9)  # the least that has products of 8-bit floats
+
+Capability = tuple[int, int]
 
 
-def short(dtype: torch.dtype) -> str:
+class SupportedDtypes(NamedTuple):
+    """The dtypes that an operator takes on the CPU and on CUDA."""
+
+    cpu: frozenset[torch.dtype]
+    cuda: frozenset[torch.dtype]
+
+
+def short_name(dtype: torch.dtype) -> str:
+    """Return the name of a dtype without its module: `float32`."""
     return str(dtype).removeprefix("torch.")
 
 
 @functools.cache
 def operators() -> dict[str, dict[str, Any]]:
+    """Return the operators whose dtypes differ between the CPU and CUDA.
+
+    Each has its dtypes on the `cpu`, and those on `cuda` with the least capability.
+    """
     return json.loads(TABLE.read_text(encoding="utf-8"))["operators"]
 
 
 def entry_of(name: str) -> str | None:
-    """What the database calls an operator; None where all kernels take the same types."""
-    called = CALLED.get(name, name), f"nn.functional.{name}"
-    return next((each for each in called if each in operators()), None)
+    """Return the name of an operator in `operators()`; None if it is not there."""
+    for candidate in (DATABASE_NAMES.get(name, name), f"nn.functional.{name}"):
+        if candidate in operators():
+            return candidate
+    return None
 
 
 @functools.cache
-def taken(name: str, capability: tuple[int, int]) -> tuple[frozenset, frozenset]:
-    """The types that the CPU takes for an operator, and CUDA on such cards, where they differ."""
-    entry = operators().get(entry_of(name), {"cpu": (), "cuda": {}})
-    known = (
-        dtype
-        for dtype, least in entry["cuda"].items()
-        if tuple(map(int, least.split("."))) <= capability
-    )
-    cpu, cuda = (
-        {getattr(torch, dtype) for dtype in dtypes} for dtypes in (entry["cpu"], known)
-    )
-    return frozenset(cpu), frozenset(cuda)
+def supported_dtypes(name: str, capability: Capability) -> SupportedDtypes:
+    """Return the dtypes of an operator; empty sets where the CPU and CUDA agree."""
+    entry = entry_of(name)
+    if entry is None:
+        return SupportedDtypes(frozenset(), frozenset())
+
+    row = operators()[entry]
+    cuda = set()
+    for dtype, least in row["cuda"].items():
+        if tuple(map(int, least.split("."))) <= capability:
+            cuda.add(getattr(torch, dtype))
+    cpu = {getattr(torch, dtype) for dtype in row["cpu"]}
+    return SupportedDtypes(frozenset(cpu), frozenset(cuda))
 
 
 def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
-    """Raise CUDA's error if its kernel takes other types. Wrong shapes of few numbers go first."""
+    """Raise CUDA's error if its kernel does not take the dtype of the operands.
+
+    Errors of wrong shapes go first, where there are few numbers to compute with.
+    """
     operator = func.overloadpacket.__name__.removesuffix("_")
-    tensors = tensors_in((*args, *kwargs.values()))
-    first = tensors[0]  # its type chooses the kernel
-    name, kernel = NAMES.get(first.dtype), KERNELS[operator]
-    if name is None or first.dtype in taken(operator, gpu.card.capability)[1]:
+    tensors = operands_of(args, kwargs)
+    dtype = tensors[0].dtype  # which chooses the kernel
+    supported = supported_dtypes(operator, gpu.card.capability)
+    if dtype not in CPP_NAMES or dtype in supported.cuda:
         return
-    listed = all(
-        tensor.layout is torch.strided for tensor in tensors
-    )  # in the database
-    if not listed or given(func, args, kwargs).get("reduce") in ("sum", "mean"):
+    if not _is_in_database(func, args, kwargs, tensors):
         return
-    if sum(tensor.numel() for tensor in tensors) < COUNT:
-        with suppress(NotImplementedError):  # of the CPU's kernel for that type
-            copies = mapped_tensors(torch.ops.aten.clone.default, (args, kwargs))
-            func(*copies[0], **copies[1])
+
+    if sum(tensor.numel() for tensor in tensors) < LARGE_RESULT:
+        _run_on_copies(func, args, kwargs)
+    kernel = KERNELS[operator]
     if kernel is not None:
-        raise NotImplementedError(f"\"{kernel}\" not implemented for '{name}'")
-    if not torch.backends.cudnn.enabled:
-        return
-    if first.dtype in (
-        torch.int64,
-        torch.int16,
-        torch.bool,
-    ):  # cuDNN has no name for them
-        raise RuntimeError(f"getCudnnDataTypeFromScalarType() not supported for {name}")
-    if (
-        not first.is_floating_point() and not first.is_complex()
-    ):  # it has, and no kernel
+        raise _not_implemented(kernel, dtype)
+    if torch.backends.cudnn.enabled:
+        _check_cudnn(dtype)
+
+
+def _is_in_database(
+    func: Callable, args: tuple, kwargs: dict, tensors: list[Tensor]
+) -> bool:
+    """Return whether the database tells the dtypes of a call of this kind."""
+    if any(tensor.layout is not torch.strided for tensor in tensors):
+        return False
+    return arguments_by_name(func, args, kwargs).get("reduce") not in ("sum", "mean")
+
+
+def _run_on_copies(func: Callable, args: tuple, kwargs: dict) -> None:
+    """Let the CPU's kernel raise what it has to say, except about dtypes."""
+    with suppress(NotImplementedError):
+        args, kwargs = map_tensors(torch.ops.aten.clone.default, (args, kwargs))
+        func(*args, **kwargs)
+
+
+def _not_implemented(kernel: str, dtype: torch.dtype) -> NotImplementedError:
+    name = CPP_NAMES[dtype]
+    return NotImplementedError(f"\"{kernel}\" not implemented for '{name}'")
+
+
+def _check_cudnn(dtype: torch.dtype) -> None:
+    if dtype in UNKNOWN_TO_CUDNN:
+        raise RuntimeError(
+            f"getCudnnDataTypeFromScalarType() not supported for {CPP_NAMES[dtype]}"
+        )
+    # cuDNN knows the other whole numbers, and has no kernels for them.
+    if not dtype.is_floating_point and not dtype.is_complex:
         raise RuntimeError(
             "GET was unable to find an engine to execute this computation"
         )
 
 
-# These are refused as well, by operators that look at more than one type.
+# Checks of operators that look at more than one dtype.
+
+
 def check_sparse(*operands: Tensor) -> None:
-    """Of a product with a sparse matrix (native/sparse/cuda/SparseCUDABlas.cpp)."""
-    for each in operands:
-        if (
-            each.layout is torch.sparse_coo
-            and each._nnz()
-            and each.dtype not in REAL_AND_COMPLEX
-        ):
-            name = NAMES[each.dtype]
-            raise NotImplementedError(
-                f"\"addmm_sparse_cuda\" not implemented for '{name}'"
-            )
+    """Check a product with a sparse matrix (native/sparse/cuda/SparseCUDABlas.cpp)."""
+    for operand in operands:
+        if operand.layout is not torch.sparse_coo or not operand._nnz():
+            continue
+        if operand.dtype not in REAL_AND_COMPLEX:
+            raise _not_implemented("addmm_sparse_cuda", operand.dtype)
 
 
-def check_norm(image: Tensor, shape: Any, *parameters: Tensor | None) -> None:
-    for each in parameters:
-        if isinstance(each, Tensor) and each.dtype is not image.dtype:
-            expected, found = NAMES[image.dtype], NAMES[each.dtype]
+def check_norm(image: Tensor, *others: Any) -> None:
+    """Check that a normalization has parameters of the dtype of its input."""
+    for other in others:
+        if isinstance(other, Tensor) and other.dtype is not image.dtype:
+            expected, found = CPP_NAMES[image.dtype], CPP_NAMES[other.dtype]
             raise RuntimeError(f"expected scalar type {expected} but found {found}")
 
 
-def check_int(first: Tensor, second: Tensor) -> None:
-    """Of a product of 8-bit integers (native/cuda/Blas.cpp)."""
+def check_int_product(first: Tensor, second: Tensor) -> None:
+    """Check the shapes of a product of 8-bit integers (native/cuda/Blas.cpp)."""
     if not first.dim() == second.dim() == 2:
-        return  # of which the CPU's kernel says the same
+        return  # the CPU's kernel says the same of it
     if first.shape[0] <= 16:
         raise RuntimeError(
             f"self.size(0) needs to be greater than 16, but got {len(first)}"
         )
     for name, size in (("self", first.shape[1]), ("mat2", second.shape[1])):
         if not size or size % 8:
-            raise RuntimeError(SAID["columns"].format(name, size))
+            raise RuntimeError(MESSAGES["columns"].format(name, size))
 
 
-def check_scaled(first: Tensor, second: Tensor, *scales: Tensor) -> None:
+def check_scaled_product(first: Tensor, second: Tensor, *scales: Tensor) -> None:
+    """Check a product of matrices of 8-bit floats, for which few cards have kernels."""
     gpu = gpu_of(first)
     if gpu is None:
         return
-    if gpu.card.capability < SCALED:
-        raise RuntimeError(SAID["scaled"])
+    if gpu.card.capability < SCALED_CAPABILITY:
+        raise RuntimeError(MESSAGES["scaled"])
     if first.dtype is second.dtype is torch.float8_e5m2:
         raise RuntimeError(
             "Multiplication of two Float8_e5m2 matrices is not supported"
         )
-    if any(each.stride(0) != 1 and each.shape[1] > 1 for each in (first.t(), second)):
-        raise RuntimeError(SAID["heuristic"])
+    for matrix in (first.t(), second):
+        if matrix.stride(0) != 1 and matrix.shape[1] > 1:
+            raise RuntimeError(MESSAGES["heuristic"])
 
 
 def check_signal(sizes: list[int]) -> None:
+    """Check the sizes of a Fourier transform in half precision."""
     if any(size & (size - 1) for size in sizes):
-        raise RuntimeError(SAID["signal"].format(sizes))
+        raise RuntimeError(MESSAGES["signal"].format(sizes))
 
 
-def widened(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
-    """What CUDA has and the CPU lacks, in a wider type, rounded once; NotImplemented for others."""
+def compute_wider(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
+    """Compute in a wider dtype what CUDA has a kernel for and the CPU has not.
+
+    The result is rounded once. Returns NotImplemented for any other operation.
+    """
     if not session.type.lists_kernels:
         return NotImplemented
     name = func.overloadpacket.__name__
-    plain = name.removesuffix("_").removesuffix("_backward").removesuffix("_forward")
-    cpu, cuda = taken(plain, gpu.card.capability)
-    tensors = tensors_in((*args, *kwargs.values()))
-    types = {kwargs.get("dtype"), *(tensor.dtype for tensor in tensors)}
-    narrow = types & (cuda - cpu)
+    dtypes = {tensor.dtype for tensor in operands_of(args, kwargs)}
+    dtypes.add(kwargs.get("dtype"))
+    narrow = dtypes & _only_on_cuda(name, gpu.card.capability)
     if not narrow:
         return NotImplemented
+
     if name == "nansum":
         return _nansum(*args, **kwargs)
     if name.startswith("_fft"):
-        sizes = [args[0].shape[dim] for dim in args[1]]
-        check_signal([*sizes[:-1], args[3]] if name == "_fft_c2r" else sizes)
+        _check_fft(name, args)
     wide = {dtype: WIDER[dtype] for dtype in narrow}
-    found = random.draw(func, _cast(args, wide), _cast(kwargs, wide), gpu)
+    result = random.draw(func, _cast(args, wide), _cast(kwargs, wide), gpu)
+
     written = tensors_in(written_by(func, args, kwargs))
     if not written:
-        back = {wider: dtype for dtype, wider in wide.items() if wider not in types}
-        if torch.complex32 in narrow and torch.float32 not in types:
-            back[torch.float32] = torch.float16  # a magnitude, an angle
-        return _cast(found, back)
-    for target, value in zip(written, tensors_in((found,)), strict=True):
+        return _cast(result, _narrowing(wide, dtypes))
+    for target, value in zip(written, tensors_in((result,)), strict=True):
         target.copy_(value)
     return written[0] if len(written) == 1 else tuple(written)
+
+
+def _only_on_cuda(name: str, capability: Capability) -> frozenset[torch.dtype]:
+    """Return the dtypes that an operator, or its forward or backward, has on CUDA only."""
+    plain = name.removesuffix("_").removesuffix("_backward").removesuffix("_forward")
+    supported = supported_dtypes(plain, capability)
+    return supported.cuda - supported.cpu
+
+
+def _check_fft(name: str, args: tuple) -> None:
+    sizes = [args[0].shape[dim] for dim in args[1]]
+    if name == "_fft_c2r":
+        sizes = [*sizes[:-1], args[3]]
+    check_signal(sizes)
+
+
+def _narrowing(
+    wide: dict[torch.dtype, torch.dtype], dtypes: set[torch.dtype | None]
+) -> dict[torch.dtype, torch.dtype]:
+    """Return what results are cast to, which were computed with operands cast to `wide`."""
+    narrowing = {}
+    for narrow, wider in wide.items():
+        if wider not in dtypes:
+            narrowing[wider] = narrow
+    if torch.complex32 in wide and torch.float32 not in dtypes:
+        narrowing[torch.float32] = torch.float16  # a magnitude, or an angle
+    return narrowing
 
 
 def _nansum(
@@ -192,22 +274,22 @@ def _nansum(
     keepdim: bool = False,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """The sum of complex numbers without those that are none, which the CPU refuses."""
-    wide = torch.complex64 if numbers.dtype is torch.complex32 else numbers.dtype
-    known = torch.where(numbers.isnan(), 0, numbers.to(wide))
-    found = torch.ops.aten.sum.dim_IntList(known, dim, keepdim, dtype=dtype)
-    return found.to(numbers.dtype) if dtype is None else found
+    """Sum complex numbers without NaNs, which the CPU refuses."""
+    is_half = numbers.dtype is torch.complex32
+    wide = numbers.to(torch.complex64) if is_half else numbers
+    known = torch.where(numbers.isnan(), 0, wide)
+    total = torch.ops.aten.sum.dim_IntList(known, dim, keepdim, dtype=dtype)
+    return total.to(numbers.dtype) if dtype is None else total
 
 
-def _cast(value: Any, types: dict[torch.dtype, torch.dtype]) -> Any:
-    def partner(item: Any) -> Any:
-        if isinstance(item, torch.dtype):
-            return types.get(item, item)
-        wanted = types.get(item.dtype) if isinstance(item, Tensor) else None
-        return (
-            item
-            if wanted is None
-            else torch.ops.aten._to_copy.default(item, dtype=wanted)
-        )
+def _cast(value: Any, dtypes: dict[torch.dtype, torch.dtype]) -> Any:
+    """Replace dtypes, and the dtypes of tensors, anywhere in `value`."""
 
-    return mapped(partner, value)
+    def cast_leaf(leaf: Any) -> Any:
+        if isinstance(leaf, torch.dtype):
+            return dtypes.get(leaf, leaf)
+        if isinstance(leaf, Tensor) and leaf.dtype in dtypes:
+            return torch.ops.aten._to_copy.default(leaf, dtype=dtypes[leaf.dtype])
+        return leaf
+
+    return map_leaves(cast_leaf, value)

@@ -1,6 +1,8 @@
-"""How many bytes an operation's results take, known from shapes before it runs. So a GPU refuses
-what it cannot hold before the host has made it. A surely small result is counted when it is there,
-which costs less."""
+"""How much memory the results of an operation take, known from shapes before it runs.
+
+With this a GPU refuses what it cannot hold before the host has computed it. A result that is
+surely small is counted once it is there, which costs less time.
+"""
 
 import itertools
 import math
@@ -10,81 +12,108 @@ import torch
 from torch import Tensor
 
 from cudasim.device.gpu import GPU, Allocation
-from cudasim.dispatch.arguments import mapped_tensors, tensors_in
+from cudasim.dispatch.arguments import map_tensors, tensors_in
 from cudasim.dispatch.tables import TABLES
-from cudasim.dispatch.tags import foretell, storage_of
+from cudasim.dispatch.tags import META, foretell, storage_of
 
 aten = torch.ops.aten
-COUNT = 2**22  # numbers: results of fewer are made first
-META = torch.device("meta")
+LARGE_RESULT = 2**22  # elements; only memory for results of so many is taken in advance
 
-Bound = Callable[
-    [tuple, Sequence[Tensor]], int
-]  # (arguments, tensors among them) -> numbers
+# (arguments, tensors among them) -> at most how many elements the results have
+Bound = Callable[[tuple, Sequence[Tensor]], int]
 
 
 def reserve(gpu: GPU, func: Callable, args: tuple, kwargs: dict) -> list[Allocation]:
-    """Memory of `gpu` for what `func` will return, in its order, where that is known. Raises
-    PyTorch's error if the card has not so much left."""
-    return [Allocation(gpu, size) for size in _sizes(func, args, kwargs)]
+    """Take memory of `gpu` for each result of `func`, in order, as far as sizes are known.
+
+    Raises PyTorch's out-of-memory error if the card has too little left.
+    """
+    return [Allocation(gpu, size) for size in _result_sizes(func, args, kwargs)]
 
 
 def reserve_growth(
-    func: Callable, args: tuple, kwargs: dict, outs: Sequence[str]
+    func: Callable, args: tuple, kwargs: dict, out_names: Sequence[str]
 ) -> None:
-    """As `reserve`, for what `func` adds to its arguments `outs`, to be counted again then."""
-    given = [kwargs[name] for name in outs]
-    if not all(isinstance(tensor, Tensor) for tensor in given):  # a list of them
+    """Take the memory by which `func` will enlarge its arguments `out_names`.
+
+    Count their storages again afterwards.
+    """
+    outs = [kwargs[name] for name in out_names]
+    if not all(isinstance(tensor, Tensor) for tensor in outs):  # a list of them
         return
-    empty = [
-        aten.empty.memory_format([0], dtype=each.dtype, device=META) for each in given
-    ]
-    sizes = _sizes(func, args, kwargs | dict(zip(outs, empty, strict=True)))
-    for tensor, size in zip(given, sizes, strict=False):
+
+    empty = {}
+    for name, out in zip(out_names, outs, strict=True):
+        empty[name] = aten.empty.memory_format([0], dtype=out.dtype, device=META)
+    sizes = _result_sizes(func, args, kwargs | empty)
+    for tensor, size in zip(outs, sizes, strict=False):
         foretell(storage_of(tensor), size)
 
 
-def _sizes(func: Callable, args: tuple, kwargs: dict) -> list[int]:
-    """Bytes of each result of `func`; none where its kernel for `meta`, without numbers, fails."""
-    if func is aten._to_dense.default:  # from sparse, of which `meta` knows little
-        return [args[0].numel() * (kwargs.get("dtype") or args[0].dtype).itemsize]
-    if func is aten.nonzero.default:  # as CUDA does, which counts first
-        return [int(args[0].count_nonzero()) * args[0].dim() * torch.int64.itemsize]
+def _result_sizes(func: Callable, args: tuple, kwargs: dict) -> list[int]:
+    """Return the bytes of each result of `func`; an empty list if they are not known."""
+    if func is aten._to_dense.default:  # the meta device knows little of sparse tensors
+        dtype = kwargs.get("dtype") or args[0].dtype
+        return [args[0].numel() * dtype.itemsize]
+    if func is aten.nonzero.default:  # CUDA counts first, too
+        found = int(args[0].count_nonzero())
+        return [found * args[0].dim() * torch.int64.itemsize]
+
     operands = tensors_in(args)
     if any(tensor.layout is not torch.strided for tensor in operands):
-        dense = bound_of(func) is _product and operands[-1].layout is torch.strided
-        return [_product(args, operands) * operands[-1].dtype.itemsize] if dense else []
-    elsewhere = {"device": META, "pin_memory": None} if "device" in kwargs else {}
+        return _sparse_product_size(func, args, operands)
+    return _sizes_on_meta(func, args, kwargs)
+
+
+def _sparse_product_size(
+    func: Callable, args: tuple, operands: Sequence[Tensor]
+) -> list[int]:
+    """Return the size of the product of a sparse and a dense matrix."""
+    dense = operands[-1]
+    if bound_of(func) is not _product or dense.layout is not torch.strided:
+        return []
+    return [_product(args, operands) * dense.dtype.itemsize]
+
+
+def _sizes_on_meta(func: Callable, args: tuple, kwargs: dict) -> list[int]:
+    """Return the sizes that the kernel for the meta device, which has no data, gives."""
+    kwargs = dict(kwargs)
+    if "device" in kwargs:
+        kwargs["device"] = META
+        kwargs["pin_memory"] = None
     if "generator" in kwargs:
-        elsewhere["generator"] = None
+        kwargs["generator"] = None
     try:
-        args, kwargs = mapped_tensors(_without_numbers, (args, kwargs | elsewhere))
+        args, kwargs = map_tensors(_on_meta, (args, kwargs))
         out = func(*args, **kwargs)
-    except Exception:
+    except Exception:  # there is no such kernel, or the arguments are wrong
         return []
     return [tensor.untyped_storage().nbytes() for tensor in tensors_in((out,))]
 
 
-def _without_numbers(each: Tensor) -> Tensor:
+def _on_meta(tensor: Tensor) -> Tensor:
     return aten.empty_strided.default(
-        each.shape, each.stride(), dtype=each.dtype, device=META
+        tensor.shape, tensor.stride(), dtype=tensor.dtype, device=META
     )
 
 
-# Bounds: at most so many numbers are in the results.
+# The bounds. Each is called for many operations, so they are quick rather than exact.
 
 
-def nothing(args: tuple, operands: Sequence[Tensor]) -> int:
+def no_results(args: tuple, operands: Sequence[Tensor]) -> int:
+    """For operations whose results take no memory."""
     return 0
 
 
-def _no_more(args: tuple, operands: Sequence[Tensor]) -> int:
+def _sum(args: tuple, operands: Sequence[Tensor]) -> int:
+    """For results with no more elements than all operands together."""
     return sum([tensor.numel() for tensor in operands])
 
 
 def _broadcast(args: tuple, operands: Sequence[Tensor]) -> int:
+    """For results of the shape to which the operands are broadcast."""
     bound = math.prod([tensor.numel() for tensor in operands])
-    if bound < COUNT:
+    if bound < LARGE_RESULT:
         return bound
     if all(operands[0].shape == tensor.shape for tensor in operands):
         return operands[0].numel()
@@ -93,99 +122,130 @@ def _broadcast(args: tuple, operands: Sequence[Tensor]) -> int:
 
 
 def _product(args: tuple, operands: Sequence[Tensor]) -> int:
+    """For products of the last two operands."""
     left, right = operands[-2:]
     if left.dim() < 2 or right.dim() < 2:
-        return _no_more(args, operands)
+        return _sum(args, operands)
     return left.numel() // max(left.shape[-1], 1) * right.shape[-1]
 
 
 def _convolution(args: tuple, operands: Sequence[Tensor]) -> int:
-    """Twice what would be there without padding, which seldom makes an image so much larger."""
+    """For convolutions: twice the size without padding, which seldom adds more."""
     image, weight = operands[:2]
     _, _, _, stride, _, _, transposed, _, groups = args
-    channels = weight.shape[1] * groups if transposed else weight.shape[0]
-    larger = math.prod(stride) if transposed else 1
-    return 2 * image.numel() // max(image.shape[1], 1) * channels * larger
+    if transposed:
+        channels = weight.shape[1] * groups
+        enlargement = math.prod(stride)
+    else:
+        channels = weight.shape[0]
+        enlargement = 1
+    return 2 * image.numel() // max(image.shape[1], 1) * channels * enlargement
 
 
 def _embedding(args: tuple, operands: Sequence[Tensor]) -> int:
-    return operands[1].numel() * operands[0].shape[-1]  # of indices and a table
+    """For a row of a table for each index."""
+    table, indices = operands[:2]
+    return indices.numel() * table.shape[-1]
 
 
 def _of_sizes(args: tuple, operands: Sequence[Tensor]) -> int:
-    """Of a factory, whose sizes are the first list that it is given."""
+    """For factories, whose shape is the first list among the arguments."""
     for value in args:
         if isinstance(value, list | tuple):
             return math.prod(value)
-    return COUNT
+    return LARGE_RESULT
 
 
 def _arange(args: tuple, operands: Sequence[Tensor]) -> int:
-    start, end, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
+    if len(args) == 1:
+        start, end, step = 0, args[0], 1
+    else:
+        start, end, step = (*args, 1)[:3]
     steps = abs((end - start) / step) if step else 0
     return int(steps) + 1 if math.isfinite(steps) else 0
 
 
 def _square(args: tuple, operands: Sequence[Tensor]) -> int:
-    """Of what may have as many rows and columns as its operands have numbers, and `args` say."""
-    sizes = [tensor.numel() for tensor in operands]
-    return sum([*sizes, *(abs(value) for value in args if type(value) is int)]) ** 2
+    """For matrices with up to as many rows as the operands hold elements and `args` say."""
+    elements = [tensor.numel() for tensor in operands]
+    numbers = [abs(value) for value in args if type(value) is int]
+    return (sum(elements) + sum(numbers)) ** 2
 
 
 def _index(args: tuple, operands: Sequence[Tensor]) -> int:
-    """A slice for each index; a mask chooses from what is there."""
-    bound = args[0].numel()
-    for size, index in zip(args[0].shape, args[1], strict=False):
-        if index is not None:
-            if index.dtype in (torch.bool, torch.uint8):
-                return 0
-            bound = bound // max(size, 1) * (index.numel() if index.dim() else 1)
+    """For a slice for each index; a mask only chooses from what is there."""
+    tensor, indices = args[:2]
+    bound = tensor.numel()
+    for size, index in zip(tensor.shape, indices, strict=False):
+        if index is None:
+            continue
+        if index.dtype in (torch.bool, torch.uint8):
+            return 0
+        slices = index.numel() if index.dim() else 1
+        bound = bound // max(size, 1) * slices
     return bound
 
 
 def _spread(args: tuple, operands: Sequence[Tensor]) -> int:
-    """Of what may return more than it was given: the operands' counts and numbers multiplied."""
-    lists = [value if isinstance(value, list | tuple) else [value] for value in args]
-    numbers = [abs(number) for each in lists for number in each if type(number) is int]
-    return math.prod(
-        max(count, 1) for count in (*(each.numel() for each in operands), *numbers)
-    )
+    """For results that may be larger than the operands: all their sizes, multiplied."""
+    bound = 1
+    for tensor in operands:
+        bound *= max(tensor.numel(), 1)
+    for value in args:
+        for number in value if isinstance(value, list | tuple) else [value]:
+            if type(number) is int:
+                bound *= max(abs(number), 1)
+    return bound
 
 
-# Bounds of no more than the counts of the operands, all of which hold numbers, and this multiplied.
-MULTIPLIED = dict.fromkeys((_no_more, _broadcast, _product), 1) | {_convolution: 64}
+_BOUNDS_BY_KIND: dict[str, Bound] = {
+    "product": _product,
+    "of_sizes": _of_sizes,
+    "convolution": _convolution,
+    "embedding": _embedding,
+    "index": _index,
+    "arange": _arange,
+    "square": _square,
+    "spread": _spread,
+}
 
-BOUNDS: dict[str, Bound] = {
-    name: bound
-    for bound in (
-        _product,
-        _of_sizes,
-        _convolution,
-        _embedding,
-        _index,
-        _arange,
-        _square,
-        _spread,
-    )
-    for name in TABLES["bounds"][bound.__name__.lstrip("_")]
+
+def _bounds_by_operator() -> dict[str, Bound]:
+    bounds = {}
+    for kind, operators in TABLES["bounds"].items():
+        bounds |= dict.fromkeys(operators, _BOUNDS_BY_KIND[kind])
+    return bounds
+
+
+BOUNDS = _bounds_by_operator()
+
+# Some bounds are at most this factor times the product of the operands' numbers of elements.
+# Their operands are all the tensors that count.
+BOUND_FACTORS: dict[Bound, int] = {
+    _sum: 1,
+    _broadcast: 1,
+    _product: 1,
+    _convolution: 64,
 }
 
 
 def bound_of(func: Callable) -> Bound:
+    """Return the bound for the results of `func`."""
     schema = func._schema
-    given = [argument for argument in schema.arguments if not argument.is_out]
     results = [result for result in schema.returns if "Tensor" in str(result.type)]
-    known = any(result.alias_info is not None for result in results)
-    if not results or (known and len(given) == len(schema.arguments)):
-        return nothing  # no tensors, or those that it was given and leaves as large
+    inputs = [argument for argument in schema.arguments if not argument.is_out]
+    has_outs = len(inputs) < len(schema.arguments)
+    aliases = any(result.alias_info is not None for result in results)
+    if not results or (aliases and not has_outs):
+        return no_results  # no tensors, or operands whose size does not change
     if func.namespace != "aten":
-        return _no_more
-    factory = not any("Tensor" in str(argument.type) for argument in given)
-    usual = (
-        _spread
-        if factory
-        else _broadcast
-        if torch.Tag.pointwise in func.tags
-        else _no_more
-    )
-    return BOUNDS.get(func.overloadpacket.__name__, usual)
+        return _sum
+
+    name = func.overloadpacket.__name__
+    if name in BOUNDS:
+        return BOUNDS[name]
+    if not any("Tensor" in str(argument.type) for argument in inputs):
+        return _spread  # a factory
+    if torch.Tag.pointwise in func.tags:
+        return _broadcast
+    return _sum

@@ -1,10 +1,10 @@
-"""The dispatch mode that sees every operation while GPUs are simulated; one for each thread."""
+"""The dispatch mode that sees every operation while GPUs are simulated; each thread has one."""
 
 from typing import Any
 
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
-from torch._subclasses.functional_tensor import FunctionalTensor
+from torch._subclasses.fake_tensor import FakeTensor  # private to PyTorch
+from torch._subclasses.functional_tensor import FunctionalTensor  # private to PyTorch
 from torch.nn import Parameter
 from torch.overrides import has_torch_function_unary
 
@@ -15,29 +15,30 @@ from cudasim.dispatch import asserts, determinism, only_cuda, rules
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.booking import book
 from cudasim.dispatch.devices import resolve
-from cudasim.dispatch.foresight import COUNT
+from cudasim.dispatch.foresight import LARGE_RESULT
 from cudasim.dispatch.operators import operator_of
 from cudasim.dispatch.placement import NUMBERS, make_on, run, settle
 from cudasim.dispatch.tags import gpu_of, storage_of
 from cudasim.modes import LightMode
 from cudasim.session import session
 
-# Each has said, as it was imported, what runs for the operations that are its concern.
-CONCERNS = (rules, determinism, asserts, only_cuda)
-TRACED = (
-    FakeTensor,
-    FunctionalTensor,
-)  # what PyTorch traces with: the next mode knows them
-PLAIN = (
-    Tensor,
-)  # the types that an operation names when C++ keeps a tensor for backward
+# These modules register rules as they are imported.
+REGISTERED = (rules, determinism, asserts, only_cuda)
+
+# The tensors that PyTorch traces with. They record their own device and hold no data.
+TRACED = (FakeTensor, FunctionalTensor)
+# The types that an operation names when C++ keeps a tensor for backward.
+PLAIN = (Tensor,)
 NO_TENSORS = frozenset((*NUMBERS, type(None)))
-UNKNOWN = object()  # the place of no tensor
-# Arguments by name that do not say where, and for which no layer around a rule asks.
+# Keyword arguments that neither name a device nor matter to any layer around a rule.
 HARMLESS = {"alpha", "approximate", "beta", "memory_format", "pin_memory", "value"}
+# In the place of a GPU, or of None for the CPU: the short way does not know it.
+UNKNOWN = object()
 
 
 class DeviceMode(LightMode):
+    """The mode that simulates GPUs."""
+
     supports_higher_order_operators = True
 
     def __init__(self) -> None:
@@ -47,69 +48,79 @@ class DeviceMode(LightMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple, kwargs: Any = None
     ) -> Any:
-        """Run `func` on the CPU, with the devices that CUDA would see. Most operations have nothing
-        about them that matters here, and plain tensors of one place. They run at once, as each call
-        of a function of Python would be felt in each of them."""
+        """Run `func` on the CPU, with the devices that CUDA would see.
+
+        Most operations have only plain tensors of one device and nothing special about
+        them. They take the short way below. It costs a microsecond or two, and a function
+        call is a good part of that: so it is one piece, and looks at attributes and types
+        directly.
+        """
         try:
             operator = func._cudasim  # RECORD
         except AttributeError:
             operator = operator_of(func)
-        # Function modes, if there are some, would see what is asked of tensors here.
-        easy = operator.direct and (not kwargs or kwargs.keys() <= HARMLESS)
-        if easy and not has_torch_function_unary(None):
-            gpu, bound = UNKNOWN, operator.factor
+        short = operator.direct and (not kwargs or kwargs.keys() <= HARMLESS)
+        # Function modes, if there are any, would see what is read from tensors here.
+        if short and not has_torch_function_unary(None):
+            gpu = UNKNOWN
+            bound = operator.bound_factor  # becomes the most elements of a result
+            operands = args
+            if not operator.only_tensors:
+                operands = args[: operator.tensor_positions]
             try:
-                for value in args if operator.all_tensors else args[: operator.tensors]:
+                for value in operands:
                     kind = type(value)
                     if kind is Tensor or kind is Parameter:
-                        there = value.untyped_storage()._cudasim  # TAG
-                        if there is not None:
-                            there = there.gpu
-                            if there is None:  # it is scratch
+                        home = value.untyped_storage()._cudasim  # TAG
+                        if home is not None:
+                            home = home.gpu
+                            if home is None:  # scratch
                                 gpu = UNKNOWN
                                 break
                             if bound:
                                 bound *= value.numel()
-                        if there is not gpu:
-                            if gpu is not UNKNOWN:
+                        if home is not gpu:
+                            if gpu is not UNKNOWN:  # several devices
                                 gpu = UNKNOWN
                                 break
-                            gpu = there
+                            gpu = home
                     elif kind not in NO_TENSORS:
                         gpu = UNKNOWN
                         break
             except RuntimeError:  # it is sparse, or wraps another
                 gpu = UNKNOWN
+
             if gpu is None:
                 if self.doing.making is None:
                     self.doing.last_gpu = None
-                    return (
-                        operator.call(*args, **kwargs)
-                        if kwargs
-                        else operator.call(*args)
-                    )
+                    if kwargs:
+                        return operator.call(*args, **kwargs)
+                    return operator.call(*args)
             elif (
                 gpu is not UNKNOWN
                 and gpu.alive
                 and (
                     bound <= gpu.memory.room
-                    or operator.bound(args, tensors_in(args)) < COUNT
+                    or operator.bound(args, tensors_in(args)) < LARGE_RESULT
                 )
                 and (operator.idle is None or operator.idle(args))
             ):
                 self.doing.last_gpu = gpu
                 try:
-                    out = (
-                        operator.call(*args, **kwargs)
-                        if kwargs
-                        else operator.call(*args)
-                    )
+                    if kwargs:
+                        out = operator.call(*args, **kwargs)
+                    else:
+                        out = operator.call(*args)
                 except (IndexError, RuntimeError):
-                    pass  # it is told in CUDA's words below
+                    pass  # the long way below raises it in CUDA's words
                 else:
-                    if not operator.makes:
+                    if not operator.makes_tensors:
                         return out
-                    if not operator.single or type(out) is not Tensor or session.traced:
+                    if (
+                        not operator.single_result
+                        or type(out) is not Tensor
+                        or session.traced
+                    ):
                         return settle(out, gpu)
                     try:
                         storage = out.untyped_storage()
@@ -118,26 +129,25 @@ class DeviceMode(LightMode):
                     if storage._cudasim is None:
                         storage._cudasim = Allocation(gpu, storage.nbytes())
                     return out
+
         kwargs = kwargs or {}
         values = (*args, *kwargs.values()) if kwargs else args
         if types and types != PLAIN:
-            if any(issubclass(kind, TRACED) for kind in types):
-                return func(
-                    *args, **kwargs
-                )  # they record their own device and hold no data
+            if is_traced(types):
+                return func(*args, **kwargs)
             if any(is_wrapper(tensor) for tensor in tensors_in(values)):
-                return NotImplemented  # the subclass takes it apart; what it calls comes here
+                # The subclass takes it apart, and the operations within come here.
+                return NotImplemented
+
         if operator.rule is not None:
             return operator.rule(func, args, kwargs)
         device = kwargs.get("device") if kwargs else None
-        if device is None:
-            return run(func, args, kwargs, tensors_in(values))
-        if device.type == session.type.name:
+        if device is not None and device.type == session.type.name:
             return make_on(resolve(device), func, args, kwargs)
-        named = (
-            "pin_memory" in kwargs and self.doing.making is None
-        )  # by Python, never by C++
-        return run(func, args, kwargs, () if named else tensors_in(values))
+        if device is not None and "pin_memory" in kwargs and self.doing.making is None:
+            # Python named the device, as C++ never names pin_memory.
+            return run(func, args, kwargs, ())
+        return run(func, args, kwargs, tensors_in(values))
 
 
 class CheckedMode(DeviceMode):
@@ -152,25 +162,34 @@ class CheckedMode(DeviceMode):
 
 
 class TimedMode(DeviceMode):
+    """The same, with each operation booked on the virtual clock."""
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple, kwargs: Any = None
     ) -> Any:
         out = super().__torch_dispatch__(func, types, args, kwargs)
-        traced = types and any(issubclass(kind, TRACED) for kind in types)
-        if out is not NotImplemented and not traced:
+        if out is not NotImplemented and not is_traced(types):
             book(func, args, kwargs or {}, out)
         return out
 
 
 def mode_for(type: DeviceType, clock: Clock | None = None) -> type[DeviceMode]:
-    return TimedMode if clock else CheckedMode if type.missing else DeviceMode
+    """Return the class of mode that simulates a type of device."""
+    if clock:
+        return TimedMode
+    return CheckedMode if type.missing else DeviceMode
+
+
+def is_traced(types: Any) -> bool:
+    """Return whether one of the types of an operation's tensors traces it."""
+    return any(issubclass(kind, TRACED) for kind in types or ())
 
 
 def is_wrapper(tensor: Tensor) -> bool:
-    """True for a tensor whose numbers are in others that it wraps, or that has none."""
+    """Return whether the data of `tensor` is in others that it wraps, or nowhere."""
     if type(tensor).__torch_dispatch__ is Tensor.__torch_dispatch__:
         return False
     try:
         return storage_of(tensor).data_ptr() == 0
-    except RuntimeError:  # the storage of a wrapper refuses to say
+    except RuntimeError:  # the storage of a wrapper has no address
         return True

@@ -1,4 +1,4 @@
-"""What CUDA's kernels compute and the CPU's refuse, beside types: those are in `dtypes`."""
+"""What CUDA's kernels compute and the CPU's refuse, other than by dtype (see `dtypes`)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ aten = torch.ops.aten
 
 SVD_DRIVERS = ("gesvd", "gesvdj", "gesvda")  # of cuSOLVER
 REMAINDERS = ("remainder", "fmod")
-ROUNDED = (
+ROUNDED_DIVISIONS = (
     aten.div.Tensor_mode,
     aten.div.Scalar_mode,
     aten.div_.Tensor_mode,
@@ -25,19 +25,18 @@ ROUNDED = (
 )
 
 
-def on_cuda(value: Any) -> bool:
-    return (
-        isinstance(value, Tensor)
-        and session.type.lists_kernels
-        and gpu_of(value) is not None
-    )
+def is_on_cuda(value: Any) -> bool:
+    """Return whether `value` is a tensor on a simulated CUDA GPU."""
+    if not isinstance(value, Tensor) or not session.type.lists_kernels:
+        return False
+    return gpu_of(value) is not None
 
 
 @around("_linalg_svd")
 def svd(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
-    """cuSOLVER's drivers differ in speed: the CPU has one for all of them."""
+    """Accept cuSOLVER's drivers, which differ in speed only: the CPU has one."""
     driver = kwargs.get("driver")
-    if driver is None or not on_cuda(args[0]):
+    if driver is None or not is_on_cuda(args[0]):
         return inner(func, args, kwargs)
     if driver not in SVD_DRIVERS:
         raise RuntimeError(WORDS["kernels"]["svd driver"].format(driver))
@@ -46,103 +45,134 @@ def svd(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
 
 @around("linalg_lu", "linalg_lu_factor_ex")
 def lu(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
-    """An LU decomposition; the CPU has none without pivoting."""
-    if kwargs.get("pivot", True) or not on_cuda(args[0]):
+    """Decompose a matrix without pivoting, which the CPU's kernel cannot do."""
+    if kwargs.get("pivot", True) or not is_on_cuda(args[0]):
         return inner(func, args, kwargs)
-    matrix = args[0].clone()
-    rows, size = matrix.shape[-2], min(matrix.shape[-2:])
-    for step in range(size):
-        below, right = (
-            matrix[..., step + 1 :, step, None],
-            matrix[..., None, step, step + 1 :],
-        )
-        below.div_(matrix[..., step, step, None, None])
-        matrix[..., step + 1 :, step + 1 :].sub_(below * right)
+    factors = _factorize(args[0])
     if func is aten.linalg_lu_factor_ex.default:
-        pivots = torch.arange(1, size + 1, dtype=torch.int32).expand(
-            *matrix.shape[:-2], size
-        )
-        zero = matrix.diagonal(dim1=-2, dim2=-1) == 0
-        first = zero.int().argmax(-1) + 1 if size else torch.zeros(matrix.shape[:-2])
-        found = matrix, pivots.contiguous(), (first * zero.any(-1)).int()
+        out = (factors, *_pivots_and_info(factors))
     else:
-        lower = matrix[..., :size].tril(-1) + torch.eye(rows, size, dtype=matrix.dtype)
-        found = matrix.new_empty(0), lower, matrix[..., :size, :].triu()
-    return settle(found, gpu_of(args[0]))
+        out = (factors.new_empty(0), *_triangles(factors))
+    return settle(out, gpu_of(args[0]))
+
+
+def _factorize(matrix: Tensor) -> Tensor:
+    """Return both factors of an LU decomposition without pivoting in one matrix."""
+    factors = matrix.clone()
+    for step in range(min(factors.shape[-2:])):
+        pivot = factors[..., step, step, None, None]
+        below = factors[..., step + 1 :, step, None]
+        right = factors[..., None, step, step + 1 :]
+        below.div_(pivot)
+        factors[..., step + 1 :, step + 1 :].sub_(below * right)
+    return factors
+
+
+def _pivots_and_info(factors: Tensor) -> tuple[Tensor, Tensor]:
+    """Return LAPACK's pivots, and the number of the first pivot that is zero, or 0."""
+    batch, size = factors.shape[:-2], min(factors.shape[-2:])
+    pivots = torch.arange(1, size + 1, dtype=torch.int32).expand(*batch, size)
+    is_zero = factors.diagonal(dim1=-2, dim2=-1) == 0
+    first_zero = is_zero.int().argmax(-1) + 1 if size else torch.zeros(batch)
+    info = first_zero * is_zero.any(-1)
+    return pivots.contiguous(), info.int()
+
+
+def _triangles(factors: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the lower factor, with ones on its diagonal, and the upper one."""
+    rows, size = factors.shape[-2], min(factors.shape[-2:])
+    ones = torch.eye(rows, size, dtype=factors.dtype)
+    lower = factors[..., :size].tril(-1) + ones
+    upper = factors[..., :size, :].triu()
+    return lower, upper
 
 
 @around("cudnn_convolution")
 def cudnn_convolution(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
-    """cuDNN's own name for a convolution, whose last arguments choose among its kernels."""
-    if not on_cuda(args[0]):
+    """Run a convolution under cuDNN's name; its last arguments only choose a kernel."""
+    if not is_on_cuda(args[0]):
         return inner(func, args, kwargs)
     image, weight, padding, stride, dilation, groups, *_ = args
-    given = (
-        image,
-        weight,
-        None,
-        stride,
-        padding,
-        dilation,
-        False,
-        [0] * len(stride),
-        groups,
-    )
+    bias, transposed, output_padding = None, False, [0] * len(stride)
+    inputs = (image, weight, bias, stride, padding, dilation)
     convolve = operator_of(aten.convolution.default).rule or general
-    return convolve(aten.convolution.default, given, {})
+    return convolve(
+        aten.convolution.default, (*inputs, transposed, output_padding, groups), {}
+    )
 
 
-@around("floor_divide", *ROUNDED, *REMAINDERS)
-def divide(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
-    """A division of integers, which no GPU refuses: by zero it gives ones in all bits, and the
-    remainder is the dividend. CUDA leaves both undefined."""
+@around("floor_divide", *ROUNDED_DIVISIONS, *REMAINDERS)
+def divide_by_zero(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Divide integers, by zero too, which no GPU refuses.
+
+    A quotient has ones in all bits then, and a remainder is the dividend. CUDA leaves both
+    undefined.
+    """
     first, second = args[:2]
+    if "out" in kwargs or not _are_integers_on_cuda(first, second):
+        return inner(func, args, kwargs)
+    is_zero = torch.as_tensor(second) == 0
+    if not is_zero.any():
+        return inner(func, args, kwargs)
+
+    nonzero = 1
+    if isinstance(second, Tensor):
+        nonzero = put(torch.where(is_zero, 1, second), gpu_of(second))
+    # The operator compares the devices.
+    quotient = inner(_not_in_place(func), (first, nonzero, *args[2:]), kwargs)
+    replacement = first if name_of(func) in REMAINDERS else -1
+    out = torch.where(is_zero, replacement, quotient)
+    out = settle(out, gpu_of(quotient))
+    is_in_place = func._schema.name.endswith("_")
+    return first.copy_(out) if is_in_place else out
+
+
+def _are_integers_on_cuda(first: Any, second: Any) -> bool:
+    if isinstance(second, float):
+        return False
     tensors = tensors_in((first, second))
-    exact = not any(each.is_floating_point() or each.is_complex() for each in tensors)
-    if (
-        "out" in kwargs
-        or not exact
-        or isinstance(second, float)
-        or not any(map(on_cuda, tensors))
-    ):
-        return inner(func, args, kwargs)
-    zero = torch.as_tensor(second) == 0
-    if not zero.any():
-        return inner(func, args, kwargs)
-    name, overload = name_of(func), func._overloadname
-    packet = getattr(aten, name)
-    plain = getattr(packet, overload if overload in packet.overloads() else "default")
-    one = (
-        put(torch.where(zero, 1, second), gpu_of(second))
-        if isinstance(second, Tensor)
-        else 1
-    )
-    found = inner(plain, (first, one, *args[2:]), kwargs)  # which compares devices
-    found = settle(
-        torch.where(zero, first if name in REMAINDERS else -1, found), gpu_of(found)
-    )
-    return first.copy_(found) if func._schema.name.endswith("_") else found
+    for tensor in tensors:
+        if tensor.is_floating_point() or tensor.is_complex():
+            return False
+    return any(map(is_on_cuda, tensors))
+
+
+def _not_in_place(func: Callable) -> Callable:
+    """Return the form of an operator that makes a new tensor."""
+    packet = getattr(aten, name_of(func))
+    overload = func._overloadname
+    if overload not in packet.overloads():
+        overload = "default"
+    return getattr(packet, overload)
 
 
 @around(aten.div.Tensor, aten.div_.Tensor, aten.div.Scalar, aten.div_.Scalar)
-def by_number(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
-    """A division by a number, which CUDA computes as a product with its reciprocal.
-    `div_true_kernel_cuda` of PyTorch's aten/src/ATen/native/cuda/BinaryDivTrueKernel.cu."""
+def divide_by_number(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Divide by a number as CUDA does: by a product with its reciprocal.
+
+    See `div_true_kernel_cuda` of PyTorch's aten/src/ATen/native/cuda/BinaryDivTrueKernel.cu.
+    """
     first, second = args[:2]
-    number = not isinstance(second, Tensor) or (
-        second.dim() == 0 and gpu_of(second) is None
-    )
-    if (
-        not number
-        or not on_cuda(first)
-        or first.layout is not torch.strided
-        or first.is_meta
-    ):
+    if not _is_plain_on_cuda(first) or not _is_number(second):
         return inner(func, args, kwargs)
-    exact = torch.result_type(first, second)
-    if exact.is_complex:
+    dtype = torch.result_type(first, second)
+    if dtype.is_complex:
         return inner(func, args, kwargs)
-    wide = torch.float64 if exact is torch.float64 else torch.float32
+
+    wide = torch.float64 if dtype is torch.float64 else torch.float32
     reciprocal = (1 / torch.as_tensor(second, dtype=wide)).item()
     product = first * reciprocal  # before `first` may be written to
     return inner(func, args, kwargs).copy_(product)
+
+
+def _is_plain_on_cuda(value: Any) -> bool:
+    if not is_on_cuda(value):
+        return False
+    return value.layout is torch.strided and not value.is_meta
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether `value` is a number for CUDA: one of Python or of the CPU."""
+    if not isinstance(value, Tensor):
+        return True
+    return value.dim() == 0 and gpu_of(value) is None

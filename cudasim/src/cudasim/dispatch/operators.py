@@ -1,155 +1,209 @@
-"""What is known of an operation, and what runs for it: one record for each, made when it is met."""
+"""What is known of each operator, and which rule runs it.
+
+There is one `Operator` record for each, made when the operator is first called. Other
+modules register here, as they are imported, what runs for the operators they care about.
+"""
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch._ops import OpOverload
 
 from cudasim.dispatch import foresight, random
 
-MANY = 2**62  # where only `bound` knows a bound
+# The attribute of an operator that holds its record.
+RECORD = "_cudasim"
 
-Rule = Callable[
-    [Callable, tuple, dict], Any
-]  # (operation, its arguments) -> its result
+# The `bound_factor` of operators whose results only `bound` can tell.
+_UNKNOWN_FACTOR = 2**62
 
-OWN: dict[
-    Callable | None, Rule
-] = {}  # rules of operations; the general one is under None
-# The same for kinds of them: an operation -> its rule, or None.
-KINDS: list[Callable[[Callable], Rule | None]] = []
-Idle = Callable[
-    [tuple], bool
-]  # tells from its arguments that an operation needs no layer
-# (names of operators and operations, what runs around the rule of each, when it does nothing);
-# the first is innermost.
-LAYERS: list[tuple[frozenset, Callable, Idle]] = []
+# (operator, its arguments) -> its result
+Rule = Callable[[Callable, tuple, dict], Any]
+# arguments -> whether a layer has nothing to do
+Idle = Callable[[tuple], bool]
 
 
-def rule(*funcs: Callable) -> Callable:
-    """Give the operations `funcs` the decorated rule instead of the general one."""
+class Layer(NamedTuple):
+    """A function that runs around the rules of some operators."""
+
+    operators: frozenset  # operators, or names that stand for all overloads
+    function: Callable
+    is_idle: Idle
+
+
+# The rules of operators that do not follow the general one of `placement`.
+RULES: dict[Callable, Rule] = {}
+# The same for kinds of operators: each returns the rule of an operator, or None.
+RULE_FINDERS: list[Callable[[Callable], Rule | None]] = []
+# The layers around rules, innermost first.
+LAYERS: list[Layer] = []
+
+
+def rule(*operators: Callable) -> Callable:
+    """Give `operators` the decorated rule instead of the general one."""
 
     def register(function: Rule) -> Rule:
-        OWN.update(dict.fromkeys(funcs, function))
+        RULES.update(dict.fromkeys(operators, function))
         return function
 
     return register
 
 
-def around(*which: str | Callable, idle: Idle = lambda args: False) -> Callable:
-    """Let the decorated function, which is told the rule so far, run around it.
+def around(*operators: str | Callable, idle: Idle = lambda args: False) -> Callable:
+    """Let the decorated function run around the rules of `operators`.
 
-    `which` are operations, or names of PyTorch's operators, which stand for all their overloads and
-    for their forms in place. Where plain tensors are all on one GPU, and `idle` of them, it would
-    do nothing but heed an error; as with tensors of the CPU."""
+    It is given the rule so far, then what a rule is given. A name among `operators` stands
+    for all overloads of one of PyTorch's operators and for its in-place form.
+
+    Where all tensors are plain ones on the same GPU and `idle` returns True for the
+    arguments, the function is only called if the operator raises an error.
+    """
 
     def register(function: Callable) -> Callable:
-        LAYERS.append((frozenset(which), function, idle))
+        LAYERS.append(Layer(frozenset(operators), function, idle))
         return function
 
     return register
 
 
 def name_of(func: Callable) -> str:
-    """The name of an operator of PyTorch, the same for its form in place; else no name."""
-    known = isinstance(func, OpOverload) and func.namespace == "aten"
-    return func.overloadpacket.__name__.removesuffix("_") if known else ""
+    """Return the name of one of PyTorch's operators, or "" for any other.
+
+    An operator and its in-place form have the same name.
+    """
+    if isinstance(func, OpOverload) and func.namespace == "aten":
+        return func.overloadpacket.__name__.removesuffix("_")
+    return ""
 
 
 class Operator:
+    """What is known of an operator, from its schema and from what is registered for it."""
+
     __slots__ = (
         "bound",
+        "bound_factor",
         "call",
         "direct",
-        "factor",
+        "draws_random",
         "func",
         "idle",
-        "makes",
-        "outs",
-        "plain",
+        "makes_tensors",
+        "only_tensors",
+        "out_names",
+        "rule",
+        "single_result",
+        "tensor_positions",
+        "written",
     )
-    __slots__ += ("rule", "single", "all_tensors", "tensors", "written")
 
     def __init__(self, func: Callable) -> None:
-        self.func = func  # so that no other has its identity
-        own = OWN.get(func) or next(filter(None, (kind(func) for kind in KINDS)), None)
+        self.func = func  # keeps it alive, so that no other has its identity
+        own_rule = _own_rule(func)
         name = name_of(func)
-        found = [each for each in LAYERS if name in each[0] or func in each[0]]
-        self.idle = _all([idle for _, _, idle in found])
-        self.rule: Rule | None = (
-            own  # what runs; None where that is the general rule alone
-        )
-        for _, layer, _ in found:
-            self.rule = functools.partial(layer, self.rule or OWN[None])
+        layers = [
+            layer
+            for layer in LAYERS
+            if name in layer.operators or func in layer.operators
+        ]
+        # None where the general rule alone runs.
+        self.rule = _wrap(own_rule, layers)
+        # None where there are no layers, which is the same as idle ones.
+        self.idle = _all_idle([layer.is_idle for layer in layers])
+        # Whether the mode may run it without looking at its rule.
         self.direct = False
+
+        # Operators that take functions have no schema.
         if hasattr(func, "_schema"):
-            self._read(func)
-            self.direct &= own is None
+            self._read_arguments(func)
+            self._read_results(func)
+            self.direct = self.direct and own_rule is None
 
-    def _read(self, func: Callable) -> None:
-        """What the schema tells, which operators that take functions do not have."""
-        schema = func._schema
-        # What an operator of PyTorch calls in turn, without the call of Python before it.
-        self.call = func._op if type(func) is OpOverload else func
-        # Whether a result may be a new tensor: not of a view, nor of what writes to an argument.
-        self.makes = not schema.returns or any(
-            each.alias_info is None for each in schema.returns
-        )
-        # The names of results that it is given, as `out=`, and may make larger.
-        self.outs = [argument.name for argument in schema.arguments if argument.is_out]
-        places = [
-            (place, each)
-            for place, each in enumerate(schema.arguments)
-            if each.alias_info
-        ]
-        # (position, name) of the arguments that it changes.
+    def _read_arguments(self, func: Callable) -> None:
+        arguments = func._schema.arguments
+        # The results that it is given as `out=`, and may enlarge.
+        self.out_names = [argument.name for argument in arguments if argument.is_out]
+        # The (position, name) of each argument that it changes.
         self.written = [
-            (place, each.name) for place, each in places if each.alias_info.is_write
+            (position, argument.name)
+            for position, argument in enumerate(arguments)
+            if argument.alias_info and argument.alias_info.is_write
         ]
-        makes = self.makes or self.outs
-        self.bound = foresight.bound_of(func) if makes else foresight.nothing
-        self.plain = (
-            random.kind(func) == random.PLAIN
-        )  # whether it draws no random numbers
-        # By what the counts of its operands are multiplied for a quick bound; 0 if nothing is made.
-        self.factor = foresight.MULTIPLIED.get(self.bound, MANY) if self.makes else 0
-        self.single = len(schema.returns) == 1 and not self.outs
-        # Whether its tensors are no lists, and nothing else about it is out of the ordinary; they
-        # are among the first so many arguments.
-        kinds = [
-            str(argument.type)
-            for argument in schema.arguments
-            if not argument.kwarg_only
+
+        types = [
+            str(argument.type) for argument in arguments if not argument.kwarg_only
         ]
-        places = [place for place, kind in enumerate(kinds, 1) if "Tensor" in kind]
-        lists = any("List" in kinds[place - 1] for place in places)
-        self.tensors = max(places, default=0)
-        self.all_tensors = self.tensors == len(kinds)
-        self.direct = self.plain and not self.outs and not lists
+        has_lists = False
+        # How many of the first arguments hold all its tensors, and whether that is all.
+        self.tensor_positions = 0
+        for position, type_name in enumerate(types, 1):
+            if "Tensor" in type_name:
+                self.tensor_positions = position
+                has_lists = has_lists or "List" in type_name
+        self.only_tensors = self.tensor_positions == len(types)
+        self.draws_random = random.kind(func) != random.PLAIN
+        self.direct = not (self.draws_random or self.out_names or has_lists)
+
+    def _read_results(self, func: Callable) -> None:
+        results = func._schema.returns
+        # One of PyTorch's operators has an inner function, which saves a call.
+        self.call = func._op if type(func) is OpOverload else func
+        self.single_result = len(results) == 1 and not self.out_names
+        # Whether a result may be a new tensor rather than a view or a changed argument.
+        self.makes_tensors = not results or any(
+            result.alias_info is None for result in results
+        )
+        if self.makes_tensors or self.out_names:
+            self.bound = foresight.bound_of(func)
+        else:
+            self.bound = foresight.no_results
+        # What the operands' numbers of elements are multiplied by for a quick bound.
+        self.bound_factor = 0
+        if self.makes_tensors:
+            factors = foresight.BOUND_FACTORS
+            self.bound_factor = factors.get(self.bound, _UNKNOWN_FACTOR)
 
 
-def _all(idle: list[Idle]) -> Idle | None:
-    if len(idle) < 2:
-        return idle[0] if idle else None
-    return lambda args: all(each(args) for each in idle)
+def _own_rule(func: Callable) -> Rule | None:
+    if func in RULES:
+        return RULES[func]
+    for find_rule in RULE_FINDERS:
+        found = find_rule(func)
+        if found is not None:
+            return found
+    return None
 
 
-RECORD = "_cudasim"  # the attribute of an operation that holds its record
+def _wrap(own_rule: Rule | None, layers: list[Layer]) -> Rule | None:
+    """Return the rule of an operator with its layers around it; None if it has neither."""
+    # `placement` imports this module.
+    from cudasim.dispatch.placement import general
+
+    wrapped = own_rule
+    for layer in layers:
+        wrapped = functools.partial(layer.function, wrapped or general)
+    return wrapped
+
+
+def _all_idle(conditions: list[Idle]) -> Idle | None:
+    if len(conditions) < 2:
+        return conditions[0] if conditions else None
+    return lambda args: all(is_idle(args) for is_idle in conditions)
 
 
 def operator_of(func: Callable) -> Operator:
-    found = getattr(func, RECORD, None)
-    if found is None:
-        found = Operator(func)
-        setattr(func, RECORD, found)
-    return found
+    """Return the record of an operator."""
+    operator = getattr(func, RECORD, None)
+    if operator is None:
+        operator = Operator(func)
+        setattr(func, RECORD, operator)
+    return operator
 
 
 def written_by(func: Callable, args: tuple, kwargs: dict) -> list[Any]:
-    """The arguments that an operation changes; None for one that is left out."""
-    written = operator_of(func).written
-    return [
-        args[place] if place < len(args) else kwargs.get(name)
-        for place, name in written
-    ]
+    """Return the arguments that a call changes, with None for one that was left out."""
+    written = []
+    for position, name in operator_of(func).written:
+        value = args[position] if position < len(args) else kwargs.get(name)
+        written.append(value)
+    return written

@@ -1,5 +1,8 @@
-"""How an operation runs, and where its results live. Operands must agree on their device, as CUDA
-demands; the CPU's kernel computes; results live where the operands do."""
+"""How an operation runs, and where its results live.
+
+The operands have to agree on their device, as CUDA demands. The CPU's kernel computes, and
+the results live where the operands do.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -10,194 +13,254 @@ from torch.overrides import has_torch_function_unary
 
 from cudasim.device.generator import find
 from cudasim.device.gpu import GPU, Allocation
-from cudasim.dispatch import calls, random, traces
-from cudasim.dispatch.arguments import tensors_in
-from cudasim.dispatch.calls import Scratch
+from cudasim.dispatch import random, scratch, traces
+from cudasim.dispatch.arguments import operands_of, tensors_in
 from cudasim.dispatch.checks import disagreement, name_kernel, refuses
-from cudasim.dispatch.devices import fakes
-from cudasim.dispatch.dtypes import widened
-from cudasim.dispatch.foresight import COUNT, reserve, reserve_growth
-from cudasim.dispatch.operators import OWN, operator_of
+from cudasim.dispatch.devices import in_fake_mode
+from cudasim.dispatch.dtypes import compute_wider
+from cudasim.dispatch.foresight import LARGE_RESULT, reserve, reserve_growth
+from cudasim.dispatch.operators import Operator, operator_of
+from cudasim.dispatch.scratch import Scratch
 from cudasim.dispatch.tags import CPU, TAG, gpu_of, put, recount, storage_of
 from cudasim.session import session
 
-NUMBERS = (bool, int, float, complex)
-Reserved = (
-    list[Allocation] | None
-)  # memory that was taken for results before they are there
+# Private parts of PyTorch.
+_TensorType = torch._C.TensorType
 
-_register_hook = Tensor.register_hook  # PyTorch's own
+NUMBERS = (bool, int, float, complex)
+# Memory that was taken for results before they exist.
+Reserved = list[Allocation] | None
+
+# PyTorch's own, which a program or this package may replace.
+_register_hook = Tensor.register_hook
 
 
 def general(func: Callable, args: tuple, kwargs: dict) -> Any:
-    return run(func, args, kwargs, tensors_in((*args, *kwargs.values())))
-
-
-OWN[None] = general
+    """Run an operation that has no rule of its own."""
+    return run(func, args, kwargs, operands_of(args, kwargs))
 
 
 def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -> Any:
-    """Run `func`, whose devices are decided by `operands` alone. Raises RuntimeError, with CUDA's
-    text, if the operands live on several devices."""
-    gpu, hosts, scratch, sparse = None, [], [], False
+    """Run `func` on the device of `operands`, which alone decide about it.
+
+    Raises RuntimeError, with CUDA's text, if they are on several devices.
+    """
+    # This loop sees every operand of every operation, so it is written out here.
+    gpu = None
+    on_host = []
+    unplaced = []  # scratch of C++
+    may_be_copied = False
     for tensor in operands:
         try:
             plain = not has_torch_function_unary(tensor)
             storage = tensor.untyped_storage() if plain else storage_of(tensor)
         except (NotImplementedError, RuntimeError):  # sparse, or it wraps others
-            storage, sparse = storage_of(tensor), True  # whose views may be new tensors
+            storage = storage_of(tensor)
+            may_be_copied = True  # even views of it may be new tensors
         tag = getattr(storage, TAG, None)
         if tag is None:
-            hosts.append(tensor)
+            on_host.append(tensor)
         elif tag.gpu is None:
-            (scratch if tag.runs() else hosts).append(tensor)
+            if tag.is_running():
+                unplaced.append(tensor)
+            else:
+                on_host.append(tensor)
         elif gpu is None:
             gpu = tag.gpu
         elif tag.gpu is not gpu:
             raise disagreement(func, args, kwargs)
+
     if gpu is None:
-        return _run_without_gpu(func, args, kwargs, hosts, scratch)
+        return _run_without_gpu(func, args, kwargs, on_host, unplaced)
     operator = operator_of(func)
     if not gpu.alive:
-        gpu.check()
-        for tensor in operands:
-            gpu_of(tensor)  # raises
-    if hosts and refuses(operator, args, kwargs, hosts):
+        _check_alive(gpu, operands)
+    if on_host and refuses(operator, args, kwargs, on_host):
         raise disagreement(func, args, kwargs)
-    for tensor in scratch:
+    for tensor in unplaced:
         put(tensor, gpu)
-    for tensor in hosts:
+    for tensor in on_host:
         if tensor.requires_grad and torch.is_grad_enabled():
-            _expect_gradient(tensor)
+            _return_gradient_to_host(tensor)
+
     session.thread.doing.last_gpu = gpu
-    reserved = _reserve(gpu, func, args, kwargs, operands) if operator.makes else None
-    if (
-        not operator.makes
-        and operator.outs
-        and operator.bound(args, tensors_in(args)) >= COUNT
-    ):
-        reserve_growth(func, args, kwargs, operator.outs)
-    try:
-        if operator.plain:
-            out = operator.call(*args, **kwargs)
-        else:
-            out = random.draw(func, args, kwargs, gpu)
-    except RuntimeError as error:
-        out = widened(func, args, kwargs, gpu)
-        if out is NotImplemented:
-            name_kernel(error)
-            raise
-    finally:
-        for tensor in tensors_in([kwargs[name] for name in operator.outs]):
-            recount(storage_of(tensor))
-    if operator.makes or sparse:
+    reserved = _reserve(operator, gpu, args, kwargs, operands)
+    out = _compute(operator, gpu, args, kwargs)
+    if operator.makes_tensors or may_be_copied:
         return settle(out, gpu, reserved)
     return out
 
 
+def _check_alive(gpu: GPU, operands: Iterable[Tensor]) -> None:
+    """Raise the error for a GPU whose context is lost or whose simulation has ended."""
+    gpu.check()
+    for tensor in operands:
+        gpu_of(tensor)
+
+
 def _reserve(
-    gpu: GPU, func: Callable, args: tuple, kwargs: dict, operands: Any
+    operator: Operator, gpu: GPU, args: tuple, kwargs: dict, operands: Iterable[Tensor]
 ) -> Reserved:
-    large = operator_of(func).bound(args, operands) >= COUNT
-    return reserve(gpu, func, args, kwargs) if large else None
+    """Take memory for results that may be large."""
+    if operator.makes_tensors:
+        if operator.bound(args, operands) >= LARGE_RESULT:
+            return reserve(gpu, operator.func, args, kwargs)
+    elif operator.out_names:
+        if operator.bound(args, tensors_in(args)) >= LARGE_RESULT:
+            reserve_growth(operator.func, args, kwargs, operator.out_names)
+    return None
 
 
-def _expect_gradient(number: Tensor) -> None:
-    """Move the gradient of a number on the CPU, which comes from a GPU, back to the CPU. C++'s
-    engine does the same with gradients that have no dimensions."""
-    if not any(hook is _send_home for hook in (number._backward_hooks or {}).values()):
-        _register_hook(number, _send_home)
+def _compute(operator: Operator, gpu: GPU, args: tuple, kwargs: dict) -> Any:
+    """Run the CPU's kernel, in a wider dtype where it lacks one that CUDA has."""
+    func = operator.func
+    try:
+        if operator.draws_random:
+            return random.draw(func, args, kwargs, gpu)
+        return operator.call(*args, **kwargs)
+    except RuntimeError as error:
+        out = compute_wider(func, args, kwargs, gpu)
+        if out is NotImplemented:
+            name_kernel(error)
+            raise
+        return out
+    finally:
+        if operator.out_names:
+            for tensor in tensors_in([kwargs[name] for name in operator.out_names]):
+                recount(storage_of(tensor))
 
 
-def _send_home(gradient: Tensor) -> Tensor:
+def _return_gradient_to_host(number: Tensor) -> None:
+    """Move the gradient of a number on the CPU, which comes from a GPU, back to the CPU.
+
+    C++'s engine does the same with gradients that have no dimensions.
+    """
+    hooks = number._backward_hooks or {}
+    if not any(hook is _to_host for hook in hooks.values()):
+        _register_hook(number, _to_host)
+
+
+def _to_host(gradient: Tensor) -> Tensor:
     return gradient.cpu()
 
 
-_send_home.__torch_unserializable__ = True  # else torch.save warns that it is left out
+# Without this, torch.save would warn that it leaves the hook out.
+_to_host.__torch_unserializable__ = True
 
 
 def _run_without_gpu(
-    func: Callable, args: tuple, kwargs: dict, hosts: list, scratch: list
+    func: Callable, args: tuple, kwargs: dict, on_host: list, unplaced: list
 ) -> Any:
-    doing, making = session.thread.doing, session.thread.doing.making
-    if making is not None and not scratch:
-        doing.last_gpu = making
-        reserved = _reserve(making, func, args, kwargs, hosts)
-        out = func(*args, **kwargs)
-        for tensor in tensors_in((out,)) if making.type.missing else ():
-            making.type.check_dtype(tensor)
-        return settle(out, making, reserved)
-    if (given := kwargs.get("generator")) is not None and find(given) is not None:
-        raise RuntimeError(random.WRONG.format("cpu", session.type.name))
-    if hosts:
+    """Run an operation none of whose operands is on a GPU."""
+    doing = session.thread.doing
+    if doing.making is not None and not unplaced:
+        return _run_in_factory(func, args, kwargs, on_host, doing.making)
+
+    generator = kwargs.get("generator")
+    if generator is not None and find(generator) is not None:
+        raise random.wrong_generator("cpu", session.type.name)
+    if on_host:
         doing.last_gpu = None
-        for tensor in scratch:
+        for tensor in unplaced:
             put(tensor, None)
         return operator_of(func).call(*args, **kwargs)
+
     if args and isinstance(args[0], NUMBERS):
         args = as_tensors(func, args)
     out = func(*args, **kwargs)
-    if scratch:
+    if unplaced:
         return settle(out, None)
-    if "pin_memory" not in kwargs and not calls.is_asked_for(func):
-        # Python's bindings always name pin_memory. So this call comes from C++, within
-        # an operation whose device it takes from tensors that it believes to be on the CPU.
-        return settle(out, doing.last_gpu if calls.is_engine() else None)
+    # Python's bindings always name pin_memory. So a call without it comes from C++, within
+    # an operation whose device it takes from tensors that it believes to be on the CPU.
+    if "pin_memory" not in kwargs and not scratch.is_called_by_program(func):
+        return settle(out, doing.last_gpu if scratch.is_called_by_engine() else None)
     return out
 
 
+def _run_in_factory(
+    func: Callable, args: tuple, kwargs: dict, operands: list, gpu: GPU
+) -> Any:
+    """Run a part of a factory of Python that makes a tensor on `gpu`."""
+    session.thread.doing.last_gpu = gpu
+    operator = operator_of(func)
+    reserved = None
+    if operator.bound(args, operands) >= LARGE_RESULT:
+        reserved = reserve(gpu, func, args, kwargs)
+    out = func(*args, **kwargs)
+    if gpu.type.missing:
+        for tensor in tensors_in((out,)):
+            gpu.type.check_dtype(tensor)
+    return settle(out, gpu, reserved)
+
+
 def as_tensors(func: Callable, args: tuple) -> tuple:
-    """The arguments with tensors where `func` takes tensors. One that stands for a number of Python
-    is shown to a mode as that number. TorchScript calls with nothing else when it compares and
-    prints the constants of a graph."""
-    return tuple(
-        torch.tensor(value)
-        if isinstance(value, NUMBERS) and isinstance(argument.type, torch._C.TensorType)
-        else value
-        for value, argument in zip(args, func._schema.arguments, strict=False)
-    )
+    """Return `args` with tensors where `func` takes tensors.
+
+    A mode is shown a plain number in the place of a tensor that stands for one. Only
+    TorchScript makes such calls, when it compares and prints the constants of a graph.
+    """
+    converted = []
+    for value, argument in zip(args, func._schema.arguments, strict=False):
+        if isinstance(value, NUMBERS) and isinstance(argument.type, _TensorType):
+            value = torch.tensor(value)
+        converted.append(value)
+    return tuple(converted)
 
 
 def make_on(gpu: GPU, func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Run a factory that was asked for a tensor on `gpu`, or a copy to it. Functions of torch that
-    a program took before the simulation began come here, and factories inside custom operators; the
-    others lose their device in Python."""
-    if fakes():
+    """Run a factory that was asked for a tensor on `gpu`, or a copy to it.
+
+    Most factories lose their device in Python. Those that come here are functions of torch
+    that a program took before the simulation began, and those inside custom operators.
+    """
+    if in_fake_mode():
         return func(*args, **kwargs)
     kwargs = {**kwargs, "device": CPU}
     kwargs.pop("pin_memory", None)
     session.thread.doing.last_gpu = gpu
-    reserved = _reserve(gpu, func, args, kwargs, tensors_in(args))
+
+    reserved = None
+    if operator_of(func).bound(args, tensors_in(args)) >= LARGE_RESULT:
+        reserved = reserve(gpu, func, args, kwargs)
     out = random.draw(func, args, kwargs, gpu)
     return put(out, gpu, reserved[0] if reserved else None)
 
 
 def settle(out: Any, gpu: GPU | None, reserved: Reserved = None) -> Any:
-    """Tag what an operation returned: new storages live on `gpu`, or are scratch if it is None."""
-    if isinstance(out, Tensor):
-        if out.is_meta:
-            return out
-        try:
-            plain = not has_torch_function_unary(out)
-            storage = out.untyped_storage() if plain else storage_of(out)
-        except (NotImplementedError, RuntimeError):  # sparse, or it wraps others
-            plain, storage = False, storage_of(out)
-        if storage is None:
-            return out
-        tag = getattr(storage, TAG, None)
-        if gpu is None and tag is None:
+    """Tag the new storages among the results of an operation; return the results.
+
+    They live on `gpu`, or are scratch if it is None.
+    """
+    if isinstance(out, list | tuple):
+        for result in out:
+            settle(result, gpu, reserved)
+        return out
+    if not isinstance(out, Tensor) or out.is_meta:
+        return out
+
+    try:
+        plain = not has_torch_function_unary(out)
+        storage = out.untyped_storage() if plain else storage_of(out)
+    except (NotImplementedError, RuntimeError):  # sparse, or it wraps others
+        plain = False
+        storage = storage_of(out)
+    if storage is None:
+        return out
+
+    tag = getattr(storage, TAG, None)
+    if gpu is None:
+        if tag is None:
             setattr(storage, TAG, Scratch())
-        elif gpu is not None and (tag is None or tag.gpu is None):
-            if not plain and out.layout is not torch.strided:
-                return put(out, gpu)
-            size = storage.nbytes()
-            if reserved and reserved[0].requested != size:
-                reserved.clear()  # CUDA would not hold both
-            setattr(
-                storage, TAG, reserved.pop(0) if reserved else Allocation(gpu, size)
-            )
-            traces.follow(storage)
-    elif isinstance(out, list | tuple):
-        for item in out:
-            settle(item, gpu, reserved)
+    elif tag is None or tag.gpu is None:
+        if not plain and out.layout is not torch.strided:
+            return put(out, gpu)
+        setattr(storage, TAG, _allocate(gpu, storage.nbytes(), reserved))
+        traces.follow(storage)
     return out
+
+
+def _allocate(gpu: GPU, size: int, reserved: Reserved) -> Allocation:
+    """Return the next of the reserved allocations, or a new one."""
+    if reserved and reserved[0].requested != size:
+        reserved.clear()  # the estimate was wrong, and CUDA would not hold both
+    return reserved.pop(0) if reserved else Allocation(gpu, size)

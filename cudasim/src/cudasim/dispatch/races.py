@@ -1,8 +1,12 @@
-"""Races: accesses to one memory, of which one writes, that nothing puts one after the other. Every
-stream, and the host, knows how far the others had come when it last waited for them (vector clocks:
-Mattern, 1988), as in PyTorch's sanitizer; but all views are one memory, as are pinned memory and
-what the allocator hands out again. Not seen: what runs within a CUDA graph, collectives that nobody
-waited for, and NumPy's reads."""
+"""Races: two accesses to one memory, one of them a write, that nothing puts in order.
+
+Every stream, and the host, knows how far the others had come when it last waited for them
+(vector clocks: Mattern, 1988), as in PyTorch's sanitizer. But here all views are one memory,
+as are pinned memory and what the allocator hands out again.
+
+Not seen are what runs within a CUDA graph, collectives that nobody waited for, and reads by
+NumPy.
+"""
 
 import os
 import sys
@@ -18,19 +22,24 @@ import torch
 from torch import Tensor
 
 from cudasim import config
-from cudasim.dispatch.arguments import given, tensors_in
-from cudasim.dispatch.calls import outside
-from cudasim.dispatch.mode import PLAIN, TRACED, DeviceMode, is_wrapper
+from cudasim.device.gpu import GPU
+from cudasim.dispatch.arguments import arguments_by_name, operands_of, tensors_in
+from cudasim.dispatch.mode import PLAIN, DeviceMode, is_traced, is_wrapper
 from cudasim.dispatch.operators import written_by
+from cudasim.dispatch.scratch import outside
 from cudasim.dispatch.tags import PINNED, TAG, gpu_of, storage_of
 from cudasim.modes import LightMode, decompose, is_composite
 from cudasim.session import session
 from cudasim.words import WORDS
 
-SAID = WORDS["races"]
-HOST = (-1, 0)  # the line of the host, among those of streams: (GPU, stream)
-ACCESSES = "_cudasim_accesses"  # the attribute of a storage that holds its Memory
+# Private parts of PyTorch.
+_current_graph_task_id = torch._C._current_graph_task_id
+
+MESSAGES = WORDS["races"]
+ACCESSES = "_cudasim_accesses"  # the attribute of a storage that holds its `Memory`
 COPIES = (torch.ops.aten.copy_.default, torch.ops.aten._to_copy.default)
+
+# Operators that do not read their operands, by how their names begin.
 UNREAD = (
     "new_",
     "empty_like",
@@ -40,23 +49,29 @@ UNREAD = (
     "rand_like",
     "randn_like",
 )
+# The same for operators that do not write their results.
 UNWRITTEN = ("empty", "new_empty")
-# Files whose lines a program's author did not write.
-_FOLDERS = Path(torch.__file__).parent, Path(__file__).resolve().parents[1]
-_LIBRARIES = tuple(str(folder) + os.sep for folder in _FOLDERS)
 
+# Folders of files that the author of a program did not write.
+_LIBRARIES = (
+    str(Path(torch.__file__).parent) + os.sep,
+    str(Path(__file__).resolve().parents[1]) + os.sep,
+)
+
+# What does one operation after the other: a stream, as (GPU, stream), or the host.
 Line = tuple[int, int]
+HOST: Line = (-1, 0)
 
 
 class DataRace(RuntimeError):
-    """Two accesses to one memory that nothing puts one after the other."""
+    """Two accesses to one memory that nothing puts in order."""
 
 
 class Access(NamedTuple):
-    """What an operation did to a memory: `number` counts the operations of its line."""
+    """What an operation did to a memory."""
 
     line: Line
-    number: int
+    number: int  # among the operations of its line
     name: str  # of the operation
     writes: bool
     shape: tuple[int, ...]
@@ -68,20 +83,23 @@ class Memory:
     """Who has used a memory since it was last written, and who had it before."""
 
     order: "Order"
-    begin: int = 0  # its addresses, on a GPU
+    # The addresses, on a GPU.
+    begin: int = 0
     end: int = 0
-    uses: list[Access] = field(
-        default_factory=list
-    )  # the last that wrote, and who read that
+    # The last write, and the reads after it.
+    uses: list[Access] = field(default_factory=list)
+    # Uses of those who had the memory before.
     earlier: list[Access] = field(default_factory=list)
-    recorded: set[Line] = field(
-        default_factory=set
-    )  # by record_stream: the allocator waits
+    # The lines that `record_stream` named, for which the allocator waits.
+    recorded: set[Line] = field(default_factory=set)
+
+    def overlaps(self, other: "Memory") -> bool:
+        return self.begin < other.end and other.begin < self.end
 
     def unrecorded(self) -> list[Access]:
-        """The accesses that the allocator does not wait for before it hands the memory out."""
-        used = [*self.earlier, *sorted(self.uses, key=lambda use: use.writes)]
-        return [access for access in used if access.line not in self.recorded]
+        """Return the accesses that the allocator does not wait for, writes last."""
+        uses = [*self.earlier, *sorted(self.uses, key=lambda use: use.writes)]
+        return [use for use in uses if use.line not in self.recorded]
 
 
 class Order:
@@ -89,135 +107,196 @@ class Order:
 
     def __init__(self, action: str) -> None:
         self.action = action
+        # For each line, how far it knows the others to be.
         self.known: dict[Line, dict[Line, int]] = defaultdict(dict)
-        self.areas: dict[int, list[Memory]] = defaultdict(list)  # by GPU
+        # The memories that were in use last, by GPU.
+        self.areas: dict[int, list[Memory]] = defaultdict(list)
 
     def learn(self, line: Line, known: dict[Line, int]) -> None:
+        """Let a line know what is `known` elsewhere."""
         mine = self.known[line]
         for other, number in known.items():
             mine[other] = max(number, mine.get(other, 0))
 
     def wait(self, other: Line, line: Line = HOST) -> None:
+        """Let a line wait for what another has done so far."""
         self.learn(line, self.known[other])
 
     def record_stream(self, tensor: Tensor, line: Line) -> None:
-        """The allocator waits for a line before it hands the memory of `tensor` out again."""
+        """Let the allocator wait for a line before it hands out the memory of `tensor`."""
         memory = self._memory(tensor)
         if memory is not None:
             memory.recorded.add(line)
 
     def note(self, func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
-        """Look whether what `func` has read and written is in order. Raises DataRace, or warns."""
+        """Check that what `func` has read and written is in order.
+
+        Raises DataRace, or warns.
+        """
         if not hasattr(func, "_schema") or session.capturing:
             return
-        name = func._schema.name.partition("::")[2]
-        reads, writes = operands(func, name, args, kwargs, out)
-        homes = [(each, gpu_of(each)) for each in (*writes, *reads)]
-        gpus = list(dict.fromkeys(gpu for _, gpu in homes if gpu is not None))
-        lines = [(gpu.index, session.current_stream(gpu.index)) for gpu in gpus]
+        reads, writes = accesses(func, args, kwargs, out)
+        homes = [(tensor, gpu_of(tensor)) for tensor in (*writes, *reads)]
+        lines = _current_lines(homes)
         line = lines[0] if lines else HOST
-        crosses = func in COPIES and len(lines) == 2
-        if crosses:
-            self.wait(lines[1], line)  # a copy waits for both GPUs, and both for it
+
+        is_peer_copy = func in COPIES and len(lines) == 2
+        if is_peer_copy:
+            self.wait(lines[1], line)
         if line != HOST:
             self.wait(HOST, line)
-        self.known[line][line] = number = self.known[line].get(line, 0) + 1
+        self._check(func, line, reads, writes)
+        if is_peer_copy:
+            self.wait(line, lines[1])  # both GPUs wait for the copy
+        elif func in COPIES and lines and _host_waits(func, args, kwargs, homes):
+            self.wait(line)
+
+    def _check(
+        self, func: Callable, line: Line, reads: list[Tensor], writes: list[Tensor]
+    ) -> None:
+        """Check the accesses of one operation of a line."""
+        number = self.known[line].get(line, 0) + 1
+        self.known[line][line] = number
+        name = _name_of(func)
         frame = outside(sys._getframe(), _LIBRARIES)
-        place = frame.f_code.co_filename, frame.f_lineno
-        for tensors, writing in ((reads, False), (writes, True)):
+        place = (frame.f_code.co_filename, frame.f_lineno)
+        for tensors, is_write in ((reads, False), (writes, True)):
             for tensor in tensors:
-                access = Access(line, number, name, writing, tuple(tensor.shape), place)
-                self._use(self._memory(tensor), access)
-        if crosses:
-            self.wait(line, lines[1])
-        elif func in COPIES and lines:
-            hosts = [storage_of(each) for each, gpu in homes if gpu is None]
-            pinned = all(hasattr(storage, PINNED) for storage in hosts)
-            if hosts and not (pinned and given(func, args, kwargs).get("non_blocking")):
-                self.wait(line)
+                shape = tuple(tensor.shape)
+                access = Access(line, number, name, is_write, shape, place)
+                memory = self._memory(tensor)
+                if memory is not None:
+                    self._use(memory, access)
 
     def _memory(self, tensor: Tensor) -> Memory | None:
-        """The memory of a tensor, if that is a GPU's or pinned."""
+        """Return the memory of a tensor if it is a GPU's or pinned."""
         storage = storage_of(tensor)
+        if storage is None:
+            return None
         memory = getattr(storage, ACCESSES, None)
-        if storage is None or (memory is not None and memory.order is self):
+        if memory is not None and memory.order is self:
             return memory
+
         tag = getattr(storage, TAG, None)
         gpu = None if tag is None else tag.gpu
         if gpu is None and not hasattr(storage, PINNED):
             return None
         memory = Memory(self)
         if gpu is not None and tag.block is not None:
-            areas, memory.begin = self.areas[gpu.index], tag.block.address
+            memory.begin = tag.block.address
             memory.end = memory.begin + tag.block.size
-            gone = [
-                each
-                for each in areas
-                if each.begin < memory.end and memory.begin < each.end
-            ]
-            memory.earlier = [use for each in gone for use in each.unrecorded()]
-            self.areas[gpu.index] = [
-                *(each for each in areas if each not in gone),
-                memory,
-            ]
+            self._hand_out(memory, gpu)
         setattr(storage, ACCESSES, memory)
         return memory
 
-    def _use(self, memory: Memory | None, access: Access) -> None:
-        if memory is None:
-            return
-        meeting = [use for use in memory.uses if use.writes or access.writes]
-        for other in (*memory.earlier, *meeting):
+    def _hand_out(self, memory: Memory, gpu: GPU) -> None:
+        """Let new memory know who had its addresses before."""
+        kept = []
+        for area in self.areas[gpu.index]:
+            if area.overlaps(memory):
+                memory.earlier += area.unrecorded()
+            else:
+                kept.append(area)
+        self.areas[gpu.index] = [*kept, memory]
+
+    def _use(self, memory: Memory, access: Access) -> None:
+        """Check an access against the earlier ones, and remember it."""
+        conflicts = [use for use in memory.uses if use.writes or access.writes]
+        for other in (*memory.earlier, *conflicts):
             if self.known[access.line].get(other.line, 0) >= other.number:
                 continue
-            if torch._C._current_graph_task_id() != -1:  # its engine lets streams wait
+            if (
+                _current_graph_task_id() != -1
+            ):  # the engine of backward lets streams wait
                 self.wait(other.line, access.line)
             else:
                 self._report(access, other, other in memory.earlier)
+
         memory.earlier = []
-        others = [use for use in memory.uses if use.writes or use.line != access.line]
-        memory.uses = [access] if access.writes else [*others, access]
+        if access.writes:
+            memory.uses = [access]
+        else:
+            kept = [use for use in memory.uses if use.writes or use.line != access.line]
+            memory.uses = [*kept, access]
 
     def _report(self, access: Access, other: Access, handed_out: bool) -> None:
-        verbs = (
-            "writes" if access.writes else "reads",
-            "wrote" if other.writes else "read",
-        )
-        here, there = (
-            "the host" if index < 0 else f"{session.gpu(index).device} stream {stream}"
-            for index, stream in (access.line, other.line)
-        )
-        cure, what = "host" if HOST in (access.line, other.line) else "stream", "it"
+        """Raise DataRace, or warn, for an access that is not ordered after another."""
+        verb = "writes" if access.writes else "reads"
+        other_verb = "wrote" if other.writes else "read"
         if handed_out:
-            cure, what = "handed out", "what was there before"
-        now = access.name, verbs[0], access.shape, here
-        before = other.name, verbs[1], what, there, *other.place
-        told = SAID["race"].format(*now, *before, SAID[cure])
+            remedy, memory = "handed out", "what was there before"
+        else:
+            with_host = HOST in (access.line, other.line)
+            remedy, memory = "host" if with_host else "stream", "it"
+
+        now = (access.name, verb, access.shape, _describe(access.line))
+        before = (other.name, other_verb, memory, _describe(other.line), *other.place)
+        message = MESSAGES["race"].format(*now, *before, MESSAGES[remedy])
         if self.action == "raise":
-            raise DataRace(told)
-        warnings.warn_explicit(told, UserWarning, *access.place)
+            raise DataRace(message)
+        warnings.warn_explicit(message, UserWarning, *access.place)
 
 
-def operands(
-    func: Callable, name: str, args: tuple, kwargs: dict, out: Any
+def _current_lines(homes: list[tuple[Tensor, GPU | None]]) -> list[Line]:
+    """Return the current stream of each GPU that an operation's tensors are on."""
+    lines = []
+    for _, gpu in homes:
+        if gpu is None:
+            continue
+        line = (gpu.index, session.current_stream(gpu.index))
+        if line not in lines:
+            lines.append(line)
+    return lines
+
+
+def _host_waits(
+    func: Callable, args: tuple, kwargs: dict, homes: list[tuple[Tensor, GPU | None]]
+) -> bool:
+    """Return whether the host waits for a copy between itself and a GPU."""
+    storages = [storage_of(tensor) for tensor, gpu in homes if gpu is None]
+    if not storages:
+        return False
+    if not all(hasattr(storage, PINNED) for storage in storages):
+        return True
+    return not arguments_by_name(func, args, kwargs).get("non_blocking")
+
+
+def _describe(line: Line) -> str:
+    index, stream = line
+    return "the host" if index < 0 else f"{session.gpu(index).device} stream {stream}"
+
+
+def _name_of(func: Callable) -> str:
+    return func._schema.name.partition("::")[2]
+
+
+def accesses(
+    func: Callable, args: tuple, kwargs: dict, out: Any
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """(tensors that an operation reads, those that it writes); a view does neither."""
-    schema, values = func._schema, given(func, args, kwargs)
-    reads, writes = [], tensors_in(written_by(func, args, kwargs))
+    """Return the tensors that an operation reads, and those that it writes.
+
+    A view does neither.
+    """
+    schema, name = func._schema, _name_of(func)
+    reads = []
     if not name.startswith(UNREAD):
-        read = (each.name for each in schema.arguments if each.alias_info is None)
-        reads = tensors_in(values.get(each) for each in read)
+        arguments = arguments_by_name(func, args, kwargs)
+        for argument in schema.arguments:
+            if argument.alias_info is None:
+                reads += tensors_in((arguments.get(argument.name),))
+
+    writes = tensors_in(written_by(func, args, kwargs))
     if not name.startswith(UNWRITTEN):
-        results = zip(
-            schema.returns, out if len(schema.returns) > 1 else (out,), strict=False
-        )
-        writes += tensors_in(
-            value for result, value in results if result.alias_info is None
-        )
+        results = out if len(schema.returns) > 1 else (out,)
+        for declared, result in zip(schema.returns, results, strict=False):
+            if declared.alias_info is None:
+                writes += tensors_in((result,))
     return reads, writes
 
 
 class RaceMode(LightMode):
+    """The dispatch mode that shows each operation to the `Order` of the session."""
+
     supports_higher_order_operators = True
 
     def __torch_dispatch__(
@@ -227,9 +306,9 @@ class RaceMode(LightMode):
         if is_composite(func):
             return decompose(self, func, args, kwargs)
         if types and types != PLAIN:
-            if any(issubclass(kind, TRACED) for kind in types):
+            if is_traced(types):
                 return func(*args, **kwargs)
-            if any(map(is_wrapper, tensors_in((*args, *kwargs.values())))):
+            if any(map(is_wrapper, operands_of(args, kwargs))):
                 return NotImplemented
         out = func(*args, **kwargs)
         if session.races is not None and out is not NotImplemented:
@@ -239,8 +318,11 @@ class RaceMode(LightMode):
 
 @contextmanager
 def races(action: str = "raise") -> Iterator[None]:
-    """Look for races within a `with` block, in this thread; `warn` for warnings, not errors. What
-    was done before it counts as waited for. Raises RuntimeError where no GPUs are simulated."""
+    """Look for races in this thread within a `with` block.
+
+    `action` is "raise", or "warn" for warnings in the place of errors. What was done before
+    the block counts as waited for. Raises RuntimeError where no GPUs are simulated.
+    """
     if session.mode is None:
         raise RuntimeError(
             "cudasim.races() looks at simulated GPUs: call cudasim.enable() first"
@@ -255,7 +337,7 @@ def races(action: str = "raise") -> Iterator[None]:
 
 
 def checked(mode: type[DeviceMode]) -> type[RaceMode]:
-    """A mode that looks for races and simulates as `mode` does, in every thread that enters it."""
+    """Return a mode that simulates as `mode` does and looks for races in each thread."""
 
     class Checked(RaceMode):
         def __enter__(self) -> "Checked":

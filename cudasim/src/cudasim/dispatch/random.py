@@ -1,4 +1,4 @@
-"""Random operations draw from the generator of their own GPU, never from the CPU's."""
+"""Random operations on a GPU draw from that GPU's generator, never from the CPU's."""
 
 import functools
 import threading
@@ -11,42 +11,57 @@ from cudasim.device.generator import find
 from cudasim.device.gpu import GPU
 from cudasim.session import session
 
-WRONG = "Expected a '{}' device type for generator but found '{}'"
-PLAIN, NAMED, GLOBAL = range(
-    3
-)  # draws nothing; takes `generator=`; draws from the default one
-_borrowed = threading.Lock()  # held while an operation has the CPU's default generator
+# How an operation draws: not at all, from its argument `generator`, or from the default one.
+PLAIN, NAMED, GLOBAL = range(3)
+
+_WRONG_GENERATOR = "Expected a '{}' device type for generator but found '{}'"
+_default_generator_lock = threading.Lock()
 
 
 @functools.cache
 def kind(func: Callable) -> int:
+    """Return how `func` draws random numbers: PLAIN, NAMED or GLOBAL."""
     if torch.Tag.nondeterministic_seeded not in func.tags:
         return PLAIN
-    named = any(argument.name == "generator" for argument in func._schema.arguments)
-    return NAMED if named else GLOBAL
+    names = [argument.name for argument in func._schema.arguments]
+    return NAMED if "generator" in names else GLOBAL
+
+
+def wrong_generator(expected: str, found: str) -> RuntimeError:
+    """Return PyTorch's error for a generator of another type of device."""
+    return RuntimeError(_WRONG_GENERATOR.format(expected, found))
 
 
 def source(gpu: GPU, given: torch._C.Generator | None) -> torch._C.Generator:
-    chosen = gpu.generator if given is None else find(given)
-    if chosen is None:
-        raise RuntimeError(WRONG.format(session.type.name, "cpu"))
-    return chosen.draw()
+    """Return the CPU generator that one operation on `gpu` draws from.
+
+    `given` is the generator that the program named. Raises RuntimeError if it belongs to
+    the CPU.
+    """
+    generator = gpu.generator if given is None else find(given)
+    if generator is None:
+        raise wrong_generator(session.type.name, "cpu")
+    return generator.draw()
 
 
 def draw(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
-    """Run `func` on the CPU; what it draws, it draws from the stream of `gpu`."""
-    how = kind(func)
-    if how == PLAIN:
+    """Run `func` on the CPU, with random numbers from the stream of `gpu`."""
+    drawing = kind(func)
+    if drawing == PLAIN:
         return func(*args, **kwargs)
-    if how == NAMED:
-        return func(
-            *args, **{**kwargs, "generator": source(gpu, kwargs.get("generator"))}
-        )
+    if drawing == NAMED:
+        generator = source(gpu, kwargs.get("generator"))
+        return func(*args, **{**kwargs, "generator": generator})
+    return _draw_from_default(func, args, kwargs, gpu)
+
+
+def _draw_from_default(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
+    """Lend the CPU's default generator to an operation of `gpu`."""
     default = torch.default_generator
-    with _borrowed:
-        before = default.get_state()
+    with _default_generator_lock:
+        state = default.get_state()
         default.manual_seed(gpu.generator.draw().initial_seed())
         try:
             return func(*args, **kwargs)
         finally:
-            default.set_state(before)
+            default.set_state(state)

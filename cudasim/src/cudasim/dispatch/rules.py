@@ -1,6 +1,5 @@
-"""Operations with a rule of their own, which the general one of `placement` does not fit."""
+"""The operations that the general rule of `placement` does not fit."""
 
-import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -9,13 +8,20 @@ import torch
 from torch import Tensor
 
 from cudasim.clock.costs import WAITS
-from cudasim.device.gpu import Allocation
+from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import custom, dtypes, tags
-from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.arguments import operands_of, tensors_in
 from cudasim.dispatch.checks import disagreement
 from cudasim.dispatch.devices import resolve
-from cudasim.dispatch.foresight import COUNT
-from cudasim.dispatch.operators import KINDS, Rule, around, name_of, operator_of, rule
+from cudasim.dispatch.foresight import LARGE_RESULT
+from cudasim.dispatch.operators import (
+    RULE_FINDERS,
+    Rule,
+    around,
+    name_of,
+    operator_of,
+    rule,
+)
 from cudasim.dispatch.placement import general, make_on, run, settle
 from cudasim.dispatch.tags import device_of, gpu_of, is_scratch, put, storage_of
 from cudasim.dispatch.waiting import wait_for, waits, watch_copy
@@ -23,74 +29,84 @@ from cudasim.session import session
 from cudasim.words import WORDS
 
 aten = torch.ops.aten
-SAID = WORDS["devices"]
+MESSAGES = WORDS["devices"]
+
+
+# Making, copying and moving.
 
 
 @rule(aten._efficientzerotensor.default)
-def zeros(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Autograd's zeros without memory become zeros with it: C++ crashes on them in a mode."""
+def make_zeros(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Give autograd's zeros memory: C++ crashes in a mode on those that have none."""
     return run(aten.zeros.default, args, kwargs, ())
 
 
 @rule(aten._to_copy.default)
-def to_copy(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """A copy on another device. C++ too says `cpu`, of which it believes every tensor to be."""
-    device, non_blocking = kwargs.get("device"), kwargs.get("non_blocking", False)
+def copy_to(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Copy to another device or dtype.
+
+    C++ too names the CPU as the device, as it believes every tensor to be there.
+    """
+    source = args[0]
+    device = kwargs.get("device")
+    non_blocking = kwargs.get("non_blocking", False)
     if device is not None and device.type == session.type.name:
         gpu = resolve(device)
-        watch_copy(gpu_of(args[0]), gpu, non_blocking)
+        watch_copy(gpu_of(source), gpu, non_blocking)
         return make_on(gpu, func, args, kwargs)
     if session.thread.to_host:
-        watch_copy(gpu_of(args[0]), None, non_blocking)
-        return tags.pin_as_copied(put(func(*args, **kwargs), None), non_blocking)
-    return run(
-        func, args, kwargs, tensors_in((*args, *kwargs.values()))
-    )  # in vmap, a number
+        watch_copy(gpu_of(source), None, non_blocking)
+        copy = put(func(*args, **kwargs), None)
+        return tags.pin_as_copied(copy, non_blocking)
+    # Within vmap the source may be a number, so all arguments are searched.
+    return run(func, args, kwargs, operands_of(args, kwargs))
 
 
 @rule(aten.to_mkldnn.default)
 def to_mkldnn(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """MKL-DNN is the CPU's: refused on a GPU as the dispatcher refuses it."""
-    return (
-        custom.on_gpu(func, args, kwargs) if gpu_of(args[0]) else func(*args, **kwargs)
-    )
+    """Refuse tensors on a GPU, as the dispatcher does: MKL-DNN is for the CPU."""
+    if gpu_of(args[0]) is not None:
+        return custom.run_cuda_kernel(func, args, kwargs)
+    return func(*args, **kwargs)
 
 
 @rule(aten.copy_.default)
 def copy_between(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """`copy_` crosses devices: the target keeps its own, unless it is scratch."""
-    target, source = args[0], args[1]
+    """Copy between devices: the target keeps its own, unless it is scratch."""
+    target, source = args[:2]
     gpu = tags.gpu_read(target)
     if gpu is None and is_scratch(target):
         gpu = gpu_of(source)
         put(target, gpu)
     if session.watching:
-        watch_copy(
-            gpu_of(source),
-            gpu,
-            args[2] if len(args) > 2 else kwargs.get("non_blocking"),
-        )
+        non_blocking = args[2] if len(args) > 2 else kwargs.get("non_blocking")
+        watch_copy(gpu_of(source), gpu, non_blocking)
     session.thread.doing.last_gpu = gpu
     return func(*args, **kwargs)
 
 
-INDEXING = "index_put index_put_ _index_put_impl_ _unsafe_index_put".split()
+# Indexing and filling.
 
 
 @rule(
     aten.index.Tensor,
     aten._unsafe_index.Tensor,
-    *(getattr(aten, n).default for n in INDEXING),
+    aten.index_put.default,
+    aten.index_put_.default,
+    aten._index_put_impl_.default,
+    aten._unsafe_index_put.default,
 )
 def index(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Indices may be on the CPU; on a GPU they must be on that of the indexed tensor."""
-    home = gpu_of(args[0])
+    """Index a tensor by indices that are on its own GPU or on the CPU."""
+    indexed, indices = args[:2]
+    home = gpu_of(indexed)
     strangers = [
-        each for each in tensors_in(args[1]) if gpu_of(each) not in (None, home)
+        tensor for tensor in tensors_in(indices) if gpu_of(tensor) not in (None, home)
     ]
-    if strangers and not is_scratch(args[0]):
-        raise RuntimeError(SAID["indices"].format(device_of(args[0])))
-    operands = [item for item in args if isinstance(item, Tensor)]
+    if strangers and not is_scratch(indexed):
+        raise RuntimeError(MESSAGES["indices"].format(device_of(indexed)))
+
+    operands = [value for value in args if isinstance(value, Tensor)]
     if len(operands) == 2 and not operands[1].dim() and not is_scratch(operands[0]):
         operands.pop()  # a single number to put there may be on any device
     return run(func, args, kwargs, [*operands, *strangers])
@@ -103,100 +119,106 @@ def index(func: Callable, args: tuple, kwargs: dict) -> Any:
     aten.masked_fill_.Tensor,
 )
 def fill(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """The number to fill with may be on any device; with a mask, only if the tensor is on a GPU."""
-    every = is_scratch(args[0]) or (len(args) == 3 and gpu_of(args[0]) is None)
-    return run(func, args, kwargs, args if every else args[:-1])
+    """Fill with a number, which may be on any device.
+
+    With a mask it may only if the filled tensor is on a GPU.
+    """
+    has_mask = len(args) == 3
+    if is_scratch(args[0]) or (has_mask and gpu_of(args[0]) is None):
+        return run(func, args, kwargs, args)
+    return run(func, args, kwargs, args[:-1])
 
 
 @rule(aten._pack_padded_sequence.default)
 def pack(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Lengths come from the CPU, and the batch sizes stay there; the data may be on a GPU."""
+    """Pack sequences whose lengths are on the CPU, where the batch sizes stay."""
     lengths = args[1]
     if gpu_of(lengths):
-        kind = lengths.type().rpartition(".")[2].removesuffix("Tensor")
+        dtype_name = lengths.type().rpartition(".")[2].removesuffix("Tensor")
         raise RuntimeError(
-            SAID["lengths"].format(lengths.dim(), device_of(lengths), kind)
+            MESSAGES["lengths"].format(lengths.dim(), device_of(lengths), dtype_name)
         )
     out = run(func, args, kwargs, args[:1])
-    put(out[1], None)
+    batch_sizes = out[1]
+    put(batch_sizes, None)
     return out
+
+
+# Storages.
 
 
 @rule(aten.resize_.default, aten.resize_as_.default)
 def resize(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """A storage that grows is charged before, one that grows or shrinks is counted again."""
-    tensor, shape = args[0], args[1].shape if isinstance(args[1], Tensor) else args[1]
+    """Charge the GPU before a storage grows, and count it again afterwards."""
+    tensor, size = args[:2]
+    shape = size.shape if isinstance(size, Tensor) else size
     storage = storage_of(tensor)
-    tags.foretell(
-        storage, (tensor.storage_offset() + math.prod(shape)) * tensor.element_size()
-    )
+    elements = tensor.storage_offset() + math.prod(shape)
+    tags.foretell(storage, elements * tensor.element_size())
     try:
         return run(func, args, kwargs, args[:1])
     finally:
         tags.recount(storage)
 
 
-SOURCES = "source_Storage source_Storage_storage_offset source_Tensor source_Tensor_storage_offset"
-
-
-@rule(*(getattr(aten.set_, overload) for overload in SOURCES.split()))
+@rule(
+    aten.set_.source_Storage,
+    aten.set_.source_Storage_storage_offset,
+    aten.set_.source_Tensor,
+    aten.set_.source_Tensor_storage_offset,
+)
 def set_storage(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """`Tensor.set_`: another storage, of the same device. C++ wraps some in scratch to copy."""
+    """Give a tensor another storage of the same device.
+
+    The target is scratch where C++ wraps a storage to copy it.
+    """
     target, source = args[:2]
-    theirs = storage_of(source) if isinstance(source, Tensor) else source
+    storage = storage_of(source) if isinstance(source, Tensor) else source
     if not target.is_meta and not is_scratch(target):
-        here, there = storage_of(target).device, theirs.device
-        if here != there:
-            raise RuntimeError(SAID["storage"].format(here, there))
-    before = theirs.nbytes()
+        device = storage_of(target).device
+        if device != storage.device:
+            raise RuntimeError(MESSAGES["storage"].format(device, storage.device))
+
+    size = storage.nbytes()
     out = func(*args, **kwargs)
-    if theirs.nbytes() != before:  # the tensor's sizes needed more than it held
-        tags.recount(theirs)
+    if storage.nbytes() != size:  # the tensor's shape needed more than it held
+        tags.recount(storage)
     return out
 
 
-ADDS = {
-    aten._foreach_add.Tensor,
-    aten._foreach_add_.Tensor,
-}  # in one kernel, with the number
-# The same, but for a number on the CPU, which is read.
-SCALES = {
-    getattr(aten, f"_foreach_{name}").Tensor for name in ("mul", "mul_", "div", "div_")
+# Lists of tensors.
+
+# Their kernel takes the number that is added.
+FUSED_ADDITIONS = {aten._foreach_add.Tensor, aten._foreach_add_.Tensor}
+# The same, except that a number on the CPU is read first.
+FUSED_PRODUCTS = {
+    aten._foreach_mul.Tensor,
+    aten._foreach_mul_.Tensor,
+    aten._foreach_div.Tensor,
+    aten._foreach_div_.Tensor,
 }
 
-# Operations on lists of tensors, known by name: there are more than two hundred.
-KINDS.append(lambda func: foreach if name_of(func).startswith("_foreach_") else None)
+Home = GPU | None  # where an operation runs; None is the CPU
 
 
 def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Lists of tensors: each position is an operation of its own, on a device of its own."""
-    values = (*args, *kwargs.values())
-    lists = [value for value in values if isinstance(value, list | tuple) and value]
-    lists = [value for value in lists if isinstance(value[0], Tensor)]
-    alone = [value for value in values if isinstance(value, Tensor)]
-    homes = [gpu_of(alone[0] if alone else lists[0][0])] * min(
-        map(len, lists), default=0
-    )
-    if any(gpu_of(tensor) is not homes[0] for tensor in itertools.chain(*lists, alone)):
-        homes = _homes(func, args, kwargs, lists, alone)
-    if alone and homes[0] is not None and func in ADDS | SCALES:
-        there = gpu_of(alone[0])
-        fused = (
-            func in ADDS and alone[0].dtype == lists[0][0].dtype
-        )  # else one after the other
-        if there is not homes[0] and (there is not None or fused):
-            raise RuntimeError(
-                SAID["scalar"].format(homes[0].device, device_of(alone[0]))
-            )
+    """Run an operation on lists of tensors, each position on a device of its own."""
+    lists, single = [], []
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, Tensor):
+            single.append(value)
+        elif isinstance(value, list | tuple) and value and isinstance(value[0], Tensor):
+            lists.append(value)
+
+    homes = _homes(func, args, kwargs, lists, single)
+    if single and homes[0] is not None:
+        _check_scalar(func, single[0], lists[0][0], homes[0])
     reserved = [None] * len(homes)
-    if (
-        operator_of(func).makes
-        and sum([tensor.numel() for tensor in lists[0]]) >= COUNT
-    ):
-        pairs = zip(homes, lists[0], strict=False)
-        reserved = [
-            gpu and [Allocation(gpu, a.numel() * a.element_size())] for gpu, a in pairs
-        ]
+    if operator_of(func).makes_tensors:
+        elements = sum([tensor.numel() for tensor in lists[0]])
+        if elements >= LARGE_RESULT:
+            reserved = _reserve_results(lists[0], homes)
+
     out = func(*args, **kwargs)
     for results in out if isinstance(out, tuple) else (out,):
         for result, home, memory in zip(results or (), homes, reserved, strict=False):
@@ -205,81 +227,140 @@ def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
     return out
 
 
-def _homes(func: Callable, args: tuple, kwargs: dict, lists: list, alone: list) -> list:
-    """The place of each position; those of numbers on the CPU count nothing."""
-    of_all, homes = {gpu_of(tensor) for tensor in alone if tensor.dim()}, []
+# There are more than two hundred, known by their name.
+@RULE_FINDERS.append
+def _find_foreach(func: Callable) -> Rule | None:
+    return foreach if name_of(func).startswith("_foreach_") else None
+
+
+def _homes(
+    func: Callable, args: tuple, kwargs: dict, lists: list, single: list[Tensor]
+) -> list[Home]:
+    """Return the device of each position. Raises CUDA's error where they disagree."""
+    count = min(map(len, lists), default=0)
+    home = gpu_of(single[0] if single else lists[0][0])
+    if _are_all_on(home, [single, *lists]):
+        return [home] * count
+
+    homes = []
     for position in zip(*lists, strict=False):
-        found = [(gpu_of(tensor), tensor) for tensor in position]
-        places = of_all | {
-            gpu for gpu, tensor in found if gpu is not None or tensor.dim()
-        }
+        # Single numbers on the CPU do not count.
+        places = {gpu_of(tensor) for tensor in single if tensor.dim()}
+        for tensor in position:
+            gpu = gpu_of(tensor)
+            if gpu is not None or tensor.dim():
+                places.add(gpu)
         if len(places) > 1:
             raise disagreement(func, args, kwargs)
         homes.append(places.pop() if places else None)
     return homes
 
 
-@rule(aten._foreach_copy_.default)  # crosses devices, as `copy_` does
-def _plain(func: Callable, args: tuple, kwargs: dict) -> Any:
+def _are_all_on(home: Home, lists: list[list[Tensor]]) -> bool:
+    for tensors in lists:
+        for tensor in tensors:
+            if gpu_of(tensor) is not home:
+                return False
+    return True
+
+
+def _check_scalar(func: Callable, scalar: Tensor, first: Tensor, home: GPU) -> None:
+    """Check the device of a number that is added to, or multiplied with, a list."""
+    gpu = gpu_of(scalar)
+    if gpu is home:
+        return
+    refused = func in FUSED_PRODUCTS and gpu is not None
+    # An addition of another dtype is not fused.
+    if func in FUSED_ADDITIONS:
+        refused = gpu is not None or scalar.dtype == first.dtype
+    if refused:
+        raise RuntimeError(MESSAGES["scalar"].format(home.device, device_of(scalar)))
+
+
+def _reserve_results(
+    tensors: list[Tensor], homes: list[Home]
+) -> list[list[Allocation] | None]:
+    """Take memory for a result as large as each tensor."""
+    reserved = []
+    for tensor, home in zip(tensors, homes, strict=False):
+        memory = None
+        if home is not None:
+            memory = [Allocation(home, tensor.numel() * tensor.element_size())]
+        reserved.append(memory)
+    return reserved
+
+
+@rule(aten._foreach_copy_.default)  # it crosses devices, as `copy_` does
+def run_plain(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Run an operation on the CPU without any rule."""
     return func(*args, **kwargs)
 
 
-# Those of `record_function`, of which every optimizer's step is one.
-KINDS.append(
-    lambda func: _plain if getattr(func, "namespace", "") == "profiler" else None
-)
+# Those of `record_function`: every step of an optimizer is one.
+@RULE_FINDERS.append
+def _find_profiler(func: Callable) -> Rule | None:
+    return run_plain if getattr(func, "namespace", "") == "profiler" else None
+
+
+# What runs around rules: the wait of the host, and checks of dtypes.
 
 
 @around(*WAITS, idle=lambda args: not session.watching)
-def watched(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
+def wait_for_result(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Let the host wait for the operations whose result it needs."""
     if session.watching and waits(func, args, kwargs):
         wait_for(gpu_of(args[0]))
     return inner(func, args, kwargs)
 
 
-# Types that each of CUDA's kernels takes.
-COMMON = (torch.float32, torch.float64)
+# Dtypes that all of CUDA's kernels take.
+COMMON_DTYPES = (torch.float32, torch.float64)
 
 
-@around(*dtypes.KERNELS, idle=lambda args: getattr(args[0], "dtype", None) in COMMON)
-def typed(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
-    tensors = tensors_in((*args, *kwargs.values()))
-    if tensors and tensors[0].dtype not in COMMON and session.type.lists_kernels:
-        if (gpu := gpu_of(tensors[0])) is not None:
+def _has_common_dtype(args: tuple) -> bool:
+    return getattr(args[0], "dtype", None) in COMMON_DTYPES
+
+
+@around(*dtypes.KERNELS, idle=_has_common_dtype)
+def check_dtype(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Refuse dtypes for which CUDA has no kernel."""
+    tensors = operands_of(args, kwargs)
+    if tensors and tensors[0].dtype not in COMMON_DTYPES and session.type.lists_kernels:
+        gpu = gpu_of(tensors[0])
+        if gpu is not None:
             dtypes.check(func, args, kwargs, gpu)
     return inner(func, args, kwargs)
 
 
-KINDS.append(lambda func: absent if name_of(func) in dtypes.ABSENT else None)
+@RULE_FINDERS.append
+def _find_absent(func: Callable) -> Rule | None:
+    return run_absent if name_of(func) in dtypes.ABSENT else None
 
 
-def absent(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """The CPU's alone: CUDA's dispatcher has no kernel, and says so."""
-    return (custom.run_custom if session.type.lists_kernels else general)(
-        func, args, kwargs
-    )
+def run_absent(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Run an operator of the CPU alone: CUDA's dispatcher raises that it has no kernel."""
+    run_operator = custom.run_custom if session.type.lists_kernels else general
+    return run_operator(func, args, kwargs)
 
 
-PRODUCTS = (
-    aten.mm.default,
-    aten.mv.default,
-)  # idle: the quick way takes no sparse tensors
-CHECKS = {
+# Checks of some operators' first arguments.
+CHECKS: dict[Callable, Callable] = {
     aten.native_layer_norm.default: dtypes.check_norm,
-    aten.native_group_norm.default: lambda image, *rest: dtypes.check_norm(
-        image, None, *rest
-    ),
-    aten._int_mm.default: dtypes.check_int,
-    **dict.fromkeys((aten._sparse_addmm.default, *PRODUCTS), dtypes.check_sparse),
-    **dict.fromkeys(
-        (aten._scaled_mm.default, aten._scaled_mm.out), dtypes.check_scaled
-    ),
+    aten.native_group_norm.default: dtypes.check_norm,
+    aten._int_mm.default: dtypes.check_int_product,
+    aten._sparse_addmm.default: dtypes.check_sparse,
+    aten._scaled_mm.default: dtypes.check_scaled_product,
+    aten._scaled_mm.out: dtypes.check_scaled_product,
 }
+# Products with a sparse matrix are checked as well. Plain tensors are never sparse.
+PRODUCTS = (aten.mm.default, aten.mv.default)
 
 
 @around(*PRODUCTS, idle=lambda args: True)
-@around(*CHECKS.keys() - PRODUCTS)
-def checked(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
-    if session.type.lists_kernels and any(gpu_of(each) for each in tensors_in(args)):
-        CHECKS[func](*args[:4])
+@around(*CHECKS)
+def check_arguments(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Run the check of an operator if it runs on a GPU."""
+    if session.type.lists_kernels and any(map(gpu_of, tensors_in(args))):
+        check = CHECKS.get(func, dtypes.check_sparse)
+        check(*args[:4])
     return inner(func, args, kwargs)

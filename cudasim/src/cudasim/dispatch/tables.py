@@ -1,4 +1,7 @@
-"""Names of PyTorch's operators and functions, by what happens to them: as in PyTorch's sources."""
+"""The tables of `tables.json`: names of PyTorch's operators and functions by what they do.
+
+They follow PyTorch's sources. Each module that uses one says what it means.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""Callbacks of `torch.cuda._gpu_trace`, by which tools such as PyTorch's sanitizer follow a GPU."""
+"""The callbacks of `torch.cuda._gpu_trace`, with which tools follow what a GPU does.
+
+PyTorch's own sanitizer for CUDA is one of these tools.
+"""
 
 from typing import Any
 
@@ -7,25 +10,34 @@ import torch.cuda._gpu_trace as gpu_trace
 
 from cudasim.session import session
 
+FOLLOWED = "_cudasim_followed"  # the attribute of a storage that holds its address
+
 
 def activate() -> None:
+    """Call the callbacks from now on."""
     session.traced = True
     session.watch()
 
 
 def fire(event: str, *args: Any) -> None:
+    """Call the callbacks that are registered for `event`, if callbacks are activated."""
     if session.traced:
-        getattr(gpu_trace, f"{event}Callbacks").fire_callbacks(*args)
+        callbacks = getattr(gpu_trace, f"{event}Callbacks")
+        callbacks.fire_callbacks(*args)
 
 
-class Followed(int):
-    """The address of a storage's memory: it tells when that is free again."""
+class FollowedAddress(int):
+    """The address of a storage; it reports when the storage gives its memory back."""
 
     def __del__(self) -> None:
         fire("MemoryDeallocation", int(self))
 
 
 def follow(storage: torch.UntypedStorage) -> None:
-    if session.traced and storage.data_ptr():
-        fire("MemoryAllocation", storage.data_ptr())
-        storage._cudasim_followed = Followed(storage.data_ptr())
+    """Report that `storage` has got its memory, and later that it gave it back."""
+    if not session.traced:
+        return
+    address = storage.data_ptr()
+    if address:
+        fire("MemoryAllocation", address)
+        setattr(storage, FOLLOWED, FollowedAddress(address))

@@ -1,5 +1,9 @@
-"""What makes the host wait for a GPU, and `torch.cuda.set_sync_debug_mode`, which tells of it. It
-is what PyTorch waits for: `warn_or_error_on_sync` in c10/cuda/CUDAFunctions.h and its callers."""
+"""Operations for which the host waits for a GPU.
+
+`torch.cuda.set_sync_debug_mode` warns of them or refuses them, and a captured stream does not
+permit them. They are what PyTorch itself waits for: `warn_or_error_on_sync` in
+c10/cuda/CUDAFunctions.h and its callers.
+"""
 
 import sys
 import time
@@ -14,65 +18,89 @@ from cudasim.dispatch import traces
 from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
 
-WARN, ERROR = 1, 2  # modes; 0 is silent
-CAPTURING = 4  # added to the mode while a CUDA graph is captured
-WORDS = "called a synchronizing CUDA operation"
+# The modes of `set_sync_debug_mode`; 0 is silent.
+WARN, ERROR = 1, 2
+# Added to the mode while a CUDA graph is captured.
+CAPTURING = 4
+
+_MESSAGE = "called a synchronizing CUDA operation"
+_STREAM_ADDRESSES = 0x5C0DA0000000  # where no memory is
 
 
 def waits(func: Callable, args: tuple, kwargs: dict) -> bool:
+    """Return whether the host waits for a GPU in this call of `func`."""
     if func not in WAITS or gpu_of(args[0]) is None:
         return False
     return WAITS[func](args, kwargs, lambda tensor: gpu_of(tensor) is None)
 
 
 def watch_copy(source: GPU | None, target: GPU | None, non_blocking: bool) -> None:
-    """Tell of a copy between host and GPU for which the host waits, if that is wanted."""
-    if (
-        session.watching
-        and not non_blocking
-        and (source is None) is not (target is None)
-    ):
+    """Wait for a copy between the host and a GPU, if anything depends on such waits."""
+    if not session.watching or non_blocking:
+        return
+    crosses = (source is None) is not (target is None)
+    if crosses:
         wait_for(source or target)
 
 
 def address(stream_id: int, index: int) -> int:
-    """A number that stands for the address of a stream; CUDA's default stream is at 0."""
-    if stream_id and not stream_id & 1:
-        return stream_id  # an external stream: its id is its address
-    return stream_id and 0x5C0DA0000000 + (index << 20) + (stream_id << 4)
+    """Return a number for the address of a stream of GPU `index`.
+
+    CUDA's default stream is at 0. An external stream has its address as its id.
+    """
+    is_external = stream_id and not stream_id & 1
+    if is_external or not stream_id:
+        return stream_id
+    return _STREAM_ADDRESSES + (index << 20) + (stream_id << 4)
 
 
 def wait_for(gpu: GPU, stream_id: int | None = None) -> None:
-    """The host waits for a stream of `gpu`, or its current one, if it may (`complain`)."""
+    """Let the host wait for a stream of `gpu`, or for its current one.
+
+    Warns or raises as `complain` does.
+    """
     if session.sync_debug:
         complain()
     if stream_id is None:
         stream_id = session.current_stream(gpu.index)
+    stream = (gpu.index, stream_id)
     traces.fire("StreamSynchronization", address(stream_id, gpu.index))
     if session.races is not None:
-        session.races.wait((gpu.index, stream_id))
-    sleep_until(session.asleep.get((gpu.index, stream_id), 0))
+        session.races.wait(stream)
+    sleep_until(session.asleep.get(stream, 0))
 
 
 def sleep_until(when: int) -> None:
+    """Sleep until the clock of `time.perf_counter_ns` shows `when`."""
     left = when - time.perf_counter_ns()
     if left > 0:
         time.sleep(left / 1e9)
 
 
 def complain() -> None:
-    """Warn of an operation that waits, or refuse it, as `set_sync_debug_mode` or a capture says."""
+    """Warn of an operation that waits, or refuse it.
+
+    `set_sync_debug_mode` decides, and whether the current stream is captured.
+    """
     if session.sync_debug & CAPTURING:
-        index = session.current().index
-        capture = session.capturing.get((index, session.current_stream(index)))
-        if capture is not None:
-            capture.failed = True
-            raise runtime.runtime_error(runtime.NOT_WHILE_CAPTURING)
+        _refuse_in_capture()
         if session.sync_debug == CAPTURING:
             return
     if session.sync_debug & ERROR:
-        raise RuntimeError(WORDS)
-    level, frame = 1, sys._getframe()
+        raise RuntimeError(_MESSAGE)
+
+    # The warning names the line of the program.
+    level = 1
+    frame = sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(WORDS, UserWarning, stacklevel=level)
+        level += 1
+        frame = frame.f_back
+    warnings.warn(_MESSAGE, UserWarning, stacklevel=level)
+
+
+def _refuse_in_capture() -> None:
+    index = session.current().index
+    capture = session.capturing.get((index, session.current_stream(index)))
+    if capture is not None:
+        capture.failed = True
+        raise runtime.runtime_error(runtime.NOT_WHILE_CAPTURING)

@@ -13,8 +13,8 @@ from torch.backends.cuda import SDPAParams
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from cudasim.dispatch.devices import fakes
-from cudasim.dispatch.dtypes import NAMES
+from cudasim.dispatch.devices import in_fake_mode
+from cudasim.dispatch.dtypes import CPP_NAMES
 from cudasim.dispatch.tags import device_of, gpu_of
 from cudasim.patching import replaces
 from cudasim.session import session
@@ -129,15 +129,15 @@ class Attention:
 
     def _type_reasons(self, allowed: list[torch.dtype]) -> Iterator[str]:
         if self.dtypes[0] not in allowed or len(set(self.dtypes)) > 1:
-            names = ", ".join(NAMES[dtype] for dtype in allowed)
+            names = ", ".join(CPP_NAMES[dtype] for dtype in allowed)
             yield MESSAGES["types"].format(names, *map(_name_in_cpp, self.dtypes))
 
 
 def _name_in_cpp(dtype: torch.dtype) -> str:
     """Return the name of `dtype` as C++ prints it."""
     if dtype in HALF_TYPES:
-        return f"c10::{NAMES[dtype]}"
-    return NAMES.get(dtype, str(dtype)).lower()
+        return f"c10::{CPP_NAMES[dtype]}"
+    return CPP_NAMES.get(dtype, str(dtype)).lower()
 
 
 def _has_kernels() -> bool:
@@ -185,7 +185,7 @@ def create_fw_bw_graph(
 
     C++'s engine has no queue for those of a GPU.
     """
-    if fakes() or gpu_of(places[0]) is None:
+    if in_fake_mode() or gpu_of(places[0]) is None:
         return original(change, places, *buffers)
 
     def gradient(score: Tensor, *place_and_gradient: Tensor) -> list:

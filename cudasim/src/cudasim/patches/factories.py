@@ -9,7 +9,7 @@ from torch import Tensor
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import random
 from cudasim.dispatch.booking import book_copy
-from cudasim.dispatch.devices import ELSEWHERE, fakes, resolve
+from cudasim.dispatch.devices import ELSEWHERE, in_fake_mode, resolve
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import TAG, device_of, gpu_of, put, storage_of
 from cudasim.dispatch.waiting import watch_copy
@@ -77,7 +77,7 @@ def make(original: Callable, *args, **kwargs) -> Tensor:
         return original(*args, **kwargs)
     # TorchScript writes down the device that it is given.
     is_traced = private.is_tracing() and name not in CONVERTERS
-    if gpu is not None and (fakes() or is_traced):
+    if gpu is not None and (in_fake_mode() or is_traced):
         return original(*args, **kwargs)
 
     if kwargs.get("out") is not None:
@@ -114,7 +114,7 @@ def share(original: Callable, *args, **kwargs) -> Tensor:
     if SHARING[name] in kwargs:
         args = (kwargs.pop(SHARING[name]),)
     gpu = _requested_gpu(kwargs) if args else ELSEWHERE
-    if gpu is ELSEWHERE or (gpu is not None and fakes()):
+    if gpu is ELSEWHERE or (gpu is not None and in_fake_mode()):
         return original(*args, **kwargs)
 
     source = args[0]
@@ -156,7 +156,9 @@ def make_like(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
     if kwargs.get("device") is None:
         return _make_beside(original, input, *args, **kwargs)
     gpu = resolve(kwargs["device"])
-    if gpu is ELSEWHERE or (gpu is not None and (fakes() or private.is_tracing())):
+    if gpu is ELSEWHERE or (
+        gpu is not None and (in_fake_mode() or private.is_tracing())
+    ):
         return original(input, *args, **kwargs)
 
     if name == "new" and _type_name(gpu) != _type_name(gpu_of(input)):

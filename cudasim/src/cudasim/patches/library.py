@@ -11,7 +11,7 @@ from torch.library import Library
 
 from cudasim.dispatch.autocast import overload
 from cudasim.dispatch.custom import run_custom
-from cudasim.dispatch.operators import OWN, RECORD, Operator, Rule
+from cudasim.dispatch.operators import RECORD, RULES, Operator, Rule
 from cudasim.dispatch.placement import general
 from cudasim.patching import replaces
 from cudasim.session import session
@@ -39,8 +39,8 @@ def _run_as_rule(key: str) -> None:
         return
     func = overload(name)
     if func is not None:
-        rule = partial(run, key, OWN.get(func, general))
-        session.patches.replace_item(OWN, func, rule)
+        rule = partial(run, key, RULES.get(func, general))
+        session.patches.replace_item(RULES, func, rule)
         session.patches.replace(func, RECORD, Operator(func))
 
 

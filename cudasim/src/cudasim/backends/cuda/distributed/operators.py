@@ -19,7 +19,7 @@ from cudasim.backends.cuda.distributed.clocks import book
 from cudasim.backends.cuda.distributed.rollcall import Request, Roll
 from cudasim.backends.cuda.distributed.table import COLLECTIVES, PAIRWISE, Collective
 from cudasim.device.gpu import GPU
-from cudasim.dispatch.arguments import given, tensors_in
+from cudasim.dispatch.arguments import arguments_by_name, tensors_in
 from cudasim.dispatch.placement import run
 from cudasim.dispatch.rules import rule
 from cudasim.dispatch.tags import gpu_of, is_scratch, put
@@ -32,7 +32,7 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Run a collective: results go into tensors that have their tags, or C++'s buckets."""
     name = schema_name(func).removeprefix("c10d::")
     collective = COLLECTIVES[name]
-    arguments = given(func, args, kwargs)
+    arguments = arguments_by_name(func, args, kwargs)
     tensors = tensors_in(args)
     gpu = _common_gpu(tensors)
 
@@ -136,7 +136,7 @@ def one_by_one(collective: Collective, args: tuple, rank: int) -> Any:
 
 def functional(name: str, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Run a functional collective, checked as its operator `name` is."""
-    arguments = given(func, args, kwargs)
+    arguments = arguments_by_name(func, args, kwargs)
     tensors = tensors_in(args[:1])
     gpu = gpu_of(tensors[0])
     group = arguments["group_name"]

@@ -14,7 +14,7 @@ from torch import Tensor
 from cudasim.backends.cuda.distributed.table import COLLECTIVES, PAIRWISE, Collective
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import tensors_in
-from cudasim.dispatch.dtypes import NAMES, short
+from cudasim.dispatch.dtypes import CPP_NAMES, short_name
 from cudasim.dispatch.tags import gpu_of
 from cudasim.words import WORDS
 
@@ -137,7 +137,7 @@ def _is_reduction(op: Any, name: str) -> bool:
 
 def scalar_type(dtype: torch.dtype) -> str:
     """Return C++'s name of a type: `Float`, `UInt16`, `Float8_e5m2`."""
-    if dtype in NAMES:
-        return NAMES[dtype]
-    name = short(dtype).replace("uint", "uInt")
+    if dtype in CPP_NAMES:
+        return CPP_NAMES[dtype]
+    name = short_name(dtype).replace("uint", "uInt")
     return name[0].upper() + name[1:]
