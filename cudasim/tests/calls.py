@@ -1,4 +1,4 @@
-"""What tests call: errors as words, a thread of its own, memory on a card."""
+"""Small helpers for tests: the text of an error, a call in a thread, memory on a GPU."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -8,7 +8,7 @@ MIB = 2**20
 
 
 def raised(call, kind=RuntimeError):
-    """What the error says that `call` raises, which is of this kind and of none below it."""
+    """Return the message of the error that `call` raises, which must be exactly of this kind."""
     try:
         call()
     except kind as error:  # pytest.raises would keep what is in its frames
@@ -18,10 +18,11 @@ def raised(call, kind=RuntimeError):
 
 
 def in_thread(call):
-    """What `call` returns in a thread of its own."""
+    """Return what `call` returns in a thread of its own."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(call).result()
 
 
 def block(mib, device="cuda"):
+    """Return a tensor that takes this many MiB."""
     return torch.empty(int(mib * MIB), dtype=torch.uint8, device=device)

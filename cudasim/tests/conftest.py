@@ -11,21 +11,19 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [
-    str(PROJECT / "src"),
-    str(PROJECT),
-]  # `cudasim`, not installed, and `facts`
+# `cudasim`, which need not be installed, and `facts`.
+sys.path[:0] = [str(PROJECT / "src"), str(PROJECT)]
 
 
 def pytest_configure(config):
-    """In the book's folder this is its marker too: a table here would be another root of pytest."""
-    about = "full: slow, or a second setting of what runs anyway; -m 'not full' leaves it out"
-    config.addinivalue_line("markers", about)
+    """Declare the marker here: a table in an ini file would be another root of pytest."""
+    description = "full: slow, or a second setting of what runs anyway"
+    config.addinivalue_line("markers", f"{description}; -m 'not full' leaves it out")
 
 
 @pytest.fixture
 def two_gpus():
-    """Two simulated GPUs for the length of a test."""
+    """Simulate two GPUs for the length of a test."""
     import cudasim
 
     with cudasim.simulate(gpus=2):
@@ -34,36 +32,44 @@ def two_gpus():
 
 @pytest.fixture
 def facts(monkeypatch):
-    """A function that carries out `python cudasim/facts` with some arguments, in this process."""
-    from facts import __main__ as door
+    """Return a function that runs `python cudasim/facts` with its arguments, in this process."""
+    from facts import __main__ as command
 
-    def carry_out(*arguments):
+    def run_facts(*arguments):
         monkeypatch.setattr(sys, "argv", ["facts", *map(str, arguments)])
-        monkeypatch.setattr(door.signal, "signal", lambda *_: None)
-        door.main()
+        monkeypatch.setattr(command.signal, "signal", lambda *_: None)
+        command.main()
 
-    return carry_out
+    return run_facts
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Where CUDASIM_SUPPORT names a file, write there on what these tests ran, and how it went. It
-    is a row of the support matrix; a run of less than the whole folder would say too much."""
-    path, config = os.environ.get("CUDASIM_SUPPORT"), terminalreporter.config
+    """Write a row of the support matrix to the file that CUDASIM_SUPPORT names, if any.
+
+    The row says on what these tests ran and how many passed. A run of only some of them would
+    claim too much, so it is refused.
+    """
+    path = os.environ.get("CUDASIM_SUPPORT")
     if not path:
         return
-    if {Path(name).resolve() for name in config.args} != {PROJECT / "tests"}:
+
+    tested = {Path(name).resolve() for name in terminalreporter.config.args}
+    if tested != {PROJECT / "tests"}:
         raise pytest.UsageError(
             "CUDASIM_SUPPORT: only a run of all of cudasim/tests is a row"
         )
-    outcomes = ("passed", "failed", "error", "skipped")
-    counts = {name: len(terminalreporter.stats.get(name, ())) for name in outcomes}
-    counts["failed"] += counts.pop("error")
+
+    def count(outcome):
+        return len(terminalreporter.stats.get(outcome, ()))
+
     row = {
         "date": datetime.now(UTC).date().isoformat(),
         "python": platform.python_version(),
         "torch": importlib.metadata.version("torch"),
         "system": f"{platform.system()} {platform.machine()}",
-        **counts,
+        "passed": count("passed"),
+        "failed": count("failed") + count("error"),
+        "skipped": count("skipped"),
     }
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_text(json.dumps(row, indent=1) + "\n", encoding="utf-8")

@@ -1,6 +1,8 @@
-"""A Python with torch loaded, which forks itself into the programs that it is asked to run. It
-reads lines of JSON, each a list of programs that run beside each other, and answers each with the
-list of their exit codes. To import torch takes seconds, to fork a process that has it does not."""
+"""A Python with torch loaded that forks itself into the programs that it is asked to run.
+
+It reads lines of JSON, each a list of programs that run side by side, and answers each line with
+the list of their exit codes. Importing torch takes seconds; forking a process that has it does not.
+"""
 
 import atexit
 import gc
@@ -19,16 +21,19 @@ import cudasim
 
 
 def serve() -> dict | None:
-    """Answer requests until there are no more: None. In a child: the program that it becomes."""
+    """Answer requests until there are no more. A child returns the program that it becomes."""
     for line in sys.stdin.buffer:
         children = []
         for program in json.loads(line):
-            if not (child := os.fork()):
+            child = os.fork()
+            if child == 0:
                 return program
             children.append(child)
-        codes = [
-            os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children
-        ]
+
+        codes = []
+        for child in children:
+            _, status = os.waitpid(child, 0)
+            codes.append(os.waitstatus_to_exitcode(status))
         os.write(1, json.dumps(codes).encode() + b"\n")
     return None
 
@@ -45,7 +50,7 @@ def become(program: dict) -> None:
 
 
 def execute(first: str, *rest: str) -> None:
-    """What `python first *rest` does."""
+    """Do what `python first *rest` does."""
     main = sys.modules["__main__"] = ModuleType("__main__")
     if first == "-m":
         sys.path[0] = os.getcwd()
@@ -64,7 +69,7 @@ def execute(first: str, *rest: str) -> None:
 
 
 def exit_code(arguments: list[str]) -> int:
-    """Run a program; what Python would end with, having said why."""
+    """Run a program and return the code that Python would end with, having printed why."""
     try:
         execute(*arguments)
     except SystemExit as end:
@@ -73,10 +78,9 @@ def exit_code(arguments: list[str]) -> int:
         print(end.code, file=sys.stderr)
         return 1
     except BaseException as error:
-        theirs = (
-            error.__traceback__.tb_next.tb_next
-        )  # without this function's and `execute`'s
-        sys.excepthook(type(error), error.with_traceback(theirs), theirs)
+        # The frames of this function and of `execute` are not the program's.
+        traceback = error.__traceback__.tb_next.tb_next
+        sys.excepthook(type(error), error.with_traceback(traceback), traceback)
         return 1
     return 0
 
@@ -84,10 +88,13 @@ def exit_code(arguments: list[str]) -> int:
 with cudasim.simulate():  # imports what a simulation needs
     torch.ones(2, device="cuda") + 1
 gc.freeze()  # so that children need not copy what they only look through
-if program := serve():
+
+program = serve()
+if program:
     become(program)
     code = exit_code(program["arguments"])
     threading._shutdown()
     atexit._run_exitfuncs()
-    sys.stdout.flush(), sys.stderr.flush()
-    os._exit(code)  # without taking torch apart, which takes as long as to import it
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # taking torch apart would take as long as importing it

@@ -26,42 +26,55 @@ SECONDS = 300  # that a program may take
 
 
 def environment(**variables):
-    """This process's variables without a simulation's, BASE and `variables`; None takes one out."""
-    environ = {
-        name: os.environ[name] for name in os.environ if not name.startswith("CUDASIM")
-    }
+    """Return this process's variables without a simulation's, with BASE and `variables`.
+
+    A variable that is None is taken out.
+    """
+    environ = dict(os.environ)
+    for name in os.environ:
+        if name.startswith("CUDASIM"):
+            del environ[name]
     environ |= BASE | variables
     return {name: str(value) for name, value in environ.items() if value is not None}
 
 
 def run(*arguments, cwd, python=sys.executable, fresh=False, **variables):
-    """Run `python *arguments` in `cwd`, which the package is not in; returns what came of it. A
-    variable that is None is taken out of the environment. Unless it shall be `fresh`, or what a
-    Python reads as it starts is another, the process is forked from one that has torch loaded."""
+    """Run `python *arguments` in `cwd`, which the package is not in, and return its result.
+
+    A variable that is None is taken out of the environment. The process is forked from one that
+    has torch loaded, unless it shall be `fresh` or what a Python reads as it starts differs.
+    """
     environ = environment(**variables)
-    same = all(environ.get(name) == value for name, value in BASE.items())
-    forked = CAN_FORK and same and python == sys.executable and not fresh
-    (done,) = (fork if forked else start)([(arguments, environ)], cwd, python)
-    return done
+    same_start = all(environ.get(name) == value for name, value in BASE.items())
+    forked = CAN_FORK and same_start and python == sys.executable and not fresh
+    run_programs = fork if forked else start
+    (result,) = run_programs([(arguments, environ)], cwd, python)
+    return result
 
 
 def run_ranks(*arguments, cwd, ranks=2, **variables):
-    """Run `python *arguments` as each rank of a world; returns what came of each."""
+    """Run `python *arguments` as each rank of a world, and return the result of each."""
     from torch.distributed import TCPStore
 
-    store = TCPStore(
-        "127.0.0.1", 0, is_master=True, wait_for_workers=False
-    )  # as torchrun has one
-    world = {"MASTER_ADDR": store.host, "MASTER_PORT": store.port, "WORLD_SIZE": ranks}
-    world |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": 0}
-    environs = [
-        environment(**world, RANK=n, LOCAL_RANK=n, **variables) for n in range(ranks)
-    ]
-    return (fork if CAN_FORK else start)([(arguments, one) for one in environs], cwd)
+    # As torchrun has one.
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    world = {
+        "MASTER_ADDR": store.host,
+        "MASTER_PORT": store.port,
+        "WORLD_SIZE": ranks,
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+        "TORCHELASTIC_RESTART_COUNT": 0,
+    }
+    programs = []
+    for rank in range(ranks):
+        environ = environment(**world, RANK=rank, LOCAL_RANK=rank, **variables)
+        programs.append((arguments, environ))
+    run_programs = fork if CAN_FORK else start
+    return run_programs(programs, cwd)
 
 
 def start(programs, cwd, python=sys.executable):
-    """Run several (arguments, environment) at once; returns what came of each."""
+    """Run several (arguments, environment) at once, and return the result of each."""
 
     def run_one(program):
         arguments, environ = program
@@ -76,8 +89,9 @@ def start(programs, cwd, python=sys.executable):
 def fork(programs, cwd, python=sys.executable):
     """As `start`, but in forks of a Python that has torch loaded."""
     with tempfile.TemporaryDirectory() as folder:
-        asked = [
-            {
+        requests = []
+        for number, (arguments, environ) in enumerate(programs):
+            request = {
                 "arguments": [*map(str, arguments)],
                 "environ": environ,
                 "cwd": str(cwd),
@@ -85,30 +99,32 @@ def fork(programs, cwd, python=sys.executable):
                 "stderr": f"{folder}/{number}.err",
                 "seconds": SECONDS,
             }
-            for number, (arguments, environ) in enumerate(programs)
-        ]
+            requests.append(request)
+
         server = forking()
-        print(json.dumps(asked), file=server.stdin, flush=True)
+        print(json.dumps(requests), file=server.stdin, flush=True)
         codes = json.loads(server.stdout.readline())
-        return [
-            subprocess.CompletedProcess(
-                one["arguments"],
-                code,
-                *(Path(one[it]).read_text() for it in ("stdout", "stderr")),
+
+        results = []
+        for request, code in zip(requests, codes, strict=True):
+            stdout = Path(request["stdout"]).read_text()
+            stderr = Path(request["stderr"]).read_text()
+            result = subprocess.CompletedProcess(
+                request["arguments"], code, stdout, stderr
             )
-            for one, code in zip(asked, codes, strict=True)
-        ]
+            results.append(result)
+        return results
 
 
 @functools.cache
 def forking():
-    """The process that programs are forked from, until this one ends."""
-    command, pipe = (
-        [sys.executable, Path(__file__).with_name("forking.py")],
-        subprocess.PIPE,
-    )
+    """Return the process that programs are forked from, until this one ends."""
     server = subprocess.Popen(
-        command, stdin=pipe, stdout=pipe, env=environment(CUDASIM_QUIET=1), text=True
+        [sys.executable, Path(__file__).with_name("forking.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment(CUDASIM_QUIET=1),
+        text=True,
     )
     atexit.register(server.communicate)
     return server
@@ -120,7 +136,7 @@ def run_fidelity(*arguments, **variables):
 
 
 def write(path, text):
-    """Write a program; returns its path."""
+    """Write a program, and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(textwrap.dedent(text))
     return path
