@@ -1,9 +1,9 @@
-"""What the simulation costs.
+"""Measure what the simulation costs.
 
 Each figure compares the same work on the plain CPU and on a simulated GPU, in turn, in one
-process and on one thread; the median of the pairs is reported. Microseconds differ by a factor of
-two between machines. So what is added is also told as a multiple of what a dispatch mode adds that
-does nothing, the floor of any engine in Python, in the same run.
+process and on one thread, and is the median of several such pairs. Microseconds differ by a
+factor of two between machines. Most figures are therefore multiples of what an empty dispatch
+mode costs in the same run: no engine in Python can cost less.
 """
 
 import io
@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,15 +26,19 @@ from cudasim.modes import LightMode
 from cudasim.testing.gpus import Gpus
 
 PAIRS = 7
+PROCESSES = 5
 EMPTY_MODE = "times the empty mode"
 
 Work = Callable[[], object]
-_now = time.perf_counter  # the machine's, whatever clock runs
+Operation = Callable[[Tensor], object]
+
+# The machine's clock, even while modelled time replaces the name in `time`.
+_now = time.perf_counter
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure, with what it should be."""
+    """A measured cost, and what we aim for."""
 
     what: str
     value: float
@@ -60,7 +64,7 @@ def seconds(work: Work) -> float:
 
 
 def in_simulation(work: Work, clock: str | None = None) -> float:
-    """Return the wall time of one call under simulation, by the machine's clock."""
+    """Return the wall time of one call of `work` under simulation."""
     with redirect_stdout(io.StringIO()), cudasim.simulate(force=True, clock=clock):
         return seconds(work)
 
@@ -72,7 +76,7 @@ def median_of_pairs(measure: Callable[[], float]) -> float:
 
 
 def added(plain: Work, simulated: Work) -> float:
-    """Return the seconds that the simulation adds to some work."""
+    """Return the seconds that the simulation adds to a piece of work."""
 
     def measure() -> float:
         before = seconds(plain)
@@ -82,7 +86,7 @@ def added(plain: Work, simulated: Work) -> float:
 
 
 def longer(plain: Work, simulated: Work) -> float:
-    """Return how many times longer some work takes under simulation."""
+    """Return how many times longer a piece of work takes under simulation."""
 
     def measure() -> float:
         before = seconds(plain)
@@ -92,18 +96,19 @@ def longer(plain: Work, simulated: Work) -> float:
 
 
 def multiple(plain: Work, simulated: Work) -> float:
-    """Return what the simulation adds to some work, over what an empty mode adds to it."""
+    """Return the time that the simulation adds, as a multiple of what an empty mode adds."""
 
     def measure() -> float:
         before = seconds(plain)
         with Empty():
             empty = seconds(plain)
-        return (in_simulation(simulated) - before) / (empty - before)
+        cost = in_simulation(simulated) - before
+        return cost / (empty - before)
 
     return median_of_pairs(measure)
 
 
-def clocked(work: Work) -> float:
+def longer_with_clock(work: Work) -> float:
     """Return how many times longer a simulation takes with modelled time than without."""
 
     def measure() -> float:
@@ -114,12 +119,22 @@ def clocked(work: Work) -> float:
 
 
 def add(x: Tensor) -> Tensor:
-    """The smallest operation."""
+    """Add a tensor to itself."""
     return x + x
 
 
-def repeat(operation: Callable[[Tensor], object], device: str, count: int) -> Work:
-    """Return a function that does an operation on 2 x 3 numbers so many times."""
+def add_in_place(x: Tensor) -> Tensor:
+    """Add one to each number."""
+    return x.add_(1)
+
+
+def flat_view(x: Tensor) -> Tensor:
+    """Return a flat view."""
+    return x.view(-1)
+
+
+def repeat(operation: Operation, device: str, count: int) -> Work:
+    """Return work that applies an operation `count` times to 2 x 3 numbers."""
 
     def work() -> None:
         x = torch.ones(2, 3, device=device)
@@ -129,35 +144,45 @@ def repeat(operation: Callable[[Tensor], object], device: str, count: int) -> Wo
     return work
 
 
-def multiple_of(operation: Callable[[Tensor], object], device: str) -> float:
-    """Return `multiple` of an operation on `device`."""
+def operation_multiple(operation: Operation, device: str) -> float:
+    """Return `multiple` for an operation on `device`."""
     count = 10_000
-    return multiple(repeat(operation, "cpu", count), repeat(operation, device, count))
+    plain = repeat(operation, "cpu", count)
+    simulated = repeat(operation, device, count)
+    return multiple(plain, simulated)
 
 
-def addition(device: str) -> float:
+def addition_cost(device: str) -> float:
     """Return the microseconds that the simulation adds to a 2 x 3 addition."""
     count = 20_000
-    seconds_added = added(repeat(add, "cpu", count), repeat(add, device, count))
-    return seconds_added / count * 1e6
+    plain = repeat(add, "cpu", count)
+    simulated = repeat(add, device, count)
+    return 1e6 * added(plain, simulated) / count
 
 
-def trainer(
-    make: Callable[[], nn.Module], batch: Tensor, steps: int, device: str
-) -> Work:
-    """Return a function that trains for so many `steps` on `device`."""
+@dataclass(frozen=True)
+class Training:
+    """A training run of `steps` steps on one batch."""
 
-    def work() -> None:
-        torch.manual_seed(0)
-        net, X = make().to(device), batch.to(device)
-        y = torch.arange(len(batch), device=device) % 10
-        optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
-        for _ in range(steps):
-            optimizer.zero_grad()
-            nn.functional.cross_entropy(net(X), y).backward()
-            optimizer.step()
+    make_net: Callable[[], nn.Module]
+    batch: Tensor
+    steps: int
 
-    return work
+    def on(self, device: str) -> Work:
+        """Return work that trains on `device`."""
+
+        def work() -> None:
+            torch.manual_seed(0)
+            net = self.make_net().to(device)
+            X = self.batch.to(device)
+            y = torch.arange(len(X), device=device) % 10
+            optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+            for _ in range(self.steps):
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(net(X), y).backward()
+                optimizer.step()
+
+        return work
 
 
 def mlp() -> nn.Module:
@@ -193,28 +218,35 @@ print(imported - start, time.perf_counter() - imported)
 """
 
 
-def loading() -> tuple[float, float]:
-    """Return the milliseconds of `import cudasim`, after torch, and of `enable`."""
+def loading_times() -> tuple[float, float]:
+    """Return the milliseconds that `import cudasim`, after torch, and `enable` take."""
+    _load()  # compiles the package, as installing it does
+    imports = []
+    enables = []
+    for _ in range(PROCESSES):
+        imported, enabled = _load()
+        imports.append(1e3 * imported)
+        enables.append(1e3 * enabled)
+    return statistics.median(imports), statistics.median(enables)
+
+
+def _load() -> tuple[float, float]:
+    """Return the seconds of an import and of `enable` in a new process."""
     package = Path(cudasim.__file__).parents[1]
-    # An installed package is compiled: the first process sees to it.
     variables = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPATH": str(package)}
-    imports, enables = [], []
-    for _ in range(6):
-        done = subprocess.run(
-            [sys.executable, "-c", LOADING],
-            capture_output=True,
-            text=True,
-            check=True,
-            env=os.environ | variables,
-        )
-        imported, enabled = done.stdout.splitlines()[-1].split()
-        imports.append(1e3 * float(imported))
-        enables.append(1e3 * float(enabled))
-    return statistics.median(imports[1:]), statistics.median(enables[1:])
+    done = subprocess.run(
+        [sys.executable, "-c", LOADING],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | variables,
+    )
+    imported, enabled = done.stdout.splitlines()[-1].split()
+    return float(imported), float(enabled)
 
 
-def renewing() -> float:
-    """Return the milliseconds in which pytest's plugin makes two GPUs fresh for a test."""
+def renewal_time() -> float:
+    """Return the milliseconds in which the pytest plugin makes two GPUs fresh for a test."""
     tests = 100
 
     def work() -> None:
@@ -226,57 +258,69 @@ def renewing() -> float:
     return 1e3 * statistics.median(times) / tests
 
 
-def measure() -> list[Figure]:
-    """Return all figures."""
+def measure() -> Iterator[Figure]:
+    """Yield each figure as soon as it is measured."""
     torch.set_num_threads(1)
-    return [*_multiples(), *_times(), *_loading()]
+    yield from _operation_multiples()
+    yield from _training_multiples()
+    yield from _addition_times()
+    yield from _training_times()
+    yield from _loading_times()
 
 
-def _multiples() -> list[Figure]:
-    figures = []
-    for what, operation, device, aim in (
-        ("a 2 x 3 addition on a GPU", add, "cuda", "1.4"),
-        ("a view on a GPU", lambda x: x.view(-1), "cuda", "1.15"),
-        ("an operation in place on a GPU", lambda x: x.add_(1), "cuda", "1.3"),
-        ("an operation of CPU tensors", add, "cpu", "1.15"),
-    ):
-        value = multiple_of(operation, device)
-        figures.append(Figure(f"added to {what}", value, EMPTY_MODE, aim))
+def _operation_multiples() -> Iterator[Figure]:
+    value = operation_multiple(add, "cuda")
+    yield Figure("added to a 2 x 3 addition on a GPU", value, EMPTY_MODE, "1.4")
 
-    # Few examples, as arithmetic would drown the difference.
-    for what, make, batch, steps in (
-        ("the MLP, batch 8", mlp, torch.rand(8, 784), 200),
-        ("LeNet, batch 2", lenet, torch.rand(2, 1, 28, 28), 100),
-    ):
-        works = (trainer(make, batch, steps, device) for device in ("cpu", "cuda"))
-        figures.append(Figure(f"added to {what}", multiple(*works), EMPTY_MODE, "1.4"))
-    return figures
+    value = operation_multiple(flat_view, "cuda")
+    yield Figure("added to a view on a GPU", value, EMPTY_MODE, "1.15")
+
+    value = operation_multiple(add_in_place, "cuda")
+    yield Figure("added to an operation in place on a GPU", value, EMPTY_MODE, "1.3")
+
+    value = operation_multiple(add, "cpu")
+    yield Figure("added to an operation of CPU tensors", value, EMPTY_MODE, "1.15")
 
 
-def _times() -> list[Figure]:
-    what = "added to a 2 x 3 addition on a GPU"
-    figures = [Figure(what, addition("cuda"), "us", "under 5 us")]
-    what = "added to a 2 x 3 addition on the CPU"
-    figures.append(Figure(what, addition("cpu"), "us", "under 2 us"))
+def _training_multiples() -> Iterator[Figure]:
+    # Batches are small: the arithmetic of larger ones would drown the difference.
+    training = Training(mlp, torch.rand(8, 784), steps=200)
+    value = multiple(training.on("cpu"), training.on("cuda"))
+    yield Figure("added to the MLP, batch 8", value, EMPTY_MODE, "1.4")
 
-    images = torch.rand(256, 784)
-    plain, simulated = (trainer(mlp, images, 200, device) for device in ("cpu", "cuda"))
+    training = Training(lenet, torch.rand(2, 1, 28, 28), steps=100)
+    value = multiple(training.on("cpu"), training.on("cuda"))
+    yield Figure("added to LeNet, batch 2", value, EMPTY_MODE, "1.4")
+
+
+def _addition_times() -> Iterator[Figure]:
+    value = addition_cost("cuda")
+    yield Figure("added to a 2 x 3 addition on a GPU", value, "us", "under 5 us")
+
+    value = addition_cost("cpu")
+    yield Figure("added to a 2 x 3 addition on the CPU", value, "us", "under 2 us")
+
+
+def _training_times() -> Iterator[Figure]:
+    training = Training(mlp, torch.rand(256, 784), steps=200)
+    value = longer(training.on("cpu"), training.on("cuda"))
     what = "MLP 784-256-10, batch 256, 200 steps, to plain CPU"
-    figures.append(Figure(what, longer(plain, simulated), "times", "1.25"))
+    yield Figure(what, value, "times", "1.25")
+
+    value = longer_with_clock(training.on("cuda"))
     what = "the same MLP with modelled time, to without"
-    figures.append(Figure(what, clocked(simulated), "times", "1.15"))
+    yield Figure(what, value, "times", "1.15")
 
-    images = torch.rand(64, 1, 28, 28)
-    works = (trainer(lenet, images, 20, device) for device in ("cpu", "cuda"))
+    training = Training(lenet, torch.rand(64, 1, 28, 28), steps=20)
+    value = longer(training.on("cpu"), training.on("cuda"))
     what = "LeNet, batch 64, 20 steps, to plain CPU"
-    figures.append(Figure(what, longer(*works), "times", "1.1"))
-    return figures
+    yield Figure(what, value, "times", "1.1")
 
 
-def _loading() -> list[Figure]:
-    imported, enabled = loading()
-    return [
-        Figure("import cudasim, after torch", imported, "ms", "10 ms with enable"),
-        Figure("cudasim.enable()", enabled, "ms", "10 ms with import"),
-        Figure("two fresh GPUs for a test", renewing(), "ms", "at most 5 ms"),
-    ]
+def _loading_times() -> Iterator[Figure]:
+    imported, enabled = loading_times()
+    yield Figure("import cudasim, after torch", imported, "ms", "10 ms with enable")
+    yield Figure("cudasim.enable()", enabled, "ms", "10 ms with import")
+
+    value = renewal_time()
+    yield Figure("two fresh GPUs for a test", value, "ms", "at most 5 ms")

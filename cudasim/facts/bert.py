@@ -1,6 +1,6 @@
-"""BERT's encoder in torch alone, for its shapes and its calls. Source: Devlin et al., 1810.04805.
+"""BERT's encoder in torch alone, for its shapes and its calls (Devlin et al., arXiv:1810.04805).
 
-Attention is spelled out, as programs had it when they were measured.
+Attention is spelled out, because the programs that were measured did so.
 """
 
 import torch.nn.functional as F
@@ -10,11 +10,11 @@ from torch import Tensor, nn
 class Layer(nn.Module):
     """(N, length, width) -> (N, length, width), in the modules of the library `transformers`.
 
-    `scripted` as TorchScript runs it: the same operations, with no call of a module.
+    With `scripted` it runs as under TorchScript: the same operations, but no module is called.
     """
 
     def __init__(self, width: int, heads: int, scripted: bool) -> None:
-        """Fresh weights."""
+        """Create the layer with fresh weights."""
         super().__init__()
         self.heads = heads
         self.scripted = scripted
@@ -27,48 +27,59 @@ class Layer(nn.Module):
         self.narrow = nn.Linear(4 * width, width)
         self.first = nn.LayerNorm(width)
         self.last = nn.LayerNorm(width)
-        self.around = nn.Identity()  # for the modules that only call others
-
-    def run(self, part: nn.Module, x: Tensor) -> Tensor:
-        """Return what a part gives."""
-        return part.forward(x) if self.scripted else part(x)
+        self.wrapper = nn.Identity()  # stands for a module that only calls others
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Return the layer's result; `mask` is added to the scores of attention."""
         for _ in range(5):
-            x = self.run(self.around, x)
-        query = self._split(self.run(self.query, x))
-        key = self._split(self.run(self.key, x))
-        value = self._split(self.run(self.value, x))
+            x = self._run(self.wrapper, x)
 
-        scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5 + mask
-        attended = self.run(self.dropped, scores.softmax(-1)) @ value
-        attended = attended.permute(0, 2, 1, 3).contiguous().flatten(2)
-        mixed = self.run(self.mix, attended)
-        x = self.run(self.first, self.run(self.dropped, mixed) + x)
+        attended = self._attention(x, mask)
+        mixed = self._run(self.mix, attended)
+        mixed = self._run(self.dropped, mixed)
+        x = self._run(self.first, mixed + x)
 
-        wide = F.gelu(self.run(self.widen, x))
-        narrow = self.run(self.narrow, wide)
-        return self.run(self.last, self.run(self.dropped, narrow) + x)
+        wide = self._run(self.widen, x)
+        narrow = self._run(self.narrow, F.gelu(wide))
+        narrow = self._run(self.dropped, narrow)
+        return self._run(self.last, narrow + x)
 
-    def _split(self, x: Tensor) -> Tensor:
-        shape = *x.shape[:2], self.heads, -1
-        return x.view(shape).permute(0, 2, 1, 3)
+    def _attention(self, x: Tensor, mask: Tensor) -> Tensor:
+        query = self._heads(self.query, x)
+        key = self._heads(self.key, x)
+        value = self._heads(self.value, x)
+
+        products = query @ key.transpose(-1, -2)
+        scores = products / query.shape[-1] ** 0.5 + mask
+        weights = self._run(self.dropped, scores.softmax(-1))
+        attended = weights @ value
+        return attended.permute(0, 2, 1, 3).contiguous().flatten(2)
+
+    def _heads(self, projection: nn.Module, x: Tensor) -> Tensor:
+        """Return a projection of `x` as (N, heads, length, width of a head)."""
+        batch, length, _ = x.shape
+        projected = self._run(projection, x)
+        return projected.view(batch, length, self.heads, -1).permute(0, 2, 1, 3)
+
+    def _run(self, part: nn.Module, x: Tensor) -> Tensor:
+        if self.scripted:
+            return part.forward(x)
+        return part(x)
 
 
 class Encoder(nn.Module):
-    """(N, length, width) and a mask -> (N, length, width), through so many layers."""
+    """(N, length, width) and a mask -> (N, length, width), through a stack of layers."""
 
     def __init__(
         self, layers: int, width: int, heads: int, scripted: bool = False
     ) -> None:
-        """Fresh weights."""
+        """Create the layers with fresh weights."""
         super().__init__()
         stack = [Layer(width, heads, scripted) for _ in range(layers)]
         self.layers = nn.ModuleList(stack)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Return what the last layer gives."""
+        """Return the result of the last layer."""
         for layer in self.layers:
             x = layer(x, mask)
         return x

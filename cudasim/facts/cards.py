@@ -7,22 +7,22 @@ from cudasim.device.specs import CARDS
 from cudasim.timing.formulas import Work, copy_seconds, kernel_seconds
 from cudasim.timing.sheets import find_sheet, host_sheet
 
-# A product of float32 matrices is timed, and a pinned copy.
+# The two modelled times: of a product of float32 matrices, and of a pinned copy.
 SIZE = 4096
-FLOPS, BYTES = 2.0 * SIZE**3, 3 * 4.0 * SIZE**2
+FLOPS = 2.0 * SIZE**3
+BYTES = 3 * 4.0 * SIZE**2
 PRODUCT = Work("matmul", FLOPS, BYTES, shape=(1, SIZE, SIZE, SIZE))
-COPY = 2**30  # bytes
+COPIED_BYTES = 2**30
 
 
 def described(name: str) -> dict[str, Any]:
     """Return the sheet of a card, with its host, its memory in bytes, and modelled seconds."""
     sheet = find_sheet(name)
-    seconds = {
+    description = asdict(sheet)
+    description["host"] = asdict(host_sheet(sheet))
+    description["memory"] = CARDS[name].memory
+    description["seconds"] = {
         "product": kernel_seconds(PRODUCT, sheet),
-        "copy": copy_seconds(COPY, sheet, "pinned"),
+        "copy": copy_seconds(COPIED_BYTES, sheet, "pinned"),
     }
-    return asdict(sheet) | {
-        "host": asdict(host_sheet(sheet)),
-        "memory": CARDS[name].memory,
-        "seconds": seconds,
-    }
+    return description

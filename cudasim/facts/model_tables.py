@@ -1,4 +1,4 @@
-"""Tables of the model: its data sheets, and how near it is to published figures."""
+"""Tables of the model: its data sheets, and how close it comes to published figures."""
 
 import json
 from typing import Any
@@ -12,12 +12,16 @@ from facts.published_scaling import Row
 PRECISIONS = ("float64", "float32", "tf32", "float16", "bfloat16")
 USES = {"validate": "not used", "fit": "used"}
 
+Measurement = dict[str, Any]
+Pairs = list[tuple[Measurement, Row]]
+
 
 def timings() -> list[str]:
-    """Draw modelled beside published times, those used to fit the model apart."""
+    """Draw modelled times next to published ones, those used to fit the model apart."""
     measurements = json.loads(published.PATH.read_text(encoding="utf-8"))
     by_id = {measurement["id"]: measurement for measurement in measurements}
     rows = published.rows()
+
     lines = []
     for use, words in USES.items():
         chosen = [row for row in rows if row.use == use]
@@ -32,15 +36,18 @@ def timings() -> list[str]:
     return lines
 
 
-def _timings(rows: list[published.Row], by_id: dict[str, dict]) -> list[str]:
+def _timings(rows: list[published.Row], by_id: dict[str, Measurement]) -> list[str]:
     cells = []
     for row in rows:
-        measurement = by_id[row.id]
-        source = f"[{measurement['what']}]({measurement['source']})"
-        times = milliseconds(row.published), milliseconds(row.modelled)
-        cells.append([row.card, source, *times, f"{row.ratio:.2f}"])
+        link = _link(by_id[row.id])
+        times = [milliseconds(row.published), milliseconds(row.modelled)]
+        cells.append([row.card, link, *times, f"{row.ratio:.2f}"])
     heads = ["Card", "What was measured", "Published, ms", "Modelled, ms", "Ratio"]
     return table(heads, cells, numbers=(2, 3, 4))
+
+
+def _link(measurement: Measurement) -> str:
+    return f"[{measurement['what']}]({measurement['source']})"
 
 
 def cards() -> list[str]:
@@ -48,68 +55,85 @@ def cards() -> list[str]:
     rows = []
     for name in sheet_names():
         card = described(name)
-        memory = in_unit(card["memory"], 2**30)
-        peaks = [in_unit(card["peak"].get(kind), 1e12) for kind in PRECISIONS]
-        bandwidth = in_unit(card["bandwidth"], 1e9)
-        product = in_unit(card["seconds"]["product"], 1e-3)
-        copy = in_unit(card["seconds"]["copy"], 1e-3)
-        words = card["provenance"]["words"]
-        rows.append([name, memory, *peaks, bandwidth, product, copy, words])
+        seconds = card["seconds"]
+        row = [name, in_unit(card["memory"], 2**30)]
+        for precision in PRECISIONS:
+            peak = card["peak"].get(precision)
+            row.append(in_unit(peak, 1e12))
+        row.append(in_unit(card["bandwidth"], 1e9))
+        row.append(in_unit(seconds["product"], 1e-3))
+        row.append(in_unit(seconds["copy"], 1e-3))
+        row.append(card["provenance"]["words"])
+        rows.append(row)
+
     heads = ["Card", "GiB", *PRECISIONS, "GB/s", "Product, ms", "Copy, ms", "Model"]
-    return table(heads, rows, numbers=range(1, len(heads) - 1))
+    numbers = range(1, len(heads) - 1)
+    return table(heads, rows, numbers)
 
 
 def scaling() -> list[str]:
-    """Draw published training and all-reduces on several GPUs beside the model."""
-    pairs = []
+    """Draw published training and all-reduces on several GPUs next to the model."""
+    training: Pairs = []
+    reduces: Pairs = []
     for measurement in published_scaling.read():
-        pairs.append((measurement, published_scaling.row_of(measurement)))
-    training = [pair for pair in pairs if pair[0]["kind"] == "training"]
-    reduces = [pair for pair in pairs if pair[0]["kind"] == "all_reduce"]
+        pair = measurement, published_scaling.row_of(measurement)
+        if measurement["kind"] == "training":
+            training.append(pair)
+        else:
+            reduces.append(pair)
+
     lines = [*_training(training), "", *_notes(training), ""]
-    return [*lines, *_all_reduces(reduces), "", *_notes(reduces)]
+    lines += _all_reduces(reduces)
+    lines += ["", *_notes(reduces)]
+    return lines
 
 
-def _training(pairs: list[tuple[dict, Row]]) -> list[str]:
+def _training(pairs: Pairs) -> list[str]:
     rows = []
     for measurement, row in pairs:
-        shares = row.published, row.modelled, row.ratio, row.bare / row.published
-        figures = [f"{share:.2f}" for share in shares]
-        rows.append([*_what_ran(measurement), f"{measurement['gpus']:,}", *figures])
+        cells = _what_ran(measurement)
+        cells.append(f"{measurement['gpus']:,}")
+        bare_ratio = row.bare / row.published
+        for share in (row.published, row.modelled, row.ratio, bare_ratio):
+            cells.append(f"{share:.2f}")
+        rows.append(cells)
     heads = ["What ran", "Hardware", "GPUs", "Published", "Modelled"]
     heads += ["Ratio", "Bare ratio"]
     return table(heads, rows, numbers=(2, 3, 4, 5, 6))
 
 
-def _all_reduces(pairs: list[tuple[dict, Row]]) -> list[str]:
+def _all_reduces(pairs: Pairs) -> list[str]:
     rows = []
     for measurement, row in pairs:
+        cells = _what_ran(measurement)
         modelled = measurement["size"] / row.modelled
-        rows.append(
-            [
-                *_what_ran(measurement),
-                f"{1e3 * measurement['figure']:.3g}",
-                f"{1e3 * modelled:.3g}",
-                f"{row.ratio:.2f}",
-                "yes" if measurement["use"] == "fit" else "no",
-            ]
-        )
+        for seconds in (measurement["figure"], modelled):
+            cells.append(f"{1e3 * seconds:.3g}")
+        cells.append(f"{row.ratio:.2f}")
+        cells.append("yes" if measurement["use"] == "fit" else "no")
+        rows.append(cells)
     heads = ["What ran", "Hardware", "Published, ms", "Modelled, ms"]
     heads += ["Ratio", "Used to fit"]
     return table(heads, rows, numbers=(2, 3, 4))
 
 
-def _what_ran(measurement: dict[str, Any]) -> list[str]:
-    mark = " *" if "note" in measurement else ""
-    link = f"[{measurement['what']}]({measurement['source']}){mark}"
+def _what_ran(measurement: Measurement) -> list[str]:
+    link = _link(measurement)
+    if "note" in measurement:
+        link += " *"
     return [link, measurement["hardware"]]
 
 
-def _notes(pairs: list[tuple[dict, Row]]) -> list[str]:
-    """Return what is to be said of rows with a star, each remark once."""
+def _notes(pairs: Pairs) -> list[str]:
+    """Return the notes on rows with a star, each note once."""
     rows_by_note: dict[str, list[str]] = {}
     for measurement, _ in pairs:
         if "note" in measurement:
-            row = f"{measurement['what']}, {measurement['gpus']} GPUs"
-            rows_by_note.setdefault(measurement["note"], []).append(row)
-    return [f"- \\* {'; '.join(rows)}: {note}." for note, rows in rows_by_note.items()]
+            rows = rows_by_note.setdefault(measurement["note"], [])
+            rows.append(f"{measurement['what']}, {measurement['gpus']} GPUs")
+
+    lines = []
+    for note, rows in rows_by_note.items():
+        starred = "; ".join(rows)
+        lines.append(f"- \\* {starred}: {note}.")
+    return lines

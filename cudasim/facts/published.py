@@ -1,9 +1,9 @@
 """The model against published measurements.
 
-The rows are in `timings/published.json`. Those of use `fit` gave a sheet its figures, those of
-use `validate` did not. A row names the sheet, and with `differs` what the measured form of the
-card has else (a PCIe board, a larger memory). A ratio is modelled time over published time: above
-one, the model is too slow.
+The measurements are in `timings/published.json`. Those with the use `fit` gave a sheet its figures,
+those with `validate` did not. A measurement names a sheet, and `differs` overrides figures of it
+where another form of the card was measured (a PCIe board, a larger memory). A ratio is modelled
+over published time: above one, the model is too slow.
 """
 
 import json
@@ -25,11 +25,14 @@ from facts.resnet import resnet50
 
 PATH = Path(__file__).resolve().parents[1] / "timings" / "published.json"
 
+Measurement = dict[str, Any]
+Workload = dict[str, Any]
 Amounts = dict[str, float]  # how much work was done, by the unit of its rate
 
 
 def _attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    scores = q @ k.mT * q.shape[-1] ** -0.5
+    scale = q.shape[-1] ** -0.5
+    scores = q @ k.mT * scale
     return scores.softmax(-1) @ v
 
 
@@ -41,17 +44,33 @@ def _layer_norm_backward(x: Tensor, weight: Tensor, bias: Tensor, grad: Tensor) 
     _layer_norm(x, weight, bias).backward(grad)
 
 
-# What a measurement did, on tensors of the row's shapes.
+def _triad(a: Tensor, b: Tensor) -> Tensor:
+    return torch.add(a, b, alpha=2.0)
+
+
+def _scale(x: Tensor) -> Tensor:
+    return x * 1.2
+
+
+def _softmax(x: Tensor) -> Tensor:
+    return x.softmax(-1)
+
+
+def _cat(*tensors: Tensor) -> Tensor:
+    return torch.cat(tensors)
+
+
+# What was measured, on tensors of the workload's shapes.
 OPERATIONS: dict[str, Callable] = {
     "matmul": torch.matmul,
     "add": torch.add,
-    "triad": lambda a, b: torch.add(a, b, alpha=2.0),
-    "scale": lambda x: x * 1.2,
+    "triad": _triad,
+    "scale": _scale,
     "clone": torch.clone,
     "relu": torch.relu,
-    "softmax": lambda x: x.softmax(-1),
+    "softmax": _softmax,
     "sum": torch.sum,
-    "cat": lambda *tensors: torch.cat(tensors),
+    "cat": _cat,
     "layer_norm": _layer_norm,
     "layer_norm_backward": _layer_norm_backward,
     "conv2d": F.conv2d,
@@ -65,7 +84,7 @@ RATES = {"TFLOP/s": 1e12, "GB/s": 1e9, "images/s": 1.0}
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement, with what the model says of it, both in seconds."""
+    """A measurement, and what the model makes of it, both in seconds."""
 
     id: str
     card: str
@@ -80,46 +99,58 @@ class Row:
 
 
 def rows(path: Path = PATH) -> list[Row]:
-    """Return every row of the file, modelled. Raises OSError where there is no such file."""
+    """Return every measurement of the file, modelled. Raises OSError if there is no file."""
     measurements = json.loads(path.read_text(encoding="utf-8"))
     return [row_of(measurement) for measurement in measurements]
 
 
-def row_of(measurement: dict[str, Any]) -> Row:
-    """Return a measurement, modelled. Raises ValueError for a unit or operation unknown."""
-    differs = measurement.get("differs", {})
-    sheet = replace(find_sheet(measurement["sheet"]), **differs)
+def row_of(measurement: Measurement) -> Row:
+    """Return a measurement, modelled. Raises ValueError for an unknown unit."""
+    sheet = find_sheet(measurement["sheet"])
+    if "differs" in measurement:
+        sheet = replace(sheet, **measurement["differs"])
     modelled, amounts = model(measurement["workload"], sheet)
 
-    unit, figure = measurement["unit"], measurement["figure"]
+    unit = measurement["unit"]
+    figure = measurement["figure"]
     if unit in SECONDS:
         published = figure * SECONDS[unit]
     elif unit in RATES:
         published = amounts[unit] / (figure * RATES[unit])
     else:
         raise ValueError(f"{measurement['id']}: unit {unit!r} is unknown")
-    names = [measurement[name] for name in ("id", "card", "use")]
-    return Row(*names, published, modelled)
+    return Row(
+        id=measurement["id"],
+        card=measurement["card"],
+        use=measurement["use"],
+        published=published,
+        modelled=modelled,
+    )
 
 
-def model(workload: dict[str, Any], sheet: Sheet) -> tuple[float, Amounts]:
+def model(workload: Workload, sheet: Sheet) -> tuple[float, Amounts]:
     """Return the seconds that `workload` takes on a card, and its amounts."""
+    settings = torch.backends.cuda.matmul
+    tf32 = settings.allow_tf32
+    settings.allow_tf32 = workload.get("tf32", False)
+    try:
+        return _model(workload, sheet)
+    finally:
+        settings.allow_tf32 = tf32
+
+
+def _model(workload: Workload, sheet: Sheet) -> tuple[float, Amounts]:
     operation = workload["operation"]
     if operation == "copy":
         return _copy(workload, sheet)
-
-    tf32 = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = workload.get("tf32", False)
-    try:
-        if operation in NETS:
-            run = NETS[operation](workload)
-            return estimate(run, sheet), {"images/s": float(workload["batch"])}
-        return _operation(workload, sheet)
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = tf32
+    if operation in NETS:
+        run = NETS[operation](workload)
+        images = float(workload["batch"])
+        return estimate(run, sheet), {"images/s": images}
+    return _operation(workload, sheet)
 
 
-def _copy(workload: dict[str, Any], sheet: Sheet) -> tuple[float, Amounts]:
+def _copy(workload: Workload, sheet: Sheet) -> tuple[float, Amounts]:
     size = workload["bytes"]
     seconds = copy_seconds(size, sheet, workload["kind"], workload["way"])
     if workload.get("timed") == "synced":
@@ -127,7 +158,7 @@ def _copy(workload: dict[str, Any], sheet: Sheet) -> tuple[float, Amounts]:
     return seconds, {"GB/s": float(size)}
 
 
-def _operation(workload: dict[str, Any], sheet: Sheet) -> tuple[float, Amounts]:
+def _operation(workload: Workload, sheet: Sheet) -> tuple[float, Amounts]:
     """Model an operation: timed as a kernel, with a wait, or queued by PyTorch."""
     operation = OPERATIONS[workload["operation"]]
     tensors = _tensors(workload)
@@ -149,8 +180,8 @@ def _operation(workload: dict[str, Any], sheet: Sheet) -> tuple[float, Amounts]:
     return estimate(run, sheet, repeat=30), amounts
 
 
-def _tensors(workload: dict[str, Any]) -> list[Tensor]:
-    """Return the operands of an operation; the first few ask for gradients."""
+def _tensors(workload: Workload) -> list[Tensor]:
+    """Return the operands of an operation; the first few require gradients."""
     dtype = getattr(torch, workload["dtype"])
     tensors = []
     for shape in workload["shapes"]:
@@ -158,12 +189,14 @@ def _tensors(workload: dict[str, Any]) -> list[Tensor]:
         if workload.get("channels_last"):
             tensor = tensor.to(memory_format=torch.channels_last)
         tensors.append(tensor)
-    for tensor in tensors[: workload.get("gradients", 0)]:
+
+    differentiable = workload.get("gradients", 0)
+    for tensor in tensors[:differentiable]:
         tensor.requires_grad_()
     return tensors
 
 
-def _resnet(workload: dict[str, Any]) -> Callable[[], None]:
+def _resnet(workload: Workload) -> Callable[[], None]:
     """Return a step of ResNet-50, training with momentum or inference, all in one type."""
     dtype = getattr(torch, workload["dtype"])
     batch = workload["batch"]
@@ -174,6 +207,7 @@ def _resnet(workload: dict[str, Any]) -> Callable[[], None]:
         net = resnet50().to(dtype=dtype, memory_format=layout)
         x = torch.empty(batch, 3, 224, 224, dtype=dtype).to(memory_format=layout)
         y = torch.empty(batch, dtype=torch.int64)
+
     if workload["operation"] == "resnet50_infer":
         net.eval().requires_grad_(False)
         return lambda: net(x)
@@ -188,14 +222,15 @@ def _resnet(workload: dict[str, Any]) -> Callable[[], None]:
     return step
 
 
-def _bert(workload: dict[str, Any]) -> Callable[[], object]:
+def _bert(workload: Workload) -> Callable[[], object]:
     """Return the inference of an encoder, on what its embedding gives."""
     dtype = getattr(torch, workload["dtype"])
-    layers, width, heads = workload["layers"], workload["width"], workload["heads"]
-    batch, length = workload["batch"], workload["length"]
+    batch = workload["batch"]
+    length = workload["length"]
+    width = workload["width"]
     scripted = workload.get("scripted", False)
     with torch.device("meta"):
-        net = Encoder(layers, width, heads, scripted).to(dtype)
+        net = Encoder(workload["layers"], width, workload["heads"], scripted).to(dtype)
         x = torch.empty(batch, length, width, dtype=dtype)
         mask = torch.empty(batch, 1, 1, length, dtype=dtype)
     net.eval().requires_grad_(False)

@@ -1,8 +1,8 @@
 """The scaling model against published measurements.
 
-The rows are in `cudasim/timing/scaling.json`: training on several GPUs, in samples a second, and
-all-reduces, in seconds. A ratio is modelled over published speed: above one, the model is too
-fast. No constant of the model was chosen for a row of training.
+The measurements are in `cudasim/timing/scaling.json`: training on several GPUs, in samples per
+second, and all-reduces, in seconds. A ratio is modelled over published speed: above one, the
+model is too fast. No constant of the model was chosen to match a measurement of training.
 """
 
 import json
@@ -19,10 +19,10 @@ PATH = Path(timing.__file__).parent / "scaling.json"
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement with what the model says of it.
+    """A measurement and what the model makes of it.
 
-    Of training, `published` and `modelled` are shares of linear scaling, and `bare` is the modelled
-    one if nothing were hidden; of an all-reduce they are bytes a second.
+    For training, `published` and `modelled` are shares of linear scaling, and `bare` is the
+    modelled share if no communication were hidden. For an all-reduce all are bytes per second.
     """
 
     id: str
@@ -46,15 +46,18 @@ def row_of(measurement: dict[str, Any]) -> Row:
     cluster = cluster_of(measurement)
     if measurement["kind"] == "all_reduce":
         size = measurement["size"]
-        speed = size / all_reduce_seconds(size, cluster)
-        return Row(measurement["id"], size / measurement["figure"], speed, speed)
+        published = size / measurement["figure"]
+        modelled = size / all_reduce_seconds(size, cluster)
+        return Row(measurement["id"], published, modelled, bare=modelled)
 
-    # The figures are samples a second: of one GPU, and of all.
-    alone = measurement["batch"] / measurement["one"]
-    modelled = step_of(Training(alone, measurement["gradients"]), cluster)
+    # The figures are samples per second: of one GPU, and of all.
     published = measurement["figure"] / measurement["one"] / measurement["gpus"]
-    bare = alone / (alone + modelled.communication)
-    return Row(measurement["id"], published, alone / modelled.step, bare)
+    alone = measurement["batch"] / measurement["one"]
+    training = Training(alone, measurement["gradients"])
+    step = step_of(training, cluster)
+    modelled = alone / step.step
+    bare = alone / (alone + step.communication)
+    return Row(measurement["id"], published, modelled, bare)
 
 
 def cluster_of(measurement: dict[str, Any]) -> Cluster:
@@ -63,5 +66,10 @@ def cluster_of(measurement: dict[str, Any]) -> Cluster:
     between = None
     if measurement["between"]:
         between = links("between")[measurement["between"]]
-    gpus, server = measurement["gpus"], measurement["server"]
-    return Cluster(gpus, server, inside, between, measurement["cards"])
+    return Cluster(
+        gpus=measurement["gpus"],
+        server=measurement["server"],
+        inside=inside,
+        between=between,
+        cards=measurement["cards"],
+    )

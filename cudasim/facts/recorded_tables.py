@@ -1,5 +1,8 @@
 """Tables of what was recorded: how much of PyTorch and of other projects' tests passes."""
 
+from collections.abc import Iterable
+from typing import Any
+
 from facts import files
 from facts.files import COMMAND, reading
 from facts.markdown import table
@@ -9,42 +12,43 @@ SUPPORT = ("python", "torch", "system", "passed", "failed", "skipped", "date")
 
 def survey() -> list[str]:
     """Draw the figures of the survey, and what does not pass."""
+    rows = []
+    exceptions = []
     with reading(files.FOLDER / "survey.json", f"{COMMAND} survey") as recorded:
-        rows = []
         for kind, counts in recorded["summary"].items():
+            total, passed, skipped = _pick(counts, "total", "passed", "skipped")
             share = f"{counts['percent']} %"
-            figures = counts["total"], counts["passed"], share, counts["skipped"]
-            rows.append([f"{kind}s", *figures])
-        exceptions = []
+            rows.append([f"{kind}s", total, passed, share, skipped])
         for exception in recorded["exceptions"]:
-            exceptions.append([f"`{exception['name']}`", exception["reason"]])
-        origin = (
-            f"`{COMMAND} survey`, {recorded['date']}, PyTorch {recorded['torch']}, "
-            f"Python {recorded['python']}, on {recorded['hardware']}."
-        )
+            name, reason = _pick(exception, "name", "reason")
+            exceptions.append([f"`{name}`", reason])
+        origin = _origin(recorded, "survey")
 
     heads = ["What", "Surveyed", "Pass", "Share", "Left out"]
-    lines = [*table(heads, rows, numbers=(1, 2, 3, 4)), "", origin]
+    lines = table(heads, rows, numbers=(1, 2, 3, 4))
+    lines += ["", origin]
     if exceptions:
-        lines += ["", "What does not pass:", "", *table(["Name", "Reason"], exceptions)]
+        lines += ["", "What does not pass:", ""]
+        lines += table(["Name", "Reason"], exceptions)
     return lines
 
 
 def conformance() -> list[str]:
     """Draw the outcomes of PyTorch's own tests by file, and why some fail."""
+    rows = []
+    reasons = []
     path = files.FOLDER / "conformance.json"
+    counted = ("total", "passed", "failed", "not run", "skipped")
     with reading(path, f"{COMMAND} conformance") as recorded:
-        columns = ("file", "total", "passed", "failed", "not run", "skipped")
-        rows = _columns(recorded["files"], columns)
-        reasons = _columns(recorded["reasons"], ("file", "tests", "kind", "reason"))
-        origin = (
-            f"`{COMMAND} conformance`, {recorded['date']}, "
-            f"the tests of PyTorch {recorded['tests']} on PyTorch {recorded['torch']}, "
-            f"Python {recorded['python']}, on {recorded['hardware']}."
-        )
+        for file in recorded["files"]:
+            rows.append(_pick(file, "file", *counted))
+        for reason in recorded["reasons"]:
+            reasons.append(_pick(reason, "file", "tests", "kind", "reason"))
+        origin = _origin(recorded, "conformance")
 
     heads = ["File", "Tests", "Pass", "Fail", "Not run", "Left out by the file"]
-    lines = [*table(heads, rows, numbers=(1, 2, 3, 4, 5)), "", origin]
+    lines = table(heads, rows, numbers=(1, 2, 3, 4, 5))
+    lines += ["", origin]
     if reasons:
         lines += ["", "Why the others do not pass:", ""]
         lines += table(["File", "Tests", "Kind", "Reason"], reasons, numbers=(1,))
@@ -53,14 +57,16 @@ def conformance() -> list[str]:
 
 def suites() -> list[str]:
     """Draw the outcomes of other projects' tests, and why some fail."""
+    rows = []
+    reasons = []
+    counted = ("alone", "passed", "thanks", "failed", "anyway")
     with reading(files.FOLDER / "suites.json", f"{COMMAND} suites") as recorded:
-        rows, reasons = [], []
         for suite in recorded["projects"]:
-            counts = [suite[name] for name in ("alone", "passed", "thanks", "failed")]
-            name = f"{suite['project']} {suite['version']}"
-            rows.append([name, *counts, suite["anyway"], suite["date"]])
+            project, version = _pick(suite, "project", "version")
+            counts = _pick(suite, *counted)
+            rows.append([f"{project} {version}", *counts, suite["date"]])
             for number, reason in suite["reasons"]:
-                reasons.append([suite["project"], number, reason])
+                reasons.append([project, number, reason])
 
     heads = [
         "Project",
@@ -71,7 +77,7 @@ def suites() -> list[str]:
         "Failed anyway",
         "Date",
     ]
-    lines = table(heads, rows, numbers=range(1, 6))
+    lines = table(heads, rows, numbers=(1, 2, 3, 4, 5))
     if reasons:
         lines += ["", "Why some fail:", ""]
         lines += table(["Project", "Tests", "Reason"], reasons, numbers=(1,))
@@ -80,8 +86,10 @@ def suites() -> list[str]:
 
 def support() -> list[str]:
     """Draw the systems and versions on which the tests ran."""
+    rows = []
     with reading(files.FOLDER / "support.json", f"{COMMAND} support") as recorded:
-        rows = _columns(recorded["rows"], SUPPORT)
+        for row in recorded["rows"]:
+            rows.append(_pick(row, *SUPPORT))
     heads = ["Python", "PyTorch", "System", "Passed", "Failed", "Skipped", "Date"]
     return table(heads, rows, numbers=(3, 4, 5))
 
@@ -93,34 +101,46 @@ def fidelity() -> list[str]:
     programs = index.programs()
     recordings = recording.read_all()
     if not recordings:
-        for_two = sum(program.gpus > 1 for program in programs.values())
-        return [
-            f"No real GPU has answered yet: {len(programs)} programs wait, "
-            f"{for_two} of them for two GPUs. `{COMMAND} fidelity` asks the GPUs of a "
-            "machine that has some."
-        ]
+        return [_nothing_recorded(programs.values())]
 
-    codes = {(name, program.code) for name, program in programs.items()}
     rows = []
     for each in recordings:
-        answered = {(name, given["code"]) for name, given in each.programs.items()}
-        current = len(codes & answered)
-        waiting = len(programs) - current
-        card = each.card if each.gpus == 1 else f"{each.gpus} x {each.card}"
-        rows.append([card, each.torch, each.cuda, each.date, current, waiting])
+        card = each.card
+        if each.gpus > 1:
+            card = f"{each.gpus} x {card}"
+        answered = sum(each.has_answer(program) for program in programs.values())
+        waiting = len(programs) - answered
+        rows.append([card, each.torch, each.cuda, each.date, answered, waiting])
     heads = ["Card", "PyTorch", "CUDA", "Date", "Answered", "Waiting"]
     lines = table(heads, rows, numbers=(4, 5))
 
-    reasons = comparing.read_reasons()
-    if reasons:
-        differences = [[f"`{name}`", reason] for name, reason in reasons.items()]
+    differences = []
+    for name, reason in comparing.read_reasons().items():
+        differences.append([f"`{name}`", reason])
+    if differences:
         lines += ["", "Where `cudasim` answers otherwise:", ""]
         lines += table(["Program", "Reason"], differences)
     return lines
 
 
-def _columns(rows: list[dict], names: tuple[str, ...]) -> list[list]:
-    cells = []
-    for row in rows:
-        cells.append([row[name] for name in names])
-    return cells
+def _nothing_recorded(programs: Iterable[Any]) -> str:
+    gpus = [program.gpus for program in programs]
+    for_two = len(gpus) - gpus.count(1)
+    return (
+        f"No real GPU has answered yet: {len(gpus)} programs wait, "
+        f"{for_two} of them for two GPUs. `{COMMAND} fidelity` asks the GPUs of a "
+        "machine that has some."
+    )
+
+
+def _origin(recorded: dict[str, Any], command: str) -> str:
+    """Return how, when and on what something was recorded."""
+    software = f"PyTorch {recorded['torch']}, Python {recorded['python']}"
+    if command == "conformance":
+        software = f"the tests of PyTorch {recorded['tests']} on {software}"
+    date, hardware = _pick(recorded, "date", "hardware")
+    return f"`{COMMAND} {command}`, {date}, {software}, on {hardware}."
+
+
+def _pick(record: dict[str, Any], *names: str) -> list[Any]:
+    return [record[name] for name in names]

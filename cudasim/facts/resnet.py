@@ -1,4 +1,4 @@
-"""ResNet-50 in torch alone, for its shapes. Source: He, Zhang, Ren, Sun, arXiv:1512.03385.
+"""ResNet-50 in torch alone, for its shapes (He et al., arXiv:1512.03385).
 
 The stride is in the 3 x 3 convolution, as in the variant called v1.5.
 """
@@ -12,39 +12,46 @@ class Bottleneck(nn.Module):
     """(N, inputs, H, W) -> (N, 4 * width, H / stride, W / stride)."""
 
     def __init__(self, inputs: int, width: int, stride: int) -> None:
-        """`width` channels in the middle."""
+        """Create a block with `width` channels in the middle."""
         super().__init__()
-        self.body = nn.Sequential(
-            *_layer(inputs, width, 1, 1),
-            nn.ReLU(),
-            *_layer(width, width, 3, stride),
-            nn.ReLU(),
-            *_layer(width, 4 * width, 1, 1),
-        )
-        if stride == 1 and inputs == 4 * width:
+        outputs = 4 * width
+        narrow = _convolution(inputs, width, window=1)
+        square = _convolution(width, width, window=3, stride=stride)
+        widen = _convolution(width, outputs, window=1)
+        self.body = nn.Sequential(*narrow, nn.ReLU(), *square, nn.ReLU(), *widen)
+
+        if stride == 1 and inputs == outputs:
             self.shortcut = nn.Identity()
         else:
-            self.shortcut = nn.Sequential(*_layer(inputs, 4 * width, 1, stride))
+            projection = _convolution(inputs, outputs, window=1, stride=stride)
+            self.shortcut = nn.Sequential(*projection)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the block's result, added to what came in."""
-        return (self.body(x) + self.shortcut(x)).relu()
+        """Return the block's result, added to its input."""
+        result = self.body(x) + self.shortcut(x)
+        return result.relu()
 
 
 def resnet50() -> nn.Sequential:
     """(N, 3, 224, 224) -> (N, 1000), with 25.6 million parameters."""
-    layers = [*_layer(3, 64, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    layers = _convolution(3, 64, window=7, stride=2)
+    layers += [nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
     inputs = 64
-    for stage, count in enumerate(STAGES):
+    for stage, blocks in enumerate(STAGES):
         width = 64 * 2**stage
-        for block in range(count):
-            stride = 2 if stage > 0 and block == 0 else 1
+        stride = 1 if stage == 0 else 2
+        for _ in range(blocks):
             layers.append(Bottleneck(inputs, width, stride))
             inputs = 4 * width
+            stride = 1
     layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000)]
     return nn.Sequential(*layers)
 
 
-def _layer(inputs: int, outputs: int, window: int, stride: int) -> list[nn.Module]:
-    convolution = nn.Conv2d(inputs, outputs, window, stride, window // 2, bias=False)
+def _convolution(
+    inputs: int, outputs: int, window: int, stride: int = 1
+) -> list[nn.Module]:
+    """Return a convolution that keeps the size of the image at stride 1, and its norm."""
+    padding = window // 2
+    convolution = nn.Conv2d(inputs, outputs, window, stride, padding, bias=False)
     return [convolution, nn.BatchNorm2d(outputs)]

@@ -1,8 +1,8 @@
 """How data-parallel training scales: the step of one GPU, and the all-reduce that is not hidden.
 
-Gradients go in buckets, as in DistributedDataParallel (Li et al., VLDB 2020): the all-reduce of one
-bucket runs beside the backward pass that computes the next. `book/scaling.md` lists what is
-assumed, and its calculator does the same in JavaScript.
+Gradients are sent in buckets, as in DistributedDataParallel (Li et al., VLDB 2020): the all-reduce
+of one bucket runs while the backward pass computes the next. `book/scaling.md` lists the
+assumptions, and its calculator does the same in JavaScript.
 """
 
 from typing import NamedTuple
@@ -13,8 +13,10 @@ from cudasim.timing.scaling import Cluster, all_reduce_seconds
 # `torch.distributed._DEFAULT_FIRST_BUCKET_BYTES`.
 BUCKET = 25 * 2**20
 FIRST = 2**20
-BACKWARD = 2 / 3  # of a step: two products for each one of the forward pass
-# Of a step, for the slowest: chosen so that published runs of DDP are in the band.
+# The share of a step: two products for each product of the forward pass.
+BACKWARD = 2 / 3
+# The share of a step that is spent waiting for the slowest GPU. It is chosen so that published
+# runs of DDP lie in the band.
 WAITED = 0.07
 
 
@@ -27,7 +29,7 @@ class Training(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A step on several GPUs, in seconds: in all, on the links, and of those not hidden."""
+    """A step on several GPUs, in seconds: in total, on the links, and what is not hidden."""
 
     step: float
     communication: float
@@ -53,12 +55,14 @@ def step_of(training: Training, cluster: Cluster) -> Step:
 
 
 def efficiency(training: Training, cluster: Cluster) -> float:
-    """Return samples a second of each GPU over those of one GPU alone: 1 is perfect."""
+    """Return the speed of each GPU as a share of the speed of one GPU alone: 1 is perfect."""
     return training.step / step_of(training, cluster).step
 
 
 def least_efficiency(training: Training, cluster: Cluster) -> float:
     """Return the lower edge of the band: nothing is hidden, and all wait for the slowest."""
-    waited = WAITED * training.step if cluster.gpus > 1 else 0.0
-    communication = step_of(training, cluster).communication
-    return training.step / (training.step + waited + communication)
+    seconds = training.step
+    if cluster.gpus > 1:
+        seconds += WAITED * training.step
+    seconds += step_of(training, cluster).communication
+    return training.step / seconds

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from fidelity import FidelityError, running
-from fidelity.index import HERE, programs
+from fidelity.index import HERE, Program, programs
 
 ANSWERS = HERE / "answers"
 
@@ -39,17 +39,26 @@ class Recording:
     def name(self) -> str:
         """The name of the file: `nvidia-h100-pcie`, `2x-tesla-t4`."""
         card = re.sub(r"[^a-z0-9]+", "-", self.card.lower()).strip("-")
-        return card if self.gpus == 1 else f"{self.gpus}x-{card}"
+        if self.gpus == 1:
+            return card
+        return f"{self.gpus}x-{card}"
+
+    def has_answer(self, program: Program) -> bool:
+        """Return whether the program answered, with the code that it has now."""
+        recorded = self.programs.get(program.name)
+        return recorded is not None and recorded["code"] == program.code
 
     def write(self, folder: Path) -> Path:
-        """Write the file in one stroke, so that an interruption leaves the earlier one."""
-        folder.mkdir(parents=True, exist_ok=True)
+        """Write the file; an interruption leaves the earlier one."""
         facts = asdict(self)
         answers = one_a_line(facts.pop("programs"))
         head = json.dumps(facts, indent=1).removesuffix("\n}")
+        text = f'{head},\n "programs": {answers}\n}}\n'
+
+        folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{self.name}.json"
         part = path.with_suffix(".part")
-        part.write_text(f'{head},\n "programs": {answers}\n}}\n', encoding="utf-8")
+        part.write_text(text, encoding="utf-8")
         os.replace(part, path)
         return path
 
@@ -69,11 +78,13 @@ def read_all(folder: Path = ANSWERS) -> list[Recording]:
 
 
 def one_a_line(answers: dict[str, Any]) -> str:
-    """Return answers as JSON with a line for each program: a diff then shows which changed."""
+    """Return answers as JSON, a line for each program so that a diff shows which changed."""
     lines = []
-    for name, given in answers.items():
-        lines.append(f"  {json.dumps(name)}: {json.dumps(given, ensure_ascii=False)}")
-    return "{\n" + ",\n".join(lines) + "\n }"
+    for name, answer in answers.items():
+        text = json.dumps(answer, ensure_ascii=False)
+        lines.append(f'  "{name}": {text}')
+    joined = ",\n".join(lines)
+    return f"{{\n{joined}\n }}"
 
 
 def record(folder: Path = ANSWERS) -> Path:
@@ -86,12 +97,12 @@ def record(folder: Path = ANSWERS) -> Path:
         raise FidelityError("these GPUs are simulated: only real ones are recorded")
 
     known = programs()
-    suitable = [each for each in known.values() if each.gpus <= recording.gpus]
+    suitable = [program for program in known.values() if program.gpus <= recording.gpus]
     surprises = []
     for number, program in enumerate(suitable, 1):
-        given = running.answer_apart(program.name)
-        recording.programs[program.name] = {"code": program.code, "answer": given}
-        if running.is_unexpected(given):
+        answer = running.answer_apart(program.name)
+        recording.programs[program.name] = {"code": program.code, "answer": answer}
+        if running.is_unexpected(answer):
             surprises.append(program.name)
         print(f"[{number}/{len(suitable)}] {program.name}", flush=True)
 
@@ -104,20 +115,14 @@ def record(folder: Path = ANSWERS) -> Path:
 
 
 def _describe_machine() -> Recording:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")  # torch says so if the driver is too old
-        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if count == 0:
-        reason = f"torch {torch.__version__} finds none"
-        if caught:
-            reason = " ".join(str(caught[0].message).split())
-        raise FidelityError(f"no GPU to record: {reason}")
-
+    """Return a recording of this machine's GPUs that has no answers yet."""
+    count = _count_gpus()
     cards = {torch.cuda.get_device_name(index) for index in range(count)}
     if len(cards) > 1:
+        models = ", ".join(sorted(cards))
         raise FidelityError(
-            f"cards of several models ({', '.join(sorted(cards))}): choose those of one "
-            "with CUDA_VISIBLE_DEVICES"
+            f"cards of several models ({models}): choose those of one with "
+            "CUDA_VISIBLE_DEVICES"
         )
     return Recording(
         card=cards.pop(),
@@ -133,7 +138,23 @@ def _describe_machine() -> Recording:
     )
 
 
+def _count_gpus() -> int:
+    """Return the number of GPUs. Raises FidelityError where there is none."""
+    # torch warns if the driver is too old, for example.
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if torch.cuda.is_available() and torch.cuda.device_count():
+            return torch.cuda.device_count()
+
+    reason = f"torch {torch.__version__} finds none"
+    if caught:
+        message = str(caught[0].message)
+        reason = " ".join(message.split())
+    raise FidelityError(f"no GPU to record: {reason}")
+
+
 def _driver() -> str:
+    """Return the version of NVIDIA's driver, `unknown` without `nvidia-smi`."""
     if shutil.which("nvidia-smi") is None:
         return "unknown"
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]

@@ -15,25 +15,26 @@ SECONDS = 120  # the longest that one program may take
 
 
 def answer(program: Program) -> Any:
-    """Return what a program answers, as JSON would give it back.
+    """Return a program's answer in the form that it has after a trip through JSON.
 
     An error that the program does not expect is an answer too.
     """
     try:
         with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
-            return json.loads(json.dumps(program.run(), allow_nan=False))
+            text = json.dumps(program.run(), allow_nan=False)
+            return json.loads(text)
     except Exception as error:
         return {"unexpected": f"{type(error).__name__}: {error}"}
 
 
-def is_unexpected(given: Any) -> bool:
+def is_unexpected(answer: Any) -> bool:
     """Return whether an answer is an error that the program does not expect."""
-    return isinstance(given, dict) and list(given) == ["unexpected"]
+    return isinstance(answer, dict) and list(answer) == ["unexpected"]
 
 
 def simulate(
-    listed: list[Program], gpus: int, card: str, seed: int | None = None
+    chosen: list[Program], gpus: int, card: str, seed: int | None = None
 ) -> dict[str, Any]:
     """Return the answers of `cudasim`, each from a new simulation.
 
@@ -41,7 +42,7 @@ def simulate(
     """
     import cudasim
 
-    order = list(listed)
+    order = list(chosen)
     if seed is not None:
         random.Random(seed).shuffle(order)
 
@@ -78,5 +79,11 @@ def answer_apart(name: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def main() -> None:
+    """Print the answer of the program that the command line names."""
+    program = programs()[sys.argv[1]]
+    print(json.dumps(answer(program)))
+
+
 if __name__ == "__main__":
-    print(json.dumps(answer(programs()[sys.argv[1]])))
+    main()
