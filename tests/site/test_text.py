@@ -19,7 +19,7 @@ from markdown_it import MarkdownIt
 from tools.book.book import Book
 from tools.book.links import notebook_links
 from tools.languages.language import read_languages
-from tools.site.merge import VERSIONS
+from tools.site.page import VERSIONS
 from tools.site.timeline import MIME as TIMELINE
 from tools.site.timeline import timeline_html
 

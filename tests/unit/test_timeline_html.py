@@ -11,7 +11,7 @@ from cudasim.clock import drawing
 from cudasim.clock.clock import Span
 from cudasim.clock.timeline import MIME as LEFT
 from cudasim.clock.timeline import Timeline
-from tools.site.merge import page_safe
+from tools.site.page import page_safe
 from tools.site.timeline import MIME, ROW, meaning, paint, timeline_html
 
 SPANS = (
