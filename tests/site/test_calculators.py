@@ -17,7 +17,7 @@ from cudasim.timing.scaling import Cluster, links
 from cudasim.timing.sheets import find_sheet, host_sheet, sheet_names
 from facts.published_scaling import read, row_of
 from facts.training import WAITED, Training, efficiency, least_efficiency, step_of
-from tools.site.calculators import COUNTS, GRADIENTS, PRECISIONS, SERVER, SETTINGS, STEP
+from tools.site.models import COUNTS, GRADIENTS, PRECISIONS, SERVER, SETTINGS, STEP
 
 CALCULATOR, SCALING = "book/calculator.html", "book/scaling.html"
 aten = torch.ops.aten

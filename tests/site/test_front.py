@@ -7,11 +7,11 @@ from bs4 import BeautifulSoup
 from helpers import ROOT
 
 from tools.book.book import Book
-from tools.site.front import versions
+from tools.site.front import read_versions
 from tools.site.timeline import timeline_html
 
 BOOK = Book(ROOT)
-VERSIONS, RECORDING = versions(BOOK)
+VERSIONS, RECORDING = read_versions(BOOK)
 RUN = [version for version in VERSIONS if version.timeline]
 PAGE = f"{BOOK.documents[0]}.html"
 STEP = ".front-step"

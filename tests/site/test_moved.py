@@ -10,7 +10,7 @@ import cudasim
 from cudasim.clock.estimate import estimate
 from tools.book.book import Book
 from tools.book.grammar import MOVE
-from tools.site.moved import FIGURES
+from tools.site.models import FIGURES
 
 PLACED = {
     cell.id.removeprefix(MOVE): (f"notebooks/{name}.html", cell.source)

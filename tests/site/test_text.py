@@ -17,10 +17,10 @@ from making import RECORDED
 from markdown_it import MarkdownIt
 
 from tools.book.book import Book
+from tools.book.grammar import TIMELINE
 from tools.book.links import notebook_links
 from tools.languages.language import read_languages
-from tools.site.merge import VERSIONS
-from tools.book.grammar import TIMELINE as MIME
+from tools.site.page import VERSIONS
 from tools.site.timeline import timeline_html
 
 BOOK = Book(ROOT)

@@ -1,6 +1,8 @@
 """A tiny book with all that reacts to a reader: predictions, tabs, timelines."""
 
-from helpers import code, copy_code, copy_kernel, prose, write
+import shutil
+
+from helpers import ROOT, code, copy_code, copy_kernel, prose, write
 from making import H100, display, dress, keep, make_book, text
 from nbformat.v4 import new_output
 
@@ -86,6 +88,7 @@ def make_tiny_book(root):
     write(root, "third-jax", *IN_JAX)
     copy_kernel(root, "jax-simulated")
     copy_code(root, "kernels/jax")
+    shutil.copy(ROOT / "kernels" / "framework.py", root / "kernels")
     with (root / "_toc.yml").open("a") as toc:
         toc.write("  - file: notebooks/third\n")
     dress(root)

@@ -6,7 +6,7 @@ from bs4 import BeautifulSoup
 from docutils import nodes
 from docutils.utils import new_document
 
-from tools.site import images
+from tools.site import drawings
 
 DRAWING = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 90 40" width="90" height="40"
 font-family="Verdana"><title>A box</title><pattern id="dots" width="2" height="2"/>
@@ -23,7 +23,7 @@ def written(folder, uri):
     writer = Writer(builder=builder, body=[], document=new_document("page"))
     writer.document += [nodes.image(uri=uri, alt="A box & more") for _ in range(2)]
     for node in writer.document.children:
-        images.visit_image(writer, node)
+        drawings.visit_image(writer, node)
     return writer
 
 

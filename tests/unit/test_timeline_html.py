@@ -12,7 +12,7 @@ from cudasim.clock.clock import Span
 from cudasim.clock.timeline import MIME as LEFT
 from cudasim.clock.timeline import Timeline
 from tools.book.grammar import TIMELINE as MIME
-from tools.site.merge import page_safe
+from tools.site.page import page_safe
 from tools.site.timeline import ROW, meaning, paint, timeline_html
 
 SPANS = (

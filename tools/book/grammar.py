@@ -73,4 +73,6 @@ ABOUT = "≈"
 
 # The types of outputs that only the pages of this book draw.
 TIMELINE = "application/vnd.cudasim.timeline+json"
+# The versions of the clinic on the first page, and what each runner printed of a cell.
 VERSIONS = "application/vnd.where-tensors-live.versions+json"
+RUNNERS = "application/vnd.where-tensors-live.runners+json"

@@ -19,67 +19,78 @@ from tools.site import speech
 from tools.site.extension import read_pages
 
 OPTIONS = ("-W", "--keep-going", "-n", "-q")  # a warning is an error
+# MyST-NB finds plugins among installed distributions: this folder holds one with our own.
+PLUGINS = Path(__file__).with_name("plugins")
 
 
 def main() -> int:
-    """Check the book, then write the site below WORK; returns the exit code."""
-    root, work, code = Path(sys.argv[1]), Path(sys.argv[2]), "".join(sys.argv[3:])
+    """Check the book, then write the site below WORK; return the exit code."""
+    root, work = Path(sys.argv[1]), Path(sys.argv[2])
+    code = sys.argv[3] if len(sys.argv) > 3 else ""
     try:
         if code:
             speech.speak(read_languages(root)[code])
-        book, _ = read_pages(root)
-        print(
-            f"site: building {len(book.documents)} pages{f' ({code})' * bool(code)}",
-            flush=True,
-        )
+        read_pages(root)
+        count = len(speech.read_book(root).documents)
+        language = f" ({code})" if code else ""
+        print(f"site: building {count} pages{language}", flush=True)
         config = write_config(root, work)
     except BookError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    arguments = [
-        "build",
-        str(root),
-        "--path-output",
-        str(work),
-        "--config",
-        str(config),
-        *OPTIONS,
-    ]
-    said = (
-        io.StringIO()
-    )  # of a full disk Sphinx says that this should be reported as its fault
+
+    sys.path.append(str(PLUGINS))
+    return build(root, work, config)
+
+
+def build(root: Path, work: Path, config: Path) -> int:
+    """Run Jupyter Book; of what it says, show faults alone."""
+    arguments = ["build", str(root), "--path-output", str(work)]
+    arguments += ["--config", str(config), *OPTIONS]
+    messages = io.StringIO()
     try:
         with (
             contextlib.redirect_stdout(io.StringIO()),
-            contextlib.redirect_stderr(said),
+            contextlib.redirect_stderr(messages),
         ):
             jupyter_book.cli.main.main(arguments, standalone_mode=False)
     except RuntimeError as error:
-        cause = error.__cause__
-        fault = (
-            cause.__cause__ or cause
-        )  # Sphinx wraps what a handler of its events raises
-        if isinstance(fault, OSError) and fault.errno in NO_ROOM:
-            fault = cannot_write(work, root, fault)
-        if isinstance(fault, BookError):
-            said = io.StringIO(f"error: {fault}\n")
-        elif not isinstance(cause, SphinxError):
+        fault = book_error(error, root, work)
+        if fault:
+            # Instead of what Sphinx says: of a full disk, to report it as its own fault.
+            messages = io.StringIO(f"error: {fault}\n")
+        elif not isinstance(error.__cause__, SphinxError):
             raise
-        return 1  # Sphinx has said what is wrong, and Jupyter Book would add two tracebacks
+        # Sphinx has said what is wrong, and Jupyter Book would add two tracebacks.
+        return 1
     finally:
-        sys.stderr.write(said.getvalue())
+        sys.stderr.write(messages.getvalue())
     return 0
 
 
+def book_error(error: RuntimeError, root: Path, work: Path) -> BookError | None:
+    """Return the error of this book's own that made Jupyter Book fail, if one did."""
+    cause = error.__cause__
+    if cause is None:
+        return None
+    fault = cause.__cause__ or cause  # Sphinx wraps what a handler of its events raises
+    if isinstance(fault, OSError) and fault.errno in NO_ROOM:
+        return cannot_write(work, root, fault)
+    return fault if isinstance(fault, BookError) else None
+
+
 def write_config(root: Path, work: Path) -> Path:
-    """The book's settings, with the title and the locale of the language."""
+    """Write the book's settings, with the title and the locale of the language."""
     settings = read_yaml(root / "_config.yml", root)
-    settings |= {name: speech.tr(settings[name]) for name in ("title", "author")}
-    settings["html"]["extra_footer"] = speech.tr(settings["html"]["extra_footer"])
+    for name in ("title", "author"):
+        settings[name] = speech.tr(settings[name])
+    html = settings["html"]
+    html["extra_footer"] = speech.tr(html["extra_footer"])
     config = settings["sphinx"]["config"]
     config["language"] = speech.locale()
     config["nb_code_prompt_show"] = speech.tr("Show the code")
     config["copybutton_image_svg"] = f"<span>{speech.tr('Copy to clipboard')}</span>"
+
     path = work / "_config.yml"
     write_text(path, yaml.safe_dump(settings, allow_unicode=True), work)
     return path

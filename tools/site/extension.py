@@ -1,7 +1,8 @@
 """The Sphinx extension of this book: chapters with their outputs, tables of facts, the theme.
 
-It uses Sphinx's documented events only: `source-read` replaces a chapter's text by the
-chapter merged with its outputs, `html-page-context` describes a page.
+It hooks into events that Sphinx documents: `source-read` replaces a chapter's text by its
+page, `doctree-read` arranges what MyST-NB has made of that, and `html-page-context`
+completes the HTML. The site is always built whole, so no page declares what it depends on.
 """
 
 import textwrap
@@ -21,94 +22,115 @@ from sphinx.util.docutils import SphinxDirective
 from tools.book.book import Book
 from tools.book.length import length
 from tools.languages.edition import Edition
-from tools.site import speech
-from tools.site.calculators import shares_table
-from tools.site.frameworks import whole_page
-from tools.site.speech import tr
+from tools.site import (
+    cells,
+    drawings,
+    frameworks,
+    front,
+    languages,
+    models,
+    outputs,
+    parts,
+    reference,
+    speech,
+    theme,
+    timeline,
+)
+from tools.site.speech import read_book, tr
 from tools.site.status import chapters_table, exercises_table
 
-# The extensions that come with this one.
-BROUGHT = (
-    *("assets", "formulas", "tabs", "frameworks", "folds", "covers", "theme", "images"),
-    *("timeline", "calculators", "front", "overview", "outcomes", "moved", "languages"),
+# What draws the parts of a page, in the order in which their styles and scripts are loaded.
+PARTS = (
+    parts,
+    outputs,
+    frameworks,
+    cells,
+    theme,
+    drawings,
+    timeline,
+    models,
+    front,
+    reference,
+    languages,
 )
 TABLES = {
     "status-chapters": chapters_table,
     "status-exercises": exercises_table,
-    "status-scaling": shares_table,
+    "status-scaling": models.shares_table,
 }
+DESCRIPTION_LENGTH = 160  # letters of which search engines show no more
 
 
 def setup(app: Sphinx) -> None:
-    for name in BROUGHT:
-        app.setup_extension(f"tools.site.{name}")
+    for module in PARTS:
+        module.setup(app)
     for name in TABLES:
         app.add_directive(name, FactsTable)
-    app.connect("source-read", show_outputs)
+    app.connect("source-read", replace_source)
     app.connect("doctree-read", say_english)
-    app.connect(
-        "doctree-read", number_chapters, priority=200
-    )  # before titles are collected
+    # Before titles are collected.
+    app.connect("doctree-read", number_chapters, priority=200)
     app.connect("html-page-context", describe_page)
 
 
-@cache  # a process builds one site, of files that do not change meanwhile
-def read_pages(root: Path) -> tuple[Book, dict[str, NotebookNode]]:
-    language = speech.spoken()
-    book = Edition(root, language=language) if language else Book(root)
-    return book, {name: whole_page(name, book) for name in book.pages}
+@cache  # a process draws one site, and its files do not change meanwhile
+def read_pages(root: Path) -> dict[str, NotebookNode]:
+    """Return the page of every chapter, as a notebook for MyST-NB. Raises BookError."""
+    book = read_book(root)
+    return {name: frameworks.whole_page(name, book) for name in book.pages}
 
 
-def show_outputs(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Replace the text of a chapter by its page, the chapter with its outputs, and any text by its
-    translation."""
-    path, (book, pages) = Path(app.env.doc2path(docname)), read_pages(Path(app.srcdir))
+def replace_source(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Replace a chapter by its page, and other texts by their translation."""
+    root = Path(app.srcdir)
+    path = Path(app.env.doc2path(docname))
     if path.suffix == ".ipynb":
-        source[0] = nbformat.writes(pages[path.stem])
+        source[0] = nbformat.writes(read_pages(root)[path.stem])
     elif speech.spoken():
-        source[0] = book.text(docname, source[0])
+        source[0] = read_book(root).text(docname, source[0])
 
 
 def say_english(app: Sphinx, doctree: nodes.document) -> None:
     """Let a page that has no translation say so below its title."""
-    book, _ = read_pages(Path(app.srcdir))
+    book = read_book(Path(app.srcdir))
     if speech.spoken() and app.env.docname not in book.translated:
-        note = nodes.paragraph(
-            "", tr("This page is in English."), classes=["in-english"]
-        )
-        doctree[0].insert(1, note)
+        words = tr("This page is in English.")
+        doctree[0].insert(1, nodes.paragraph("", words, classes=["in-english"]))
 
 
 def number_chapters(app: Sphinx, doctree: nodes.document) -> None:
     """Number the lessons of the sidebar from 0, and say how long each takes."""
-    book, _ = read_pages(Path(app.srcdir))
-    lessons = [chapter for chapter in book.pages.values() if chapter.kind == "lesson"]
-    times = {
-        name: length(lesson).minutes for name, lesson in english(book).pages.items()
-    }
-    comma = speech.punctuated(", ")
-    titles = {
-        f"notebooks/{lesson.name}": (
-            f"{number} {lesson.title}{comma}{times[lesson.name]}\xa0{tr('min')}"
-        )
-        for number, lesson in enumerate(lessons)
-    }
+    titles = numbered_titles(read_book(Path(app.srcdir)))
     for tree in doctree.findall(toctree):
         tree["caption"] = tree["caption"] and tr(tree["caption"])
         tree["entries"] = [
-            (titles.get(name, title), name) for title, name in tree["entries"]
+            (titles.get(document, title), document)
+            for title, document in tree["entries"]
         ]
 
 
-def english(book: Book) -> Book:
-    return book.english if isinstance(book, Edition) else book
+def numbered_titles(book: Book) -> dict[str, str]:
+    english = book.english if isinstance(book, Edition) else book
+    comma = speech.punctuated(", ")
+    titles = {}
+    for chapter in book.pages.values():
+        if chapter.kind == "lesson":
+            # A chapter's length is that of its English text.
+            minutes = length(english.pages[chapter.name]).minutes
+            time = f"{minutes}\xa0{tr('min')}"
+            title = f"{len(titles)} {chapter.title}{comma}{time}"
+            titles[f"notebooks/{chapter.name}"] = title
+    return titles
 
 
 class FactsTable(SphinxDirective):
+    """One of TABLES, which are written in Markdown."""
+
     def run(self) -> list[nodes.Node]:
-        book, _ = read_pages(Path(self.env.srcdir))
+        lines = TABLES[self.name](read_book(Path(self.env.srcdir)))
+        source, _ = self.get_source_info()
         container = nodes.container(classes=["status"])
-        content = StringList(TABLES[self.name](book), source=self.get_source_info()[0])
+        content = StringList(lines, source=source)
         self.state.nested_parse(content, self.content_offset, container)
         return [container]
 
@@ -121,11 +143,13 @@ def describe_page(
     doctree: nodes.document | None,
 ) -> None:
     """Give search engines the first paragraph of the page as its description."""
-    for paragraph in (
-        doctree.findall(nodes.paragraph) if doctree else ()
-    ):  # the search has none
-        said, of_text = paragraph.astext(), isinstance(paragraph.parent, nodes.section)
-        if of_text and not said.startswith(tr("How long.")):
-            text = escape(textwrap.shorten(said, 160, placeholder=" ..."))
-            context["metatags"] += f'\n<meta name="description" content="{text}">'
+    if doctree is None:  # the page of the search
+        return
+    for paragraph in doctree.findall(nodes.paragraph):
+        words = paragraph.astext()
+        is_text = isinstance(paragraph.parent, nodes.section)
+        if is_text and not words.startswith(tr("How long.")):
+            words = textwrap.shorten(words, DESCRIPTION_LENGTH, placeholder=" ...")
+            tag = f'<meta name="description" content="{escape(words)}">'
+            context["metatags"] += f"\n{tag}"
             return

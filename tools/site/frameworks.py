@@ -1,7 +1,7 @@
-"""A page of a chapter in several frameworks: common text once, all else in a block for each.
+"""The page of a chapter in several frameworks: common text once, the rest in blocks.
 
-`book/static/frameworks.js` shows the blocks of one framework, which a switch chooses. Without it
-all are seen, one below the other, each under the name of its framework.
+`book/static/frameworks.js` shows the blocks of one framework, which a switch chooses.
+Without it all are shown, one below the other, each under the name of its framework.
 """
 
 import shutil
@@ -14,124 +14,185 @@ from nbformat.v4 import new_markdown_cell
 from sphinx.application import Sphinx
 
 from tools.book.book import Book
-from tools.book.chapters import FRAMEWORKS
+from tools.book.chapters import FRAMEWORKS, Chapter
 from tools.book.frameworks import open_sections, unlike
 from tools.book.grammar import PREDICTED
 from tools.errors import BookError
-from tools.site.assets import load_where, part
-from tools.site.merge import chapter_page
-from tools.site.templates import render
+from tools.site.page import chapter_page, page_notebook
+from tools.site.parts import html_part, load_where, render
 
-BLOCK, SECTION, END = (
-    "block",
-    "section",
-    "end",
-)  # marks, as comments in the text of a page
+# A text cell makes no node of its own, so comments say in the text of a page what is for
+# one framework: "block jax" to "end jax", or, in a section, "section jax".
+BLOCK, SECTION, END = "block", "section", "end"
 
 
 def setup(app: Sphinx) -> None:
-    app.connect(
-        "doctree-read", gather, priority=300
-    )  # before links, tabs and folds are drawn
+    # Before links, tabs and folds are drawn.
+    app.connect("doctree-read", add_blocks, priority=300)
     app.connect("build-finished", add_downloads)
     load_where(app, '<fieldset class="frameworks"', "frameworks.css", "frameworks.js")
 
 
+# The notebook of a page, from those of the frameworks.
+
+
 def whole_page(name: str, book: Book) -> NotebookNode:
-    """The page of a chapter, in every framework. Raises BookError if their cells do not agree."""
-    first, *others = book.editions(name)
-    for other in others:
-        for cell, fault in chain(
-            unlike(other, first), open_sections(other), open_sections(first)
-        ):
-            place = f": '{cell.id}'" if cell else ""
-            raise BookError(f"{other.where}{place}: {fault}")
-    pages = {
-        chapter.framework: chapter_page(chapter, book) for chapter in (first, *others)
-    }
-    return joined(pages) if others else pages[first.framework]
+    """Return the page of a chapter in all its frameworks, for MyST-NB."""
+    editions = book.editions(name)
+    for edition in editions[1:]:
+        require_likeness(edition, editions[0])
+
+    notebooks = {}
+    for edition in editions:
+        page = chapter_page(edition, book)
+        notebooks[edition.framework] = page_notebook(page, book.root)
+    if len(editions) == 1:
+        return notebooks[editions[0].framework]
+    return join(notebooks)
 
 
-def joined(pages: dict[str, NotebookNode]) -> NotebookNode:
-    """One page of several, with marks that say what is for which framework."""
-    texts = (
-        [c for c in page.cells if c.cell_type == "markdown"] for page in pages.values()
-    )
-    common = set.intersection(
-        *({(cell.id, cell.source) for cell in page} for page in texts)
-    )
+def require_likeness(edition: Chapter, first: Chapter) -> None:
+    """Raise BookError if two editions of a chapter cannot be on one page."""
+    faults = chain(unlike(edition, first), open_sections(edition), open_sections(first))
+    for cell, fault in faults:
+        place = f": '{cell.id}'" if cell else ""
+        raise BookError(f"{edition.where}{place}: {fault}")
+
+
+def join(notebooks: dict[str, NotebookNode]) -> NotebookNode:
+    """Return one notebook for several frameworks, with marks around what is for one."""
+    common = set.intersection(*(texts_of(page) for page in notebooks.values()))
+    parts = {framework: cut(page, common) for framework, page in notebooks.items()}
+
     cells = []
-    for parts in zip(*(cut(page, common) for page in pages.values()), strict=True):
-        cells.append(parts[0][0])
-        sections = []  # a heading opens one, which ends at the next common heading
-        for framework, (_, *own) in zip(pages, parts, strict=True):
-            heads = [
-                c.cell_type == "markdown" and c.source.startswith("#") for c in own
-            ]
-            place = [*heads, True].index(True)
-            for cell in own:
-                cell.id = f"{cell.id[:50]}__{framework}"
-                if PREDICTED in cell.metadata:
-                    cell.metadata[PREDICTED] += f"-{framework}"
-            if place:
-                cells += [mark(BLOCK, framework), *own[:place], mark(END, framework)]
-            if place < len(own):
-                sections += [own[place], mark(SECTION, framework), *own[place + 1 :]]
-        cells += sections
-    page = next(iter(pages.values()))
+    for runs in zip(*parts.values(), strict=True):
+        cells.append(runs[0][0])  # the common text, with which each run begins
+        blocks, sections = [], []
+        for framework, (_, *own) in zip(parts, runs, strict=True):
+            block, section = mark_own(own, framework)
+            blocks += block
+            sections += section
+        cells += blocks + sections
+
+    page = next(iter(notebooks.values()))
     page.cells = cells
     return page
 
 
+def texts_of(page: NotebookNode) -> set[tuple[str, str]]:
+    texts = (cell for cell in page.cells if cell.cell_type == "markdown")
+    return {(cell.id, cell.source) for cell in texts}
+
+
 def cut(page: NotebookNode, common: set[tuple[str, str]]) -> list[list[NotebookNode]]:
-    """The cells of a page, cut before each common text; it begins with one, its title."""
-    found = []
+    """Cut the cells of a page before each common text; the first is its title."""
+    runs: list[list[NotebookNode]] = []
     for cell in page.cells:
         if (cell.id, cell.source) in common:
-            found.append([])
-        found[-1].append(cell)
-    return found
+            runs.append([])
+        runs[-1].append(cell)
+    return runs
+
+
+def mark_own(
+    cells: list[NotebookNode], framework: str
+) -> tuple[list[NotebookNode], list[NotebookNode]]:
+    """Mark a framework's own cells: those before the first heading, and its sections.
+
+    A heading opens a section, which lasts to the next common heading.
+    """
+    for cell in cells:
+        cell.id = f"{cell.id[:50]}__{framework}"
+        if PREDICTED in cell.metadata:
+            cell.metadata[PREDICTED] += f"-{framework}"
+
+    headings = [n for n, cell in enumerate(cells) if opens_section(cell)]
+    first = headings[0] if headings else len(cells)
+    block, section = cells[:first], cells[first:]
+    if block:
+        block = [mark(BLOCK, framework), *block, mark(END, framework)]
+    if section:
+        section.insert(1, mark(SECTION, framework))
+    return block, section
+
+
+def opens_section(cell: NotebookNode) -> bool:
+    return cell.cell_type == "markdown" and cell.source.startswith("#")
 
 
 def mark(kind: str, framework: str) -> NotebookNode:
     return new_markdown_cell(f"% {kind} {framework}")
 
 
-def gather(app: Sphinx, doctree: nodes.document) -> None:
-    """Put what stands between two marks into a block, and the switch above the first."""
-    labels, first = {}, None
+# The blocks of that page.
+
+
+def add_blocks(app: Sphinx, doctree: nodes.document) -> None:
+    """Make a block of what stands between two marks, and put the switch above the first."""
+    labels: dict[str, str] = {}
+    first_block = None
     for comment in [*doctree.findall(nodes.comment)]:
         kind, _, framework = comment.astext().partition(" ")
-        if kind not in (BLOCK, SECTION) or framework not in FRAMEWORKS:
+        if framework not in FRAMEWORKS:
             continue
-        parent, classes = comment.parent, ["framework", framework]
-        label = labels[framework] = FRAMEWORKS[framework]
-        name = nodes.paragraph("", label, classes=["framework-name"])
-        if kind == SECTION:
-            parent["classes"] += classes
-            comment.replace_self(name)
-        else:
-            start = parent.index(comment)
-            texts = [isinstance(n, nodes.comment) and n.astext() for n in parent]
-            end = texts.index(f"{END} {framework}", start)
-            block = nodes.container("", name, *parent[start + 1 : end], classes=classes)
-            id = f"{parent['ids'][0]}-{framework}"
-            if (
-                id not in doctree.ids
-            ):  # the section's first, to which the table of outcomes leads
-                doctree.ids[id] = block
-                block["ids"] = [id]
-            parent[start : end + 1] = [block]
-            first = first or block
-    if first:
-        switch = part("", html=render("frameworks.html", frameworks=labels), end="")
-        first.parent.insert(first.parent.index(first), switch)
+        if kind == BLOCK:
+            block = make_block(comment, framework, doctree)
+            first_block = first_block or block
+        elif kind == SECTION:
+            comment.parent["classes"] += classes_of(framework)
+            comment.replace_self(name_of(framework))
+        if kind in (BLOCK, SECTION):
+            labels[framework] = FRAMEWORKS[framework]
+
+    if first_block:
+        switch = html_part(render("frameworks.html", frameworks=labels))
+        section = first_block.parent
+        section.insert(section.index(first_block), switch)
+
+
+def make_block(
+    comment: nodes.comment, framework: str, doctree: nodes.document
+) -> nodes.container:
+    """Put the nodes from a mark to its end into a block."""
+    section = comment.parent
+    start = section.index(comment)
+    end = start
+    while not is_end(section[end], framework):
+        end += 1
+    block = nodes.container(
+        "",
+        name_of(framework),
+        *section[start + 1 : end],
+        classes=classes_of(framework),
+    )
+    section[start : end + 1] = [block]
+
+    # The table of outcomes leads to the first block of a section.
+    anchor = f"{section['ids'][0]}-{framework}"
+    if anchor not in doctree.ids:
+        doctree.ids[anchor] = block
+        block["ids"] = [anchor]
+    return block
+
+
+def is_end(node: nodes.Node, framework: str) -> bool:
+    return isinstance(node, nodes.comment) and node.astext() == f"{END} {framework}"
+
+
+def classes_of(framework: str) -> list[str]:
+    return ["framework", framework]
+
+
+def name_of(framework: str) -> nodes.paragraph:
+    return nodes.paragraph("", FRAMEWORKS[framework], classes=["framework-name"])
 
 
 def add_downloads(app: Sphinx, exception: Exception | None) -> None:
     """Put the chapters in other frameworks beside those whose pages hold them."""
     sources = Path(app.outdir) / "_sources" / "notebooks"
+    if not sources.is_dir():
+        return
     book = Book(Path(app.srcdir))
-    for chapter in book.chapters.values() if sources.is_dir() else ():
+    for chapter in book.chapters.values():
         if chapter.page != chapter.name:
             shutil.copy(book.root / chapter.where, sources)

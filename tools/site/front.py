@@ -1,15 +1,16 @@
 """The first screen of the front page: the clinic, its script as found and after each mend.
 
-What each version of the script takes and holds, and its timeline, are read from a recording when
-the site is built; a cell that is gone, or holds other versions, ends the build.
-`book/front.yml` names the cell, says what each mend did and links to where it is taught. With
-`book/static/front.js` a reader steps through them; without it, and on paper, they are a list with
-the first and the last timeline.
+What each version of the script takes and holds, and its timeline, are read from a recording
+when the site is built. `book/front.yml` names the cell that recorded them, says what each
+mend did and links to where it is taught; a cell that is gone, or that holds other versions,
+ends the build. With `book/static/front.js` a reader steps through the versions; without it,
+and on paper, they are a list with the first and the last timeline.
 """
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
@@ -20,29 +21,37 @@ from tools.book.links import notebook_links
 from tools.book.recordings import Recording
 from tools.errors import BookError
 from tools.files import read_yaml
-from tools.site.assets import add_part, load_where
-from tools.site.extension import read_pages
-from tools.site.speech import tr
-from tools.site.templates import render
+from tools.site.parts import add_part, load_where, render
+from tools.site.speech import read_book, tr
 from tools.site.timeline import timeline_html
 
 RUNNER = "simulated"  # whose timelines are shown
 STORY = "book/front.yml"
+PASSES = 2  # that a timeline shows
 
 
-class Version(NamedTuple):
-    """The script after so many mends: a pass in ms and MiB at the peak, or why it does not run."""
+@dataclass(frozen=True)
+class Version:
+    """The script after a number of mends: how it runs, or the error with which it fails."""
 
     number: int
     mend: str
     said: str
     taught: str  # the chapter and the section
     error: str = ""
-    pass_: float = 0
-    peak: float = 0
-    timeline: str = ""  # its payload
-    takes: str = ""  # the two in words
-    holds: str = ""
+    timeline: str = ""  # its payload, "" if the script fails
+    milliseconds: float = 0  # of a pass
+    mebibytes: float = 0  # at the peak
+
+    @property
+    def takes(self) -> str:
+        """The milliseconds of a pass, with two digits."""
+        digits = ".0f" if self.milliseconds >= 9.95 else ".2g"
+        return format(self.milliseconds, digits)
+
+    @property
+    def holds(self) -> str:
+        return f"{self.mebibytes:.0f}"
 
 
 def setup(app: Sphinx) -> None:
@@ -51,24 +60,24 @@ def setup(app: Sphinx) -> None:
 
 
 def first_screen(env: BuildEnvironment) -> str:
-    """Where to begin, and every version. Raises BookError."""
-    book, _ = read_pages(Path(env.srcdir))
-    builder, start = env.app.builder, next(iter(book.chapters))
+    """Draw where to begin, and every version. Raises BookError."""
+    book = read_book(Path(env.srcdir))
+    versions, recording = read_versions(book)
+    runs = [version for version in versions if version.timeline]
+    span = max(duration(version.timeline) for version in runs)
+
+    start = next(iter(book.chapters))
     services = notebook_links(book.path(book.chapters[start]), book.repository)
     links = {link.label: link.url for link in services}
-    found, recording = versions(book)
-    runs = [version for version in found if version.timeline]
-    span = max(json.loads(version.timeline)["total"] for version in runs)
 
     def link(document: str) -> str:
-        name, _, section = f"notebooks/{document}".partition("#")
-        return builder.get_relative_uri(env.docname, name) + f"#{section}" * bool(
-            section
-        )
+        name, hash, section = document.partition("#")
+        page = env.app.builder.get_relative_uri(env.docname, f"notebooks/{name}")
+        return f"{page}{hash}{section}"
 
     return render(
         "front.html",
-        versions=found,
+        versions=versions,
         first=runs[0],
         last=runs[-1],
         recording=recording,
@@ -80,37 +89,61 @@ def first_screen(env: BuildEnvironment) -> str:
     )
 
 
-def versions(book: Book) -> tuple[list[Version], Recording]:
-    """All, and the recording that they come from. Raises BookError, naming the cell."""
+def duration(timeline: str) -> int:
+    """Return the nanoseconds that a timeline covers."""
+    return json.loads(timeline)["total"]
+
+
+def read_versions(book: Book) -> tuple[list[Version], Recording]:
+    """Return all versions and their recording. Raises BookError, naming the cell."""
     try:
         story = read_yaml(book.root / STORY, book.root)
-        chapter, cell, told = story["chapter"], story["cell"], story["versions"]
-        texts = {name: (text["said"], text["taught"]) for name, text in told.items()}
+        chapter, cell = story["chapter"], story["cell"]
+        texts = {
+            name: (text["said"], text["taught"])
+            for name, text in story["versions"].items()
+        }
     except (KeyError, TypeError, AttributeError) as error:
         raise BookError(f"{STORY}: {error} is wrong or not there; correct it") from None
+
     where = f"{STORY}: the cell '{cell}' of notebooks/{chapter}.ipynb"
     recording = book.recording(RUNNER, chapter) if chapter in book.chapters else None
     if recording is None or cell not in recording.cells:
-        raise BookError(
-            f"{where} is gone or not recorded as it is: make record RUNNER={RUNNER}"
-        )
-    shown = [
-        output.get("data", {}).get(VERSIONS) for output in recording.cells[cell].outputs
+        fault = "is gone or not recorded as it is"
+        raise BookError(f"{where} {fault}: make record RUNNER={RUNNER}")
+
+    recorded = recorded_versions(recording, cell)
+    if [version["version"] for version in recorded] != list(texts):
+        fault = "holds other versions than are told of"
+        raise BookError(f"{where} {fault}; correct the list")
+    versions = [
+        make_version(version, *texts[version["version"]]) for version in recorded
     ]
-    found = json.loads(next(filter(None, shown), "[]"))
-    if [version["version"] for version in found] != list(texts):
-        raise BookError(
-            f"{where} holds other versions than are told of; correct the list"
-        )
-    return [_version(each, *texts[each["version"]]) for each in found], recording
+    return versions, recording
 
 
-def _version(shown: dict, said: str, taught: str) -> Version:
-    number, _, mend = shown["version"].partition(" ")
-    place = int(number), tr(mend), tr(said), taught
-    if "error" in shown:
-        return Version(*place, error=shown["error"].split("\n")[0])
-    drawn, peak = shown["timeline"], shown["peak"] / 2**20
-    one = json.loads(drawn)["total"] / 2e6  # it has two passes
-    takes = f"{one:.0f}" if one >= 9.95 else f"{one:.2g}"  # two digits
-    return Version(*place, "", one, peak, drawn, takes, f"{peak:.0f}")
+def recorded_versions(recording: Recording, cell: str) -> list[dict[str, Any]]:
+    for output in recording.cells[cell].outputs:
+        payload = output.get("data", {}).get(VERSIONS)
+        if payload:
+            return json.loads(payload)
+    return []
+
+
+def make_version(recorded: dict[str, Any], said: str, taught: str) -> Version:
+    number, _, mend = recorded["version"].partition(" ")
+    version = {
+        "number": int(number),
+        "mend": tr(mend),
+        "said": tr(said),
+        "taught": taught,
+    }
+    if "error" in recorded:
+        first_line = recorded["error"].split("\n")[0]
+        return Version(**version, error=first_line)
+    return Version(
+        **version,
+        timeline=recorded["timeline"],
+        milliseconds=duration(recorded["timeline"]) / (PASSES * 1e6),
+        mebibytes=recorded["peak"] / 2**20,
+    )

@@ -1,8 +1,8 @@
 """The site in several languages: a switch, the same anchors in all, and a search for each.
 
-Every language has the same pages at the same addresses, below a folder with its code. Anchors are
-made of the English headings, so that a link holds in all; `book/static/languages.js` keeps the
-place when the reader switches.
+Every language has the same pages at the same addresses, below a folder with its code.
+Anchors are made of the English headings, so that a link holds in all of them;
+`book/static/languages.js` keeps the place when the reader switches.
 """
 
 import re
@@ -22,15 +22,16 @@ from sphinx.search import SearchLanguage
 from tools.languages.language import read_languages
 from tools.languages.messages import MARKED
 from tools.site import speech
-from tools.site.extension import read_pages
-from tools.site.speech import tr
+from tools.site.speech import read_book, tr
 
 CHINESE = re.compile(r"([\u3400-\u9fff]+)")
 
 
 class Chinese(SearchLanguage):
-    """Indexes each two neighbours, as Chinese sets no space between words; a browser knows which
-    of a query make one."""
+    """Indexes every two neighbouring signs, as Chinese sets no space between words.
+
+    A browser knows which signs of a query make a word.
+    """
 
     lang = "zh"
     js_splitter_code = """
@@ -44,11 +45,13 @@ var splitQuery = (query) => {
 """
 
     def split(self, input: str) -> list[str]:
-        found = []
+        words = []
         for run in CHINESE.split(input):
-            pairs = [*map("".join, pairwise(run))]
-            found += pairs if pairs and CHINESE.match(run) else super().split(run)
-        return found
+            if CHINESE.match(run) and len(run) > 1:
+                words += [first + second for first, second in pairwise(run)]
+            else:
+                words += super().split(run)
+        return words
 
 
 class Vietnamese(SearchLanguage):
@@ -62,41 +65,41 @@ var Stemmer = function () {
 """
 
     def stem(self, word: str) -> str:
-        letters = unicodedata.normalize("NFD", word.lower())
-        bare = "".join(
-            letter for letter in letters if not unicodedata.combining(letter)
-        )
-        return bare.replace("đ", "d")
+        signs = unicodedata.normalize("NFD", word.lower())
+        letters = [sign for sign in signs if not unicodedata.combining(sign)]
+        return "".join(letters).replace("đ", "d")
 
 
 def setup(app: Sphinx) -> None:
     for language in (Chinese, Vietnamese):
         app.add_search_language(language)
     app.connect("config-inited", place_switch)
-    app.connect(
-        "doctree-read", name_sections, priority=50
-    )  # before anything refers to them
-    app.connect("html-page-context", offer)
+    # Before anything refers to the sections.
+    app.connect("doctree-read", name_sections, priority=50)
+    app.connect("html-page-context", offer_languages)
     app.add_js_file("languages.js", loading_method="defer")
 
 
 def place_switch(app: Sphinx, config: Config) -> None:
-    """Beside the theme's first button, in the bar above a page."""
+    """Put the switch beside the theme's first button, in the bar above a page."""
     bar = ["toggle-primary-sidebar.html", "languages.html"]
     config.html_theme_options["article_header_start"] = bar
     config.html_theme_options["search_bar_text"] = tr("Search this book...")
 
 
+# Anchors.
+
+
 @cache
-def headings() -> dict[str, str]:
-    """Each heading in the language of the site, and what it is in English."""
+def english_headings() -> dict[str, str]:
+    """Return what each heading in the language of the site is in English."""
     language = speech.spoken()
-    pairs = [(each.string, each.id) for each in language.catalog] if language else []
-    return {
-        plain(said): plain(english)
-        for said, english in pairs
-        if said and english[:1] == "#"
-    }
+    headings: dict[str, str] = {}
+    if language:
+        for entry in language.catalog:
+            if entry.string and entry.id.startswith("#"):
+                headings[plain(entry.string)] = plain(entry.id)
+    return headings
 
 
 def plain(heading: str) -> str:
@@ -104,62 +107,87 @@ def plain(heading: str) -> str:
 
 
 def slug(heading: str) -> str:
-    """By what links name a heading; `_config.yml` names this function."""
-    return default_slugify(headings().get(heading, heading))
+    """Return the anchor by which links name a heading; `_config.yml` names this function."""
+    return default_slugify(english_headings().get(heading, heading))
 
 
 def name_sections(app: Sphinx, doctree: nodes.document) -> None:
     """Give each section the anchor that it has in English, here and for links to it."""
-    renamed = {}
-    for section in doctree.findall(nodes.section) if speech.spoken() else ():
-        english = headings().get(plain(section[0].rawsource))
-        name = nodes.make_id(english or "")
-        if english and name not in doctree.ids:
-            renamed[section["ids"][0]] = name
-            doctree.ids[name], section["ids"][0] = section, name
+    if not speech.spoken():
+        return
+    renamed = rename_sections(doctree)
     for link in doctree.findall(nodes.reference):
         if link.get("refid") in renamed:
             link["refid"] = renamed[link["refid"]]
-    about = app.env.metadata[app.env.docname]
-    for key, (line, id, title) in about.get("myst_slugs", {}).items():
-        about["myst_slugs"][key] = line, renamed.get(id, id), title
+
+    slugs = app.env.metadata[app.env.docname].get("myst_slugs", {})
+    for key, (line, anchor, title) in slugs.items():
+        slugs[key] = (line, renamed.get(anchor, anchor), title)
+
+
+def rename_sections(doctree: nodes.document) -> dict[str, str]:
+    """Rename the sections; return their new anchors by the old ones."""
+    renamed = {}
+    for section in doctree.findall(nodes.section):
+        english = english_headings().get(plain(section[0].rawsource))
+        if not english:
+            continue
+        anchor = nodes.make_id(english)
+        if anchor not in doctree.ids:
+            renamed[section["ids"][0]] = anchor
+            doctree.ids[anchor] = section
+            section["ids"][0] = anchor
+    return renamed
+
+
+# The switch, and the words of templates and scripts.
+
+
+def offer_languages(
+    app: Sphinx,
+    page: str,
+    template: str,
+    context: dict[str, Any],
+    doctree: nodes.document | None,
+) -> None:
+    """Let a page lead to itself in the other languages, and say which it is in."""
+    language = speech.spoken()
+    book = read_book(Path(app.srcdir))
+    context["tr"] = tr
+    context["_"] = translate_theme
+    context["words"] = script_words(book.root)
+    context["spoken"] = language.tag if language else "en"
+    context["languages"] = page_in_languages(page, book.root, book.repository.site)
+    if language and doctree and page not in book.translated:
+        context["language"] = "en"
+
+
+def page_in_languages(page: str, root: Path, site: str) -> list[dict[str, str]]:
+    """Return the links from `page` to itself in every language, with their addresses."""
+    places = [("English", "en", f"{page}.html")]
+    for code, language in read_languages(root).items():
+        name = language.settings["name"]
+        places.append((name, language.tag, f"{code}/{page}.html"))
+
+    depth = page.count("/") + (1 if speech.spoken() else 0)
+    links = []
+    for name, tag, place in places:
+        href = "../" * depth + place
+        links.append({"name": name, "tag": tag, "href": href, "address": site + place})
+    return links
 
 
 @cache
-def words(root: Path) -> dict[str, str]:
-    """What scripts say, and how that is said in the language of the site."""
-    texts = [
-        file.read_text("utf-8") for file in (root / "book" / "static").glob("*.js")
-    ]
-    said = {match["said"] for text in texts for match in MARKED.finditer(text)}
-    return {each: tr(each) for each in sorted(said) if tr(each) != each}
+def script_words(root: Path) -> dict[str, str]:
+    """Return what scripts say, and how that is said in the language of the site."""
+    messages = set()
+    for script in (root / "book" / "static").glob("*.js"):
+        for match in MARKED.finditer(script.read_text(encoding="utf-8")):
+            messages.add(match["said"])
+    return {words: tr(words) for words in sorted(messages) if tr(words) != words}
 
 
-def said_by_theme(text: str) -> str:
-    """In the language of the site, as we say it, in `book/templates/layout.html`, or the theme."""
-    return _(text) if tr(text) == text else tr(text)
-
-
-def offer(
-    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any
-) -> None:
-    """Let a page lead to itself in the other languages; one not translated is marked English."""
-    language, root = speech.spoken(), Path(app.srcdir)
-    up = "../" * (page.count("/") + bool(language))
-    context |= {
-        "tr": tr,
-        "_": said_by_theme,
-        "words": words(root),
-        "spoken": language.tag if language else "en",
-    }
-    site = read_pages(root)[0].repository.site
-    places = [("English", "en", f"{page}.html")] + [
-        (each.settings["name"], each.tag, f"{code}/{page}.html")
-        for code, each in read_languages(root).items()
-    ]
-    context["languages"] = [
-        {"name": name, "tag": tag, "href": up + place, "address": site + place}
-        for name, tag, place in places
-    ]
-    if language and doctree and page not in read_pages(root)[0].translated:
-        context["language"] = "en"
+def translate_theme(text: str) -> str:
+    """Translate what the theme says: as we do in `book/templates/layout.html`, or as it does."""
+    own = tr(text)
+    return _(text) if own == text else own

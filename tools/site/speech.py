@@ -1,54 +1,74 @@
-"""The language that this process draws the site in.
+"""The language that this process draws the site in, and the book in it.
 
-`tr` says in it what stands around the pages: in Python, in templates, in scripts. What is so
-marked, `python -m tools languages` finds.
+`tr` translates what stands around the pages: in Python, in templates, in scripts. The
+command `python -m tools languages` finds the messages that are marked so.
 """
 
 import re
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 
+from tools.book.book import Book
 from tools.book.grammar import CHOICES, DEEPER
+from tools.languages.edition import Edition
 from tools.languages.language import Language
 from tools.languages.messages import SITE
 
 CORES = re.compile(r"\b(\d+) cores\b")
-_spoken: Language | None = None  # None is English
+_language: Language | None = None  # None is English
 
 
 def speak(language: Language) -> None:
-    global _spoken
-    _spoken = language
+    """Draw everything from now on in `language`."""
+    global _language
+    _language = language
 
 
 def spoken() -> Language | None:
-    return _spoken
+    return _language
 
 
 def tr(message: str) -> str:
-    return _spoken.say(SITE, message) if _spoken else message
+    return _language.say(SITE, message) if _language else message
 
 
 def punctuated(text: str) -> str:
-    """A text that is put together of words, with the marks that the language sets between them."""
-    for mark, own in _spoken.settings.get("marks", {}).items() if _spoken else ():
-        text = text.replace(mark, own)
+    """Put the language's own marks between the words that `text` is made of."""
+    if _language:
+        for mark, own_mark in _language.settings.get("marks", {}).items():
+            text = text.replace(mark, own_mark)
     return text
 
 
-def facts(text: str) -> str:
-    """What recordings say of the machine that made them, in the language of the site."""
-    return CORES.sub(lambda found: tr("{0} cores").format(found[1]), punctuated(text))
+def translate_facts(text: str) -> str:
+    """Translate what a recording says of the machine that it was made on."""
+    return CORES.sub(lambda cores: tr("{0} cores").format(cores[1]), punctuated(text))
+
+
+def translate_times(times: str) -> str:
+    """Translate what a recording's times are: modelled for a card, or measured."""
+    hardware = times.removeprefix("measured on ")
+    if hardware == times:
+        return tr(times)
+    return tr("measured on {0}").format(translate_facts(hardware))
 
 
 def deeper() -> str:
-    """How a heading begins that leads off the path."""
-    return _spoken.settings["deeper"] if _spoken else DEEPER
+    """Return how a heading begins that leads off the chapter's path."""
+    return _language.settings["deeper"] if _language else DEEPER
 
 
 def choices() -> Sequence[str]:
-    """How an answer begins that says which choice is right, in their order."""
-    return _spoken.settings["choices"] if _spoken else CHOICES
+    """Return how an answer begins that names the right choice, in their order."""
+    return _language.settings["choices"] if _language else CHOICES
 
 
 def locale() -> str:
-    return _spoken.settings["locale"] if _spoken else "en"
+    return _language.settings["locale"] if _language else "en"
+
+
+@cache  # a process draws one site, and its files do not change meanwhile
+def read_book(root: Path) -> Book:
+    """Read the book in the language of the site."""
+    return Edition(root, language=_language) if _language else Book(root)

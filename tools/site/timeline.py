@@ -1,38 +1,51 @@
 """Timelines: the bars that `cudasim.timeline()` leaves in an output, drawn as a part of the page.
 
-The drawing is SVG whose places across are shares of its width, so that letters keep their size
-in a narrow window and `book/static/timeline.js` zooms by making it wider. Without JavaScript it
-stands still. A table below it, row for row the bars, is for those who do not see it; the script
-reads from there what a bar is.
+The drawing is SVG whose places across are shares of its width: letters keep their size in a
+narrow window, and `book/static/timeline.js` zooms by making it wider. Without JavaScript it
+stands still. The table below it, row for row the bars, is for those who do not see it; the
+script reads there what a bar is.
 """
 
 import hashlib
 import json
 import math
 import re
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from sphinx.application import Sphinx
 
 from tools.book.grammar import TIMELINE
 from tools.errors import BookError
-from tools.site.assets import load_where
-from tools.site.speech import facts, punctuated, tr
-from tools.site.templates import render
+from tools.site.parts import load_where, render
+from tools.site.speech import punctuated, tr, translate_times
 
 ROW = 36  # pixels: a lane
 IDLE = ("wait", "sleep")
-RANK = re.compile(r"^rank \d+: ")  # what a lane of one of several processes begins with
-OTHERS = re.compile(
-    r"(.+) and (\d+) others?"
-)  # what a bar is called that stands for several
-UNITS = (
-    ("s", 10**9),
-    ("ms", 10**6),
-    ("µs", 10**3),
-    ("ns", 1),
-)  # the first that makes it 1 or more
-TICKS = 4  # at least, on the axis
+# What a lane of one of several processes begins with.
+RANK = re.compile(r"^rank \d+: ")
+# What a bar is called that stands for several.
+SEVERAL = re.compile(r"(.+) and (\d+) others?")
+# Units of time in nanoseconds, the largest first.
+UNITS = {"s": 10**9, "ms": 10**6, "µs": 10**3, "ns": 1}
+TICKS = 4  # on the axis, at least
+
+
+class Bar(NamedTuple):
+    """A bar as the template draws it; times are in nanoseconds."""
+
+    place: int  # of its lane, from the top
+    lane: str
+    kind: str
+    label: str
+    start: int
+    duration: int
+    paint: str
+    meaning: str
+
+    @property
+    def idle(self) -> bool:
+        return self.kind in IDLE
 
 
 def setup(app: Sphinx) -> None:
@@ -40,140 +53,175 @@ def setup(app: Sphinx) -> None:
 
 
 def timeline_html(payload: str, alt: str = "", span: int = 0) -> str:
-    """A timeline that shows `span` nanoseconds, if it takes no more; `alt` says what is seen."""
+    """Draw a timeline; `alt` says in words what is seen.
+
+    Its axis covers `span` nanoseconds, or more if the timeline takes more.
+    """
+    mark = hashlib.sha256(f"{payload}{alt}".encode()).hexdigest()[:8]
     try:
-        mark = hashlib.sha256(f"{payload}{alt}".encode()).hexdigest()[:8]
-        shown = _shown(json.loads(payload), span) | {
-            "alt": alt,
-            "hatch": f"wait-{mark}",
-        }
-        return render("timeline.html", **shown)
+        return draw(json.loads(payload), alt, span, hatch=f"wait-{mark}")
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        fault = f"cannot be drawn ({type(error).__name__}: {error}); execute its chapter again"
-        raise BookError(f"an output of the type {TIMELINE} {fault}") from None
+        fault = f"cannot be drawn ({type(error).__name__}: {error})"
+        advice = "execute its chapter again"
+        raise BookError(f"an output of the type {TIMELINE} {fault}; {advice}") from None
+
+
+def draw(timeline: dict[str, Any], alt: str, span: int, hatch: str) -> str:
+    total = max(timeline["total"], span) or 1
+    unit = next(name for name, size in UNITS.items() if total >= size)
+    size = UNITS[unit]
+
+    bars = [make_bar(timeline, bar) for bar in timeline["bars"]]
+    lanes = []
+    summaries = []
+    for name, kinds, busy in timeline["lanes"]:
+        name = translate_name(name)
+        lanes.append((name, kinds, busy))
+        summaries.append(f"{name}: {count_kinds(kinds)}")
+
+    return render(
+        "timeline.html",
+        alt=alt,
+        hatch=hatch,
+        said=translate_times(timeline["source"]),
+        takes=format_number(timeline["total"] / size, 2),
+        unit=unit,
+        size=size,
+        total=total,
+        row=ROW,
+        ticks=[(text, float(text) * size / total) for text in ticks(total / size)],
+        lanes=lanes,
+        firsts=begins_rank([name for name, *_ in timeline["lanes"]]),
+        bars=bars,
+        keys={bar.meaning: bar.paint for bar in bars},
+        kinds=kind_words(),
+        notes=timeline["notes"],
+        summary=punctuated("; ".join(summaries)),
+        number=format_number,
+    )
+
+
+def make_bar(timeline: dict[str, Any], bar: list[int]) -> Bar:
+    place, name, start, duration, kind_number, count = bar
+    lane = timeline["lanes"][place][0]
+    kind = timeline["kinds"][kind_number]
+    label = translate_name(timeline["names"][name])
+    if count > 1:
+        label += f" \N{MULTIPLICATION SIGN} {count:,}"
+    return Bar(
+        place=place,
+        lane=translate_name(lane),
+        kind=kind,
+        label=label,
+        start=start,
+        duration=duration,
+        paint=paint(lane, kind),
+        meaning=meaning(translate_name(lane), kind),
+    )
+
+
+# What a bar's colour is, and means.
 
 
 def paint(lane: str, kind: str) -> str:
-    """The name of a bar's colour, in `book.css` too: a copy, a wait, or else whose work it is."""
+    """Return the name of a bar's colour, which `book.css` defines.
+
+    A kernel has the colour of its GPU, all else one by its kind.
+    """
+    if kind in IDLE:
+        return "wait"
+    if kind == "copy":
+        return "copy"
     if kind != "kernel":
-        return "wait" if kind in IDLE else "copy" if kind == "copy" else "host"
-    number = _own(lane).partition(" ")[0].partition(":")[2]
+        return "host"
+    number = device_of(lane).partition(":")[2]
     return f"gpu{int(number) % 2}" if number.isdigit() else "gpu0"
 
 
 def meaning(lane: str, kind: str) -> str:
-    """What a bar's colour means, in words: its kind and, of a kernel, the GPU that it runs on."""
+    """Return in words what a bar's colour means: its kind and, of a kernel, its GPU."""
     if kind == "kernel":
-        return tr("kernel on {0}").format(_own(lane).partition(" ")[0])
+        return tr("kernel on {0}").format(device_of(lane))
     return kind_words().get(kind, kind)
 
 
-def kind_words() -> dict[str, str]:
-    words = {"operation": tr("operation"), "kernel": tr("kernel"), "copy": tr("copy")}
-    return words | {"wait": tr("wait"), "sleep": tr("sleep")}
+def device_of(lane: str) -> str:
+    return without_rank(lane).partition(" ")[0]
 
 
-def said_of(times: str) -> str:
-    """What times are, modelled or measured, in the language of the site."""
-    hardware = times.removeprefix("measured on ")
-    return (
-        tr(times)
-        if hardware == times
-        else tr("measured on {0}").format(facts(hardware))
-    )
-
-
-def _own(lane: str) -> str:
+def without_rank(lane: str) -> str:
     return RANK.sub("", lane)
 
 
-def _told(name: str) -> str:
-    """The name of a bar or a lane, in the language of the site."""
-    if found := OTHERS.fullmatch(name):
-        one, more = tr("{0} and 1 other"), tr("{0} and {1} others")
-        return (one if found[2] == "1" else more).format(*found.groups())
-    return name.replace("copies in", tr("copies in")).replace(
-        "copies out", tr("copies out")
-    )
+def begins_rank(lanes: list[str]) -> list[bool]:
+    """Return for each lane whether it is the first of another process than the one above."""
+    ranks = [name.removesuffix(without_rank(name)) for name in lanes]
+    return [False, *(above != rank for above, rank in pairwise(ranks))]
 
 
-def _shown(timeline: dict[str, Any], span: int) -> dict[str, Any]:
-    """What the template draws. Places across are shares of the picture's width."""
-    total = max(timeline["total"], span) or 1
-    unit, size = next((name, size) for name, size in UNITS if total >= size)
-    ranks = [name.removesuffix(_own(name)) for name, *_ in timeline["lanes"]]
-    bars = [_bar(timeline, bar) for bar in timeline["bars"]]
-    lanes = [(_told(name), kinds, busy) for name, kinds, busy in timeline["lanes"]]
-    shown = {
-        "lanes": lanes,
-        "notes": timeline["notes"],
-        "total": total,
-        "unit": unit,
-        "size": size,
-    }
-    shown |= {"bars": bars, "number": _number, "row": ROW, "kinds": kind_words()}
-    return shown | {
-        "takes": _number(timeline["total"] / size, 2),
-        "keys": {meaning(bar["lane"], bar["kind"]): bar["paint"] for bar in bars},
-        "firsts": [
-            rank != above for rank, above in zip(ranks, ranks[:1] + ranks, strict=False)
-        ],
-        "ticks": [(text, float(text) * size / total) for text in _ticks(total / size)],
-        "said": said_of(timeline["source"]),
-        "summary": punctuated(
-            "; ".join(f"{name}: {_counts(kinds)}" for name, kinds, _ in lanes)
-        ),
-    }
+# Words.
 
 
-def _bar(timeline: dict[str, Any], bar: list[int]) -> dict[str, Any]:
-    place, name, start, duration, number, count = bar
-    lane, kind = timeline["lanes"][place][0], timeline["kinds"][number]
-    label = _told(timeline["names"][name]) + f" \N{MULTIPLICATION SIGN} {count:,}" * (
-        count > 1
-    )
-    said = {
-        "lane": _told(lane),
-        "kind": kind,
-        "label": label,
-        "paint": paint(lane, kind),
-    }
+def kind_words() -> dict[str, str]:
     return {
-        "place": place,
-        "start": start,
-        "duration": duration,
-        "idle": kind in IDLE,
-    } | said
+        "operation": tr("operation"),
+        "kernel": tr("kernel"),
+        "copy": tr("copy"),
+        "wait": tr("wait"),
+        "sleep": tr("sleep"),
+    }
 
 
-def _counts(kinds: dict[str, int]) -> str:
+def count_kinds(kinds: dict[str, int]) -> str:
+    """Say how many bars of each kind there are."""
     one = {
         "operation": tr("1 operation"),
         "kernel": tr("1 kernel"),
         "copy": tr("1 copy"),
+        "wait": tr("1 wait"),
+        "sleep": tr("1 sleep"),
     }
-    one |= {"wait": tr("1 wait"), "sleep": tr("1 sleep")}
-    more = {"operation": tr("{0} operations"), "kernel": tr("{0} kernels")}
-    more |= {
+    more = {
+        "operation": tr("{0} operations"),
+        "kernel": tr("{0} kernels"),
         "copy": tr("{0} copies"),
         "wait": tr("{0} waits"),
         "sleep": tr("{0} sleeps"),
     }
-    counts = (((one if n == 1 else more)[kind], n) for kind, n in kinds.items())
-    return ", ".join(said.format(f"{n:,}") for said, n in counts)
+    counts = []
+    for kind, count in kinds.items():
+        words = one[kind] if count == 1 else more[kind]
+        counts.append(words.format(f"{count:,}"))
+    return ", ".join(counts)
 
 
-def _number(value: float, digits: int = 4) -> str:
-    """A number to so many digits, or places after the point, never in powers of ten."""
-    before = len(str(int(value))) if value >= 1 else 0
-    return f"{value:.{max(0, digits - before)}f}" if value else "0"
+def translate_name(name: str) -> str:
+    """Translate the name of a bar or a lane."""
+    several = SEVERAL.fullmatch(name)
+    if several:
+        first, others = several.groups()
+        if others == "1":
+            return tr("{0} and 1 other").format(first)
+        return tr("{0} and {1} others").format(first, others)
+    name = name.replace("copies in", tr("copies in"))
+    return name.replace("copies out", tr("copies out"))
 
 
-def _ticks(total: float) -> list[str]:
-    """From 0 on, at least TICKS places that are 1, 2 or 5 times a power of ten apart."""
-    power = math.floor(math.log10(total / TICKS))
-    step = (
-        next(part for part in (5, 2, 1) if part * 10.0**power <= total / TICKS)
-        * 10.0**power
-    )
-    return [f"{step * i:.{max(0, -power)}f}" for i in range(int(total / step) + 1)]
+# Numbers.
+
+
+def format_number(value: float, digits: int = 4) -> str:
+    """Write a number to so many digits, or places after the point, never in powers of ten."""
+    if not value:
+        return "0"
+    before_point = len(str(int(value))) if value >= 1 else 0
+    return f"{value:.{max(0, digits - before_point)}f}"
+
+
+def ticks(total: float) -> list[str]:
+    """Return at least TICKS places from 0 on, 1, 2 or 5 times a power of ten apart."""
+    most = total / TICKS
+    power = math.floor(math.log10(most))
+    step = next(part for part in (5, 2, 1) if part * 10.0**power <= most) * 10.0**power
+    places = max(0, -power)
+    return [f"{step * number:.{places}f}" for number in range(int(total / step) + 1)]

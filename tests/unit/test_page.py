@@ -2,13 +2,13 @@
 
 import nbformat
 import pytest
-from helpers import cell, copy_kernel, edit, outputs_path, refused
+from helpers import cell, copy_code, copy_kernel, edit, outputs_path, refused
 from making import H100, changed, display, keep, specification, text
 from nbformat.v4 import new_output
 
 from tools.book.book import Book
-from tools.site import merge
-from tools.site.merge import page_safe
+from tools.site import page
+from tools.site.page import page_safe
 
 ON_GPUS, ON_CPU = [text("on cuda\n")], [text("on cpu\n")]
 CARD = H100 | {"hardware": "NVIDIA H100"}
@@ -22,6 +22,7 @@ def keep_all(root, name, simulated, cpu, h100):
 
 @pytest.fixture
 def root(small_book):
+    copy_code(small_book, "cudasim/src")
     for runner in ("simulated", "gpu"):
         copy_kernel(small_book, runner)
     for name in ("first", "second"):
@@ -29,43 +30,43 @@ def root(small_book):
     return small_book
 
 
-def chapter_page(name, root):
+def page_of(name, root):
     book = Book(root)
-    page = merge.chapter_page(book.chapters[name], book)
-    nbformat.validate(page)
-    return page
+    return page.chapter_page(book.chapters[name], book)
 
 
-def by_runner(page, id="show"):
-    place = page.cells.index(cell(page, id))
-    about = [(below, below.metadata.get("runner")) for below in page.cells[place + 1 :]]
-    tabs = {
-        seen["label"]: below.outputs
-        for below, seen in about
-        if seen and seen["cell"] == id
-    }
-    assert not (tabs and cell(page, id).outputs)
-    return tabs or cell(page, id).outputs
+def notebook_of(name, root):
+    notebook = page.page_notebook(page_of(name, root), root)
+    nbformat.validate(notebook)
+    return notebook
+
+
+def by_runner(shown, id="show"):
+    return {runner.label: runner.outputs for runner in shown.by_runner.get(id, [])}
 
 
 def test_where_runners_differ_each_has_its_outputs_in_the_order_of_the_tabs(root):
-    page = chapter_page("first", root)
+    shown = page_of("first", root)
     tabs = [
         ("2 GPUs, simulated", ON_GPUS),
         ("No GPU", ON_CPU),
         ("NVIDIA H100", ON_GPUS),
     ]
-    assert list(by_runner(page).items()) == tabs
-    about = [
-        below.metadata.runner for below in page.cells if "runner" in below.metadata
-    ]
-    assert about[0].facts == "a processor, PyTorch 2.0, 2026-01-31"
-    assert (
-        about[2].facts
-        == "NVIDIA H100, PyTorch 2.0, CUDA 12.4, driver 550.1, 2026-01-31"
+    assert list(by_runner(shown).items()) == tabs
+    simulated, _, card = shown.by_runner["show"]
+    assert simulated.facts == "a processor, PyTorch 2.0, 2026-01-31"
+    software = "PyTorch 2.0, CUDA 12.4, driver 550.1"
+    assert card.facts == f"NVIDIA H100, {software}, 2026-01-31"
+    assert simulated.times == card.times == ""
+
+    notebook = notebook_of("first", root)
+    (output,) = cell(notebook, "show").outputs
+    (runners,) = output.data.values()
+    assert list(output.data) == [page.RUNNERS]
+    assert [page.RunnerOutputs(**runner) for runner in runners] == list(
+        shown.by_runner["show"]
     )
-    assert not any("times" in told for told in about)
-    legend = page.cells[1]
+    legend = notebook.cells[1]
     assert legend.id == "legend" and "Simulated is simulated: [" in legend.source
     assert "Times are modelled for a T4." in legend.source
     assert "Times are measured on NVIDIA H100." in legend.source
@@ -73,24 +74,21 @@ def test_where_runners_differ_each_has_its_outputs_in_the_order_of_the_tabs(root
 
 def test_where_runners_agree_outputs_stand_once_as_in_any_notebook(root):
     keep_all(root, "first", *[[text("alike\n")]] * 3)
-    page = chapter_page("first", root)
-    assert by_runner(page) == [text("alike\n")]
+    assert page_of("first", root).by_runner == {}
+    notebook = notebook_of("first", root)
+    assert cell(notebook, "show").outputs == [text("alike\n")]
     written = Book(root).chapters["first"].notebook.cells
-    assert [below.id for below in page.cells] == [cell.id for cell in written]
+    assert [below.id for below in notebook.cells] == [cell.id for cell in written]
 
 
 def test_times_stand_by_runner_though_all_print_the_same_and_say_what_they_are(root):
     with changed(root / "notebooks" / "first.ipynb") as chapter:
         cell(chapter, "show").metadata["tags"] = ["times"]
     keep_all(root, "first", *[[text("≈ 1 s\n")]] * 3)
-    page = chapter_page("first", root)
-    assert list(by_runner(page).values()) == [[text("≈ 1 s\n")]] * 3
-    times = [
-        below.metadata.runner.times
-        for below in page.cells
-        if "runner" in below.metadata
-    ]
+    shown = page_of("first", root)
+    assert list(by_runner(shown).values()) == [[text("≈ 1 s\n")]] * 3
     what = ("modelled for a T4", "measured on a processor", "measured on NVIDIA H100")
+    times = [runner.times for runner in shown.by_runner["show"]]
     assert times == [f"Times {each}." for each in what]
 
 
@@ -99,13 +97,19 @@ def test_a_card_has_no_tab_under_the_cells_that_wait(root):
     edit(root, "first", "show", "print('on', x)")
     keep(root, "first", "simulated", {"show": ON_GPUS})
     keep(root, "first", "cpu", {"show": ON_CPU})
-    page = chapter_page("first", root)
-    assert list(by_runner(page)) == ["2 GPUs, simulated", "No GPU"]
-    assert by_runner(page, "make")["NVIDIA H100"] == [text("one\n")]
+    shown = page_of("first", root)
+    assert list(by_runner(shown)) == ["2 GPUs, simulated", "No GPU"]
+    assert by_runner(shown, "make")["NVIDIA H100"] == [text("one\n")]
     delete(root, "h100")  # then none has
-    page = chapter_page("first", root)
-    assert list(by_runner(page)) == ["2 GPUs, simulated", "No GPU"]
-    assert "H100" not in cell(page, "legend").source
+    assert list(by_runner(page_of("first", root))) == ["2 GPUs, simulated", "No GPU"]
+    assert "H100" not in cell(notebook_of("first", root), "legend").source
+
+
+def test_a_cell_that_no_runner_has_recorded_ends_the_build(root):
+    edit(root, "first", "show", "print('on', x)")
+    where = "notebooks/first.ipynb: no runner has recorded the cell 'show'"
+    with refused(where, "make book"):
+        page_of("first", root)
 
 
 def delete(root, runner):
@@ -123,12 +127,12 @@ def test_a_runner_for_some_chapters_only_has_no_tab_in_others_and_every_chapter_
     with refused(
         "outputs/cpu/first.ipynb: ", "cpu/kernel.json does not list this chapter"
     ):
-        chapter_page("first", root)
+        page_of("first", root)
     delete(root, "cpu")
-    chapter_page("first", root)
+    page_of("first", root)
     only_second("simulated")
     with refused("notebooks/first.ipynb: no runner executes it", "kernels/"):
-        chapter_page("first", root)
+        page_of("first", root)
 
 
 def test_streams_in_other_pieces_and_counts_make_no_difference_but_kinds_and_order_do():
@@ -152,20 +156,18 @@ def test_what_a_page_cannot_draw_is_plain_text(root):
         "display_data", {"application/x-new": "?", "text/html": "<b>1</b>"}
     )
     keep(root, "first", "cpu", {"show": [strange, bare], "make": [fine]})
-    page = chapter_page("first", root)
-    shown = [output.data["text/plain"] for output in by_runner(page)["No GPU"]]
-    assert shown == ["plain", "[an output of the type application/x-new, text/x-other]"]
-    assert by_runner(page, "make")["No GPU"][0].data == {"text/html": "<b>1</b>"}
+    shown = page_of("first", root)
+    plain = [output.data["text/plain"] for output in by_runner(shown)["No GPU"]]
+    assert plain == ["plain", "[an output of the type application/x-new, text/x-other]"]
+    assert by_runner(shown, "make")["No GPU"][0].data == {"text/html": "<b>1</b>"}
 
 
 def test_a_plot_has_the_chapters_text_in_its_place_or_one_of_our_own(root):
     keep(root, "first", "cpu", {"show": [display(image_png="AAAA")]})
     with changed(root / "notebooks" / "first.ipynb") as chapter:
         cell(chapter, "show").metadata["mystnb"] = {"image": {"alt": "Two bars"}}
-    page = chapter_page("first", root)
-    texts = {cell(page, id).metadata.mystnb["image"]["alt"] for id in ("make", "show")}
-    assert texts == {"Plot drawn by the code above", "Two bars"}
-    shown = [below for below in page.cells if below.metadata.get("runner")]
-    assert [below.metadata.mystnb["image"]["alt"] for below in shown] == [
-        "Two bars"
-    ] * 3
+    notebook = notebook_of("first", root)
+    texts = [
+        cell(notebook, id).metadata.mystnb["image"]["alt"] for id in ("make", "show")
+    ]
+    assert texts == ["Plot drawn by the code above", "Two bars"]

@@ -1,0 +1,246 @@
+"""Pages: a chapter together with what its cells printed on every runner.
+
+Where all runners print the same, a page shows it once, as any notebook does. Where they
+differ, or print times, it shows the outputs of each. In the notebook that MyST-NB reads,
+these are a single output of the type RUNNERS, which `tools.site.outputs` draws as tabs.
+"""
+
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field
+from html import escape
+from pathlib import Path
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell, new_output
+
+from tools.book.book import Book
+from tools.book.chapters import Chapter
+from tools.book.figures import link_figures, named_figures
+from tools.book.grammar import (
+    ANSWER,
+    MOVE,
+    OUTCOMES_CELL,
+    PREDICTED,
+    RUNNERS,
+    TIMELINE,
+    TIMES,
+    VERSIONS,
+)
+from tools.book.notebooks import tags
+from tools.book.recordings import Recording
+from tools.errors import BookError
+from tools.site import speech
+from tools.site.parts import render
+from tools.site.reference import symptom_list
+from tools.site.speech import tr, translate_times
+from tools.site.timeline import timeline_html
+
+# What pages can draw, the best form first.
+DRAWN = (
+    TIMELINE,
+    "text/html",
+    "image/svg+xml",
+    "image/png",
+    "image/jpeg",
+    "text/markdown",
+    "text/latex",
+    "text/plain",
+)
+
+
+@dataclass(frozen=True)
+class RunnerOutputs:
+    """What a cell printed on one runner, and what its tab says of that runner."""
+
+    cell: str  # the cell's id
+    folder: str  # of the recording: the runner's name, or that of the card
+    machine: str  # tabs with the same one switch together
+    label: str
+    facts: str  # hardware, software and date
+    times: str  # a sentence, "" where the outputs hold no times
+    outputs: list[NotebookNode]
+
+
+@dataclass(frozen=True)
+class Page:
+    """A chapter with its outputs, by the ids of cells; each cell is in one of the two."""
+
+    chapter: Chapter
+    recordings: list[Recording]
+    shared: dict[str, list[NotebookNode]] = field(default_factory=dict)
+    by_runner: dict[str, list[RunnerOutputs]] = field(default_factory=dict)
+
+
+def chapter_page(chapter: Chapter, book: Book) -> Page:
+    page = Page(chapter, page_recordings(chapter, book))
+    for cell in chapter.code_cells:
+        runners = runner_outputs(cell, page)
+        if can_share(cell, runners):
+            page.shared[cell.id] = runners[0].outputs
+        else:
+            page.by_runner[cell.id] = runners
+    return page
+
+
+def page_recordings(chapter: Chapter, book: Book) -> list[Recording]:
+    """Return the chapter's recordings, if the runners in `kernels/` allow for them."""
+    runners = [runner for runner in book.local_runners if runner.executes(chapter)]
+    if not runners:
+        advice = "add it to the 'chapters' of one in kernels/"
+        raise BookError(f"{chapter.where}: no runner executes it; {advice}")
+
+    recordings = book.recordings_of(chapter)
+    for recording in recordings:
+        if recording.runner.is_local and recording.runner not in runners:
+            fault = f"{recording.runner.where} does not list this chapter"
+            advice = "list it there, or remove the file"
+            raise BookError(f"{recording.where}: {fault}; {advice}")
+    return recordings
+
+
+def runner_outputs(cell: NotebookNode, page: Page) -> list[RunnerOutputs]:
+    """Return what a cell printed on each runner that has recorded it as it is."""
+    alt = cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")
+    shows_times = TIMES in tags(cell)
+    runners = []
+    for recording in page.recordings:
+        if cell.id not in recording.cells:
+            continue
+        times = ""
+        if shows_times:
+            times = tr("Times {0}.").format(translate_times(recording.times))
+        runners.append(
+            RunnerOutputs(
+                cell=cell.id,
+                folder=recording.folder,
+                machine=recording.machine,
+                label=tr(recording.label),
+                facts=recording_facts(recording),
+                times=times,
+                outputs=page_safe(recording.cells[cell.id].outputs, alt),
+            )
+        )
+    if not runners:
+        fault = f"no runner has recorded the cell '{cell.id}' as it is"
+        raise BookError(f"{page.chapter.where}: {fault}; execute it: make book")
+    return runners
+
+
+def can_share(cell: NotebookNode, runners: list[RunnerOutputs]) -> bool:
+    """True if the page can show one output for all runners.
+
+    Times are never shared: those of one runner are modelled, those of another measured,
+    even where the figures agree.
+    """
+    if TIMES in tags(cell):
+        return False
+    first, *others = runners
+    return all(runner.outputs == first.outputs for runner in others)
+
+
+def page_safe(printed: list[NotebookNode], alt: str = "") -> list[NotebookNode]:
+    """Return outputs as pages show them: streams whole, no counts, timelines drawn.
+
+    `alt` says in words what a timeline shows.
+    """
+    outputs: list[NotebookNode] = []
+    for output in deepcopy(printed):
+        if VERSIONS in output.get("data", {}):
+            continue
+        if output.output_type == "stream" and continues(output, outputs):
+            outputs[-1].text += output.text
+            continue
+        if "execution_count" in output:
+            output.execution_count = None
+        if "data" in output:
+            output.data = drawable(output.data, alt)
+        outputs.append(output)
+    return outputs
+
+
+def continues(stream: NotebookNode, outputs: list[NotebookNode]) -> bool:
+    """True if `stream` is more of the last output, which a runner printed in pieces."""
+    return bool(outputs) and outputs[-1].get("name") == stream.name
+
+
+def drawable(data: NotebookNode, alt: str) -> dict[str, str]:
+    """Return the forms of an output that a page can draw."""
+    if TIMELINE in data:
+        return {"text/html": timeline_html(data[TIMELINE], alt)}
+    forms = {kind: content for kind, content in data.items() if kind in DRAWN}
+    if not forms:
+        kinds = ", ".join(sorted(data))
+        return {"text/plain": f"[an output of the type {kinds}]"}
+    return forms
+
+
+def page_notebook(page: Page, root: Path) -> NotebookNode:
+    """Return the notebook that MyST-NB makes the page of."""
+    notebook = deepcopy(page.chapter.notebook)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            add_outputs(cell, page)
+        else:
+            cell.source = page_text(cell, page.chapter, root)
+
+    if page.by_runner:
+        kinds = [cell.cell_type for cell in notebook.cells]
+        notebook.cells.insert(kinds.index("code"), legend(page.recordings))
+    if page.chapter.kind == "symptoms":
+        overview = new_markdown_cell(symptom_list(page.chapter), id="overview")
+        notebook.cells.insert(1, overview)
+    return notebook
+
+
+def add_outputs(cell: NotebookNode, page: Page) -> None:
+    # Nodes know a cell's metadata only: `tools.site.cells` names its cover by the id.
+    if PREDICTED in tags(cell):
+        cell.metadata[PREDICTED] = cell.id
+    # Without a text of its own, a plot's would be the name of its file.
+    image = cell.metadata.setdefault("mystnb", {}).setdefault("image", {})
+    image.setdefault("alt", tr("Plot drawn by the code above"))
+
+    if cell.id in page.shared:
+        cell.outputs = page.shared[cell.id]
+    else:
+        runners = [asdict(runner) for runner in page.by_runner[cell.id]]
+        cell.outputs = [new_output("display_data", {RUNNERS: runners})]
+
+
+def page_text(cell: NotebookNode, chapter: Chapter, root: Path) -> str:
+    """Return a text cell with figures from `img/` and what the site adds to it."""
+    if speech.spoken():  # whether they are current was checked with the English text
+        text = named_figures(cell.source)
+    else:
+        text = link_figures(cell.source, chapter.where, root)
+
+    if cell.id.startswith(ANSWER):
+        return f"::::::{{container}} answer\n{text}\n::::::"
+    if cell.id.startswith(MOVE) or cell.id == OUTCOMES_CELL:
+        return f"{text}\n\n```{{{cell.id}}}\n```"
+    return text
+
+
+def recording_facts(recording: Recording, with_hardware: bool = True) -> str:
+    provenance = recording.provenance
+    facts = [*recording.software, provenance.date]
+    if with_hardware:
+        facts.insert(0, provenance.hardware)
+    return speech.translate_facts(", ".join(facts))
+
+
+def legend(recordings: list[Recording]) -> NotebookNode:
+    """Return a note for the top of a page that says what each tab stands for."""
+    labels = speech.punctuated("; ").join(tr(made.label) for made in recordings)
+    facts = []
+    for recording in recordings:
+        names_hardware = recording.provenance.hardware in recording.times
+        facts.append(recording_facts(recording, with_hardware=not names_hardware))
+    text = render(
+        "legend.md",
+        labels=escape(labels),
+        runners=list(zip(recordings, facts, strict=True)),
+        simulates=any(recording.runner.simulates for recording in recordings),
+        translate_times=translate_times,
+    )
+    return new_markdown_cell(text, id="legend")

@@ -1,0 +1,99 @@
+"""The two pages that are looked up by words, each with a search box at its top.
+
+*Symptom, cause, cure* has a list of its symptoms there; *What raises, what copies, what
+moves silently* has a table of operations by framework, in which every word is one that a
+program printed. `tools.book.symptoms` and `tools.book.outcomes` say what the two are
+made of, `book/static/symptoms.js` filters them.
+"""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from docutils.nodes import make_id
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+
+from tools.book.chapters import FRAMEWORKS, Chapter
+from tools.book.grammar import OUTCOMES_CELL
+from tools.book.outcomes import VERBS, operations_of, verb, words
+from tools.book.recordings import Recording
+from tools.book.symptoms import groups_of
+from tools.site.parts import add_part, load_where, render
+from tools.site.speech import read_book
+
+SEARCH = "symptom-search"
+
+
+class Row(NamedTuple):
+    """An operation of the table: what happened, and the verb of that, by framework."""
+
+    title: str
+    anchor: str
+    outcomes: dict[str, tuple[str, str]]
+
+
+def setup(app: Sphinx) -> None:
+    add_part(app, SEARCH, lambda env: render("symptom-search.html"))
+    add_part(app, OUTCOMES_CELL, outcomes_table)
+    files = ("symptoms.css", "symptoms.js")
+    load_where(app, '<form class="symptom-search"', *files, defer=True)
+    load_where(app, '<table class="outcomes', "outcomes.css")
+
+
+def symptom_list(chapter: Chapter) -> str:
+    """Return the search box and the list of a chapter's symptoms, in Markdown."""
+    lines = [f"```{{{SEARCH}}}", "```", "", ":::{container} symptom-list", ""]
+    for group, symptoms in groups_of(chapter).items():
+        lines.append(f"- {section_link(group)}")
+        for symptom in symptoms:
+            quoted = " *quoted*" if symptom.quoted else ""
+            lines.append(f"  - {section_link(symptom.title)}{quoted}")
+    lines += ["", ":::"]
+    return "\n".join(lines)
+
+
+def section_link(title: str) -> str:
+    anchor = re.sub(r"[^\w-]", "", title.lower().replace(" ", "-"))
+    return f"[{title}](#{anchor})"
+
+
+def outcomes_table(env: BuildEnvironment) -> str:
+    book = read_book(Path(env.srcdir))
+    editions = book.editions(Path(env.docname).name)
+    recordings = {
+        chapter.framework: book.recordings_of(chapter)[0] for chapter in editions
+    }
+    groups = outcomes_by_group(editions[0], recordings)
+
+    printed_verbs = set()
+    for rows in groups.values():
+        for row in rows:
+            printed_verbs.update(name for _, name in row.outcomes.values())
+
+    return render(
+        "outcomes.html",
+        groups=groups,
+        names={name: FRAMEWORKS[name] for name in recordings},
+        verbs={name: label for name, label in VERBS.items() if name in printed_verbs},
+        facts=[
+            (", ".join(recording.software), recording.provenance.date)
+            for recording in recordings.values()
+        ],
+    )
+
+
+def outcomes_by_group(
+    chapter: Chapter, recordings: dict[str, Recording]
+) -> dict[tuple[str, str], list[Row]]:
+    """Return the rows of the table, by the title and the anchor of their group."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for operation in operations_of(chapter):
+        outcomes = {}
+        for framework, recording in recordings.items():
+            text = words(recording.cells[operation.id])
+            outcomes[framework] = (text, verb(text))
+        row = Row(operation.title, make_id(operation.title), outcomes)
+        group = (operation.group, make_id(operation.group))
+        groups.setdefault(group, []).append(row)
+    return groups
