@@ -85,7 +85,7 @@ def release(
     draws = draws_of(key)
     folder = masters or book.root / MASTERS
     out = out or book.root / "_build" / "release" / draws.fingerprint
-    drafts = make_drafts(book, folder, draws, choice)
+    drafts = make_drafts(book.root, folder, draws, choice)
     before = read_manifest(out)
     check_writable(out.parent, book.root)
 

@@ -28,7 +28,6 @@ from coursework.grade.reading import Assignments, read
 from coursework.grade.results import Grade, GradeId, Judgement, PartByHand
 from coursework.grade.sandbox import TRIED, strongest
 from coursework.grade.store import Store, key_of
-from tools.book.book import Book
 from tools.errors import BookError
 from tools.files import write_bytes
 from tools.root import ROOT
@@ -67,7 +66,7 @@ def assignments_of(
     key: str | None, masters: Path | None, choice: Choice | None
 ) -> Assignments:
     folder = masters or ROOT / MASTERS
-    drafts = make_drafts(Book(ROOT), folder, draws_of(key), choice=choice)
+    drafts = make_drafts(ROOT, folder, draws_of(key), choice=choice)
     return {assignment.name: assignment for _, assignment in drafts}
 
 
