@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coursework.exercises.tasks import PLACE, Assignment, Cells, Question
-from coursework.grade.intake import Refused, mapping
+from coursework.grade.download import Refused
 from coursework.grade.results import Finding
 from coursework.grade.source import bound, plain, tree_of, without_magics
 from tools.book.grammar import SETUP
@@ -157,8 +157,10 @@ class Reader:
         return {self.number_of_name[name] for name in names}
 
     def _by_mark(self, raw: dict[str, Any]) -> tuple[str, int | None] | None:
-        mark = mapping(raw["metadata"].get("assignment"))
-        marks = [(mark.get("part"), mark.get("exercise"))]
+        marks = []
+        mark = raw["metadata"].get("assignment")
+        if isinstance(mark, dict):
+            marks.append((mark.get("part"), mark.get("exercise")))
         if match := ID.fullmatch(raw.get("id", "")):
             part = PARTS.get(match["part"], match["part"])
             number = int(match["number"]) if match["number"] else None

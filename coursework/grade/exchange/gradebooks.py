@@ -22,7 +22,8 @@ from itertools import zip_longest
 from pathlib import Path
 
 from coursework.grade.by_hand import BY_HAND
-from coursework.grade.intake import SEVERAL, clean
+from coursework.grade.download import clean
+from coursework.grade.intake import SEVERAL
 from coursework.grade.points import is_reduced, is_undated, shown
 from coursework.grade.results import Grade
 from coursework.grade.tables import BOM
