@@ -15,7 +15,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from coursework.exercises.assignment import MASTERS, Choice, choice_of, make_drafts
-from coursework.exercises.tasks import Assignment, Task
+from coursework.exercises.tasks import Assignment, Assignments, Task
 from coursework.exercises.variants import BOOK, draws_of
 from coursework.grade import report
 from coursework.grade.by_hand import TYPED, HandTable, Typed, points_in
@@ -23,8 +23,8 @@ from coursework.grade.copies import copies_in
 from coursework.grade.engine import Answer, Engine, on_dask, on_this_machine
 from coursework.grade.exchange.returned import returned
 from coursework.grade.intake import find_submissions
-from coursework.grade.points import add_penalty, is_reduced, is_undated, rounded
-from coursework.grade.reading import Assignments, read
+from coursework.grade.points import add_penalty, rounded
+from coursework.grade.reading import read
 from coursework.grade.results import Grade, GradeId, Judgement, PartByHand
 from coursework.grade.sandbox import TRIED, strongest
 from coursework.grade.store import Store, key_of
@@ -370,10 +370,10 @@ def summary(grades: list[Grade], out: Path) -> str:
 def late_lines(graded: list[Grade]) -> list[str]:
     """Return what a rule for late work did, and where it could do nothing; no rule, no line."""
     lines = []
-    reduced = sum(is_reduced(grade) for grade in graded)
+    reduced = sum(grade.is_reduced for grade in graded)
     if reduced:
         lines.append(f"handed in late, and graded with the penalty: {reduced}")
-    undated = sum(is_undated(grade) for grade in graded)
+    undated = sum(grade.is_undated for grade in graded)
     if undated:
         why = "the download does not say when, so nothing was taken off"
         lines.append(f"handed in late, at an unknown time: {undated}; {why}")

@@ -15,7 +15,12 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
-from coursework.exercises.tasks import Assignment, cells_as_json, cells_from_json
+from coursework.exercises.tasks import (
+    Assignment,
+    Assignments,
+    cells_as_json,
+    cells_from_json,
+)
 from coursework.grade.download import Refused, clean, quoted
 from coursework.grade.intake import Submission
 from coursework.grade.reach import reaches
@@ -28,8 +33,6 @@ SECONDS = 20  # of processor time
 MEMORY = 4 << 30  # bytes of address space
 WAIT = 120  # s on a machine that is busy
 ADVICE = "look at it by hand"
-
-Assignments = Mapping[str, Assignment]  # by name
 
 
 def read(submission: Submission, assignments: Assignments) -> Grade:

@@ -16,17 +16,15 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from coursework.exercises.tasks import Assignment, Question
+from coursework.exercises.tasks import Assignment, Assignments, Question
 from coursework.grade.by_hand import ABOUT, AGAIN, TYPED, Key, Row, Typed
 from coursework.grade.copies import PUBLISHED, Copies
-from coursework.grade.points import is_undated, rounded, shown
+from coursework.grade.points import rounded, shown
 from coursework.grade.results import Grade, with_article
 from coursework.grade.tables import COMMAS, Layout, table_text
 
 MAX_CODE = 6000  # characters of an answer on a page
 MAX_INPUT = 120  # characters of an input that a test was asked with
-
-Assignments = Mapping[str, Assignment]  # by name
 
 
 # --- what templates show
@@ -71,7 +69,7 @@ def late_text(grade: Grade) -> str:
     if not grade.late:
         return ""
     penalty = grade.penalty
-    if not penalty or is_undated(grade):
+    if not penalty or grade.is_undated:
         return "handed in late"
     if penalty.days == 0:
         return "handed in late, within the grace period"

@@ -109,15 +109,14 @@ class Reader:
 
     def __init__(self, assignment: Assignment) -> None:
         self.questions = assignment.by_number
-        self.number_of_name = {
-            question.name: question.number for question in assignment.questions
-        }
+        self.number_of_name: dict[str, int] = {}
         # All code is in the form in which cells are compared.
         self.given = plain(assignment.given)
         self.starters = {}
         # The part and exercise of each cell that was given.
         self.known: dict[str, tuple[str | None, int | None]] = {"": (None, None)}
         for number, question in self.questions.items():
+            self.number_of_name[question.name] = number
             self.starters[number] = plain(question.starter)
             self.known[self.starters[number]] = "answer", number
         for number, question in self.questions.items():

@@ -38,7 +38,7 @@ CODE = (
 SIMULATOR = "cudasim/src"
 RULES = 2  # raised when a result comes to mean another thing
 # What of a question decides nothing about the points by tests.
-WORDS = {"title": None, "by_hand": None, "holds": None, "solution": None}
+NOT_JUDGED = {"title": None, "by_hand": None, "holds": None, "solution": None}
 
 
 # --- the key of a result
@@ -74,7 +74,7 @@ def code_digest(runner: str, root: Path = ROOT) -> str:
 def key_of(assignment: Assignment, cells: Cells) -> str:
     """Return the key of a submission; words that decide nothing are not in it."""
     judged = [assignment.name, assignment.group, assignment.seed, assignment.given]
-    questions = [question.as_json() | WORDS for question in assignment.questions]
+    questions = [question.as_json() | NOT_JUDGED for question in assignment.questions]
     content = [judged, questions, cells_as_json(cells)]
     task = json.dumps(content, sort_keys=True)
     return digest([code_digest(assignment.runner), task])
