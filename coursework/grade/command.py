@@ -18,7 +18,7 @@ from coursework.exercises.assignment import MASTERS, Choice, choice_of, make_dra
 from coursework.exercises.tasks import Assignment, Assignments, Task
 from coursework.exercises.variants import BOOK, draws_of
 from coursework.grade import report
-from coursework.grade.by_hand import TYPED, HandTable, Typed, points_in
+from coursework.grade.by_hand import TYPED, HandTable, Typed, points_in, row_key
 from coursework.grade.copies import copies_in
 from coursework.grade.engine import Answer, Engine, on_dask, on_this_machine
 from coursework.grade.exchange.returned import returned
@@ -91,9 +91,7 @@ def engine_for(workers: int | str | None, address: str | None) -> Engine:
 # --- what was handed in
 
 
-def read_all(
-    path: Path, assignments: Assignments, source: str | None = None
-) -> list[Grade]:
+def read_all(path: Path, assignments: Assignments, source: str | None) -> list[Grade]:
     """Read every submission of a download."""
     submissions = find_submissions(path, source)
     grades = [read(submission, assignments) for submission in submissions]
@@ -224,7 +222,7 @@ def note_anew(
             continue
         for number in before.by_hand:
             if is_answered_anew(number, before, grade):
-                keys.append((*grade.id, str(number)))
+                keys.append(row_key(grade, number))
     if not hand.note_anew(keys):
         return
     is_written = False
@@ -301,8 +299,7 @@ def add_by_hand(grade: Grade, assignment: Assignment, typed: Typed) -> None:
     grade.by_hand = {}
     for question in assignment.questions:
         if question.by_hand and question.number in grade.questions:
-            key = grade.submission, assignment.name, str(question.number)
-            row = TYPED | typed.get(key, {})
+            row = TYPED | typed.get(row_key(grade, question.number), {})
             points = points_in(row["points"])
             part = PartByHand(question.by_hand.points, points, row["note"])
             grade.by_hand[question.number] = part

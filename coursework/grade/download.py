@@ -204,9 +204,7 @@ def title_of(source: str) -> str:
     return TITLES.get(source, source.title())
 
 
-def recognise(
-    entries: list[Entry], source: str | None = None
-) -> tuple[str, list[Entry]]:
+def recognise(entries: list[Entry], source: str | None) -> tuple[str, list[Entry]]:
     """Return the source of these files, and the files below the folders that only hold them all.
 
     It is the first source in whose form most of the names are, unless one is given. The names are

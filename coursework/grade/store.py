@@ -206,7 +206,7 @@ class Store:
         finally:
             half.unlink(missing_ok=True)
 
-    def write_table(self, name: str, text: str, separator: str = ",") -> None:
+    def write_table(self, name: str, text: str, separator: str) -> None:
         """Write a table; if it loses a row, or what one says, the earlier one is kept."""
         path = self.folder / name
         before = ""
