@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from coursework.exercises.masters import Exercise, Master, read_master
 from coursework.exercises.tasks import Assignment, LateRule, Question, Remark
 from coursework.exercises.variants import Draws
-from tools.book.book import Book
-from tools.book.chapters import Chapter
+from tools.book.chapters import Chapter, read_chapter
 from tools.book.grammar import SETUP
 from tools.book.notebooks import tags
 from tools.errors import BookError
@@ -300,11 +299,11 @@ class Draft(NamedTuple):
 
 
 def make_drafts(
-    book: Book, folder: Path, draws: Draws, choice: Choice | None = None
+    root: Path, folder: Path, draws: Draws, choice: Choice | None = None
 ) -> list[Draft]:
     """Read the masters of a folder, or the chosen one, and make their assignments.
 
-    Raises BookError.
+    `root` is the folder of the book whose chapters they build on. Raises BookError.
     """
     paths = {path.stem: path for path in sorted(folder.glob("*.md"))}
     if not paths:
@@ -312,27 +311,35 @@ def make_drafts(
             f"{folder}: no master in it; name a folder that holds some: chapter.md"
         )
     if choice is None:
-        return [_make_draft(path, book, draws) for path in paths.values()]
+        return [_make_draft(path, root, draws) for path in paths.values()]
 
     if choice.chapter not in paths:
         fault = f"no exercises for '{choice.chapter}'"
         raise BookError(f"{choice.where}: {fault}; choose from: {', '.join(paths)}")
-    return [_make_draft(paths[choice.chapter], book, draws, choice)]
+    return [_make_draft(paths[choice.chapter], root, draws, choice)]
 
 
 def _make_draft(
-    path: Path, book: Book, draws: Draws, choice: Choice | None = None
+    path: Path, root: Path, draws: Draws, choice: Choice | None = None
 ) -> Draft:
-    master = read_master(path, book.root, draws.choose)
-    if master.runner not in book.runners:
-        known = ", ".join(book.runners)
-        raise BookError(
-            f"{master.where}: no runner '{master.runner}'; choose from: {known}"
-        )
+    master = read_master(path, root, draws.choose)
+    _check_runner(master, root)
     if choice:
         master = choice.apply_to(master)
-    assignment = make_assignment(master, book.chapters.get(master.name), draws)
+
+    chapter = None
+    if (root / "notebooks" / f"{master.name}.ipynb").is_file():
+        chapter = read_chapter(master.name, root)
+    assignment = make_assignment(master, chapter, draws)
     if choice:
         assignment.due = choice.due
         assignment.late = choice.late
     return Draft(master, assignment)
+
+
+def _check_runner(master: Master, root: Path) -> None:
+    kernels = sorted((root / "kernels").glob("*/kernel.json"))
+    runners = [kernel.parent.name for kernel in kernels]
+    if master.runner not in runners:
+        fault = f"no runner '{master.runner}'"
+        raise BookError(f"{master.where}: {fault}; choose from: {', '.join(runners)}")

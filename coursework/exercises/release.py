@@ -22,7 +22,7 @@ from coursework.exercises.editions import (
 )
 from coursework.exercises.masters import is_free
 from coursework.exercises.variants import BOOK, draws_of
-from coursework.exercises.verify import Grade, KeyOf, leaks, trials, verify
+from coursework.exercises.verify import Grader, KeyOf, leaks, trials, verify
 from tools.book.book import Book
 from tools.book.links import notebook_links
 from tools.book.notebooks import notebook_text
@@ -69,7 +69,7 @@ class Manifest:
 
 def release(
     book: Book,
-    grade: Grade,
+    grade: Grader,
     key_of: KeyOf,
     key: str | None = None,
     masters: Path | None = None,
@@ -85,7 +85,7 @@ def release(
     draws = draws_of(key)
     folder = masters or book.root / MASTERS
     out = out or book.root / "_build" / "release" / draws.fingerprint
-    drafts = make_drafts(book, folder, draws, choice)
+    drafts = make_drafts(book.root, folder, draws, choice)
     before = read_manifest(out)
     check_writable(out.parent, book.root)
 
@@ -145,7 +145,7 @@ def _notebooks_of(manifest: Manifest, out: Path) -> Files:
 
 
 def _check_drafts(
-    drafts: list[Draft], notebooks: Files, grade: Grade, key_of: KeyOf, book: Book
+    drafts: list[Draft], notebooks: Files, grade: Grader, key_of: KeyOf, book: Book
 ) -> None:
     """Raise BookError, with a line for each thing that does not hold."""
     faults = []

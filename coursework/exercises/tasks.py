@@ -4,6 +4,7 @@ Assignments and tasks cross processes, machines and zip files, so they can be wr
 classes know nothing of masters and chapters: a worker that only grades needs no more than this.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -138,6 +139,9 @@ class Assignment:
         if "late" in entry:
             assignment.late = LateRule.from_json(entry["late"])
         return assignment
+
+
+Assignments = Mapping[str, Assignment]  # by name
 
 
 @dataclass

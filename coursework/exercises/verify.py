@@ -42,7 +42,7 @@ def _two_faced(given):
 """
 
 # Yields tasks in any order, each with its judgement or why there is none.
-Grade = Callable[[Iterable[Task]], Iterable[tuple[Task, Any]]]
+Grader = Callable[[Iterable[Task]], Iterable[tuple[Task, Any]]]
 # Of an assignment and cells: a hash of everything that their result follows from.
 KeyOf = Callable[[Assignment, Cells], str]
 
@@ -178,7 +178,7 @@ def faults(trial: Trial, result: Any) -> Iterator[str]:
 
 
 def verify(
-    all_trials: Iterable[Trial], grade: Grade, key_of: KeyOf, root: Path
+    all_trials: Iterable[Trial], grade: Grader, key_of: KeyOf, root: Path
 ) -> list[str]:
     """Grade the trials that are not known to score right.
 

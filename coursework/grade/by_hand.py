@@ -386,6 +386,17 @@ class HandTable:
                 print(f"{BY_HAND}: {person_of(key, row)}: {fault}; {kept}")
 
 
+def row_key(grade: Grade, exercise: int) -> Key:
+    return grade.submission, grade.assignment, str(exercise)
+
+
+def about_row(grade: Grade, exercise: int, rubric: str = "") -> Row:
+    """Return the cells under ABOUT: whose points these are, and for what."""
+    of = str(grade.by_hand[exercise].of)
+    cells = (grade.student, *row_key(grade, exercise), rubric, of)
+    return dict(zip(ABOUT, cells, strict=True))
+
+
 def graded_rows(grades: Iterable[Grade]) -> dict[Key, Row]:
     """Return the points by hand that results hold, as rows of a table that may be lost."""
     rows: dict[Key, Row] = {}
@@ -393,10 +404,8 @@ def graded_rows(grades: Iterable[Grade]) -> dict[Key, Row]:
         for exercise, part in grade.by_hand.items():
             if part.points is None and not part.note:
                 continue
-            key = (grade.submission, grade.assignment, str(exercise))
-            about = (grade.student, *key, "", str(part.of))
-            row = dict(zip(ABOUT, about, strict=True))
-            rows[key] = row | {"points": shown(part.points), "note": part.note}
+            typed = {"points": shown(part.points), "note": part.note}
+            rows[row_key(grade, exercise)] = about_row(grade, exercise) | typed
     return rows
 
 

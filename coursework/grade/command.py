@@ -15,20 +15,19 @@ from pathlib import Path
 from tqdm import tqdm
 
 from coursework.exercises.assignment import MASTERS, Choice, choice_of, make_drafts
-from coursework.exercises.tasks import Assignment, Task
+from coursework.exercises.tasks import Assignment, Assignments, Task
 from coursework.exercises.variants import BOOK, draws_of
 from coursework.grade import report
-from coursework.grade.by_hand import TYPED, HandTable, Typed, points_in
+from coursework.grade.by_hand import TYPED, HandTable, Typed, points_in, row_key
 from coursework.grade.copies import copies_in
 from coursework.grade.engine import Answer, Engine, on_dask, on_this_machine
 from coursework.grade.exchange.returned import returned
 from coursework.grade.intake import find_submissions
-from coursework.grade.points import add_penalty, is_reduced, is_undated, rounded
-from coursework.grade.reading import Assignments, read
+from coursework.grade.points import add_penalty, rounded
+from coursework.grade.reading import read
 from coursework.grade.results import Grade, GradeId, Judgement, PartByHand
 from coursework.grade.sandbox import TRIED, strongest
 from coursework.grade.store import Store, key_of
-from tools.book.book import Book
 from tools.errors import BookError
 from tools.files import write_bytes
 from tools.root import ROOT
@@ -67,7 +66,7 @@ def assignments_of(
     key: str | None, masters: Path | None, choice: Choice | None
 ) -> Assignments:
     folder = masters or ROOT / MASTERS
-    drafts = make_drafts(Book(ROOT), folder, draws_of(key), choice=choice)
+    drafts = make_drafts(ROOT, folder, draws_of(key), choice=choice)
     return {assignment.name: assignment for _, assignment in drafts}
 
 
@@ -92,9 +91,7 @@ def engine_for(workers: int | str | None, address: str | None) -> Engine:
 # --- what was handed in
 
 
-def read_all(
-    path: Path, assignments: Assignments, source: str | None = None
-) -> list[Grade]:
+def read_all(path: Path, assignments: Assignments, source: str | None) -> list[Grade]:
     """Read every submission of a download."""
     submissions = find_submissions(path, source)
     grades = [read(submission, assignments) for submission in submissions]
@@ -225,7 +222,7 @@ def note_anew(
             continue
         for number in before.by_hand:
             if is_answered_anew(number, before, grade):
-                keys.append((*grade.id, str(number)))
+                keys.append(row_key(grade, number))
     if not hand.note_anew(keys):
         return
     is_written = False
@@ -302,8 +299,7 @@ def add_by_hand(grade: Grade, assignment: Assignment, typed: Typed) -> None:
     grade.by_hand = {}
     for question in assignment.questions:
         if question.by_hand and question.number in grade.questions:
-            key = grade.submission, assignment.name, str(question.number)
-            row = TYPED | typed.get(key, {})
+            row = TYPED | typed.get(row_key(grade, question.number), {})
             points = points_in(row["points"])
             part = PartByHand(question.by_hand.points, points, row["note"])
             grade.by_hand[question.number] = part
@@ -371,10 +367,10 @@ def summary(grades: list[Grade], out: Path) -> str:
 def late_lines(graded: list[Grade]) -> list[str]:
     """Return what a rule for late work did, and where it could do nothing; no rule, no line."""
     lines = []
-    reduced = sum(is_reduced(grade) for grade in graded)
+    reduced = sum(grade.is_reduced for grade in graded)
     if reduced:
         lines.append(f"handed in late, and graded with the penalty: {reduced}")
-    undated = sum(is_undated(grade) for grade in graded)
+    undated = sum(grade.is_undated for grade in graded)
     if undated:
         why = "the download does not say when, so nothing was taken off"
         lines.append(f"handed in late, at an unknown time: {undated}; {why}")

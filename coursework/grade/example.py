@@ -33,7 +33,7 @@ def write_example(
     """Write the submissions and the gradebook; return their paths. Raises BookError."""
     folder = masters or book.root / MASTERS
     choice = choice_of(chapter, None)
-    [draft] = make_drafts(book, folder, draws_of(key), choice)
+    [draft] = make_drafts(book.root, folder, draws_of(key), choice)
     files = {
         f"{FOLDER}/submissions.zip": zipped(submissions(draft, book)),
         f"{FOLDER}/canvas.csv": gradebook(draft),

@@ -60,13 +60,3 @@ def penalty(points: float, rule: LateRule, delay: timedelta | None) -> Penalty:
 def days_late(delay: timedelta) -> int:
     """Return the days that have begun; 0 within the grace period."""
     return max(0, -(-delay // DAY))
-
-
-def is_undated(grade: Grade) -> bool:
-    """Would the rule apply if the download had said when the notebook was handed in?"""
-    return grade.penalty is not None and grade.penalty.days is None
-
-
-def is_reduced(grade: Grade) -> bool:
-    """Does a penalty take points away? It does not within the grace period."""
-    return grade.penalty is not None and bool(grade.penalty.days)

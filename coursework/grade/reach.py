@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from coursework.exercises.tasks import Assignment
-from coursework.grade.intake import clean
+from coursework.grade.download import clean
 from coursework.grade.origins import (
     A_CLASS,
     ARGUMENT,

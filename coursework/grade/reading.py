@@ -6,19 +6,23 @@ parsed but in a process of its own, within limits.
 
 import json
 import multiprocessing
+import re
 import signal
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from coursework.exercises.tasks import Assignment, cells_as_json, cells_from_json
-from coursework.grade.intake import (
-    Refused,
-    Submission,
-    clean,
-    mapping,
-    read_submission,
+import nbformat
+from nbformat import NotebookNode
+
+from coursework.exercises.tasks import (
+    Assignment,
+    Assignments,
+    cells_as_json,
+    cells_from_json,
 )
+from coursework.grade.download import Refused, clean, quoted
+from coursework.grade.intake import Submission
 from coursework.grade.reach import reaches
 from coursework.grade.results import Grade
 from coursework.grade.similar import lines_of
@@ -29,8 +33,6 @@ SECONDS = 20  # of processor time
 MEMORY = 4 << 30  # bytes of address space
 WAIT = 120  # s on a machine that is busy
 ADVICE = "look at it by hand"
-
-Assignments = Mapping[str, Assignment]  # by name
 
 
 def read(submission: Submission, assignments: Assignments) -> Grade:
@@ -94,6 +96,72 @@ def add_answers(grade: Grade, answers: Answers, assignment: Assignment) -> None:
         if question.by_hand:  # the task may ask for comments
             answer = answers.texts[question.number]
             grade.comments[question.number] = own_comments(answer, question.starter)
+
+
+# --- notebooks
+
+
+def read_submission(data: bytes) -> NotebookNode:
+    """Return the cells of a notebook as they were handed in. Raises Refused.
+
+    Outputs are left out: what a file says that it printed is no evidence.
+    """
+    try:
+        return read_notebook(json.loads(data.decode("utf-8-sig")))
+    except (ValueError, RecursionError) as error:
+        reason = str(error) if data.strip() else "it is empty"
+    except (AttributeError, LookupError, TypeError):
+        reason = "its cells cannot be read"
+    fault = f"the file is not a notebook or is cut short ({reason})"
+    raise Refused(f"{fault}; save it and hand it in again")
+
+
+def read_notebook(content: dict[str, Any]) -> NotebookNode:
+    """Return a notebook, which need not follow nbformat's schema: some services' do not."""
+    minor = content.get("nbformat_minor", 0)
+    if content.get("nbformat") != 4 or minor not in range(6):
+        fault = "the notebook is in none of the formats 4.0 to 4.5"
+        raise Refused(f"{fault}; save it in JupyterLab")
+    metadata = mapping(content.get("metadata"))
+    language = language_of(metadata)
+    if not re.match("i?python", language):
+        fault = f"the notebook is in {quoted(language)}"
+        raise Refused(f"{fault}; the answers are asked for in Python")
+    notebook = {
+        "nbformat": 4,
+        "nbformat_minor": minor,
+        "metadata": metadata,
+        "cells": [read_cell(cell) for cell in content["cells"]],
+    }
+    return nbformat.from_dict(notebook)
+
+
+def language_of(metadata: dict[str, Any]) -> str:
+    kernel = mapping(metadata.get("kernelspec"))
+    info = mapping(metadata.get("language_info"))
+    kernel_name = str(kernel.get("name")).lower().split("-")[0]
+    by_kernel = {"ir": "r", "julia": "julia"}.get(kernel_name, "python")
+    language = info.get("name") or kernel.get("language") or by_kernel
+    return str(language).lower()
+
+
+def read_cell(cell: dict[str, Any]) -> dict[str, Any]:
+    source = "".join(cell["source"])
+    if cell["cell_type"] not in ("code", "markdown", "raw"):
+        raise TypeError
+    read = {
+        "cell_type": cell["cell_type"],
+        # JSON may hold half a character.
+        "source": source.encode("utf-8", "replace").decode("utf-8"),
+        "metadata": mapping(cell.get("metadata")),
+    }
+    if isinstance(cell.get("id"), str):
+        read["id"] = cell["id"]
+    return read
+
+
+def mapping(value: object) -> dict:
+    return value if isinstance(value, dict) else {}
 
 
 # --- which assignment it is

@@ -16,17 +16,24 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from coursework.exercises.tasks import Assignment, Question
-from coursework.grade.by_hand import ABOUT, AGAIN, TYPED, Key, Row, Typed
+from coursework.exercises.tasks import Assignment, Assignments, Question
+from coursework.grade.by_hand import (
+    ABOUT,
+    AGAIN,
+    TYPED,
+    Key,
+    Row,
+    Typed,
+    about_row,
+    row_key,
+)
 from coursework.grade.copies import PUBLISHED, Copies
-from coursework.grade.points import is_undated, rounded, shown
+from coursework.grade.points import rounded, shown
 from coursework.grade.results import Grade, with_article
-from coursework.grade.tables import COMMAS, Layout, table_text
+from coursework.grade.tables import Layout, table_text
 
 MAX_CODE = 6000  # characters of an answer on a page
 MAX_INPUT = 120  # characters of an input that a test was asked with
-
-Assignments = Mapping[str, Assignment]  # by name
 
 
 # --- what templates show
@@ -71,7 +78,7 @@ def late_text(grade: Grade) -> str:
     if not grade.late:
         return ""
     penalty = grade.penalty
-    if not penalty or is_undated(grade):
+    if not penalty or grade.is_undated:
         return "handed in late"
     if penalty.days == 0:
         return "handed in late, within the grace period"
@@ -128,10 +135,9 @@ class HandForms:
 
     def add(self, grade: Grade, question: Question, typed: Typed) -> None:
         number = question.number
-        key = grade.submission, grade.assignment, str(number)
-        of = grade.by_hand[number].of
-        about = (grade.student, *key, question.by_hand.rubric, of)
-        row = TYPED | typed.get(key, {}) | dict(zip(ABOUT, about, strict=True))
+        key = row_key(grade, number)
+        about = about_row(grade, number, question.by_hand.rubric)
+        row = TYPED | typed.get(key, {}) | about
         reading = ToRead(
             place=len(self.rows),
             row=row,
@@ -234,9 +240,7 @@ def columns_of(assignment: Assignment) -> list[Column]:
     return columns
 
 
-def grades_table(
-    grades: list[Grade], assignments: Assignments, layout: Layout = COMMAS
-) -> str:
+def grades_table(grades: list[Grade], assignments: Assignments, layout: Layout) -> str:
     """Return a table with a row for each student.
 
     It has the points of each exercise and of each part by hand, the total, and why something was

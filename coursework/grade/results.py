@@ -25,7 +25,6 @@ BY_EXERCISE = (
 # The fields that only the result of a graded submission has in its file.
 OF_GRADED = ("key", "points", "of", "penalty", "points_after")
 
-
 RAISED = "your code raised an error"  # as judge.toml has it, without the name
 
 
@@ -183,6 +182,16 @@ class Grade:
     def id(self) -> GradeId:
         """What it is kept under: a student may hand in several assignments."""
         return self.submission, self.assignment
+
+    @property
+    def is_undated(self) -> bool:
+        """Whether a penalty would apply, had the download said when this was handed in."""
+        return self.penalty is not None and self.penalty.days is None
+
+    @property
+    def is_reduced(self) -> bool:
+        """Whether a penalty takes points away, which it does not within the grace period."""
+        return self.penalty is not None and bool(self.penalty.days)
 
     def take(self, judgement: Judgement) -> None:
         """Take over what the judge said."""

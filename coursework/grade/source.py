@@ -70,7 +70,7 @@ def without_magics(source: str) -> str:
         return source
 
 
-def code_to_write(file: str, text: str, append: bool = False) -> str:
+def code_to_write(file: str, text: str, append: bool) -> str:
     """Return code that writes a text to a file, which later cells import."""
     mode = "a" if append else "w"
     lines = (
@@ -115,7 +115,7 @@ def bound(source: str) -> set[str]:
 # --- comments
 
 
-def own_comments(source: str, starter: str = "") -> list[tuple[int, str]]:
+def own_comments(source: str, starter: str) -> list[tuple[int, str]]:
     """Return the lines that hold a comment of the student's own, with their numbers.
 
     Some tasks ask for a sentence as a comment, which a person reads. Comments that the starter has

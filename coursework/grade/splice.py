@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coursework.exercises.tasks import PLACE, Assignment, Cells, Question
-from coursework.grade.intake import Refused, mapping
+from coursework.grade.download import Refused
 from coursework.grade.results import Finding
 from coursework.grade.source import bound, plain, tree_of, without_magics
 from tools.book.grammar import SETUP
@@ -109,15 +109,14 @@ class Reader:
 
     def __init__(self, assignment: Assignment) -> None:
         self.questions = assignment.by_number
-        self.number_of_name = {
-            question.name: question.number for question in assignment.questions
-        }
+        self.number_of_name: dict[str, int] = {}
         # All code is in the form in which cells are compared.
         self.given = plain(assignment.given)
         self.starters = {}
         # The part and exercise of each cell that was given.
         self.known: dict[str, tuple[str | None, int | None]] = {"": (None, None)}
         for number, question in self.questions.items():
+            self.number_of_name[question.name] = number
             self.starters[number] = plain(question.starter)
             self.known[self.starters[number]] = "answer", number
         for number, question in self.questions.items():
@@ -157,8 +156,10 @@ class Reader:
         return {self.number_of_name[name] for name in names}
 
     def _by_mark(self, raw: dict[str, Any]) -> tuple[str, int | None] | None:
-        mark = mapping(raw["metadata"].get("assignment"))
-        marks = [(mark.get("part"), mark.get("exercise"))]
+        marks = []
+        mark = raw["metadata"].get("assignment")
+        if isinstance(mark, dict):
+            marks.append((mark.get("part"), mark.get("exercise")))
         if match := ID.fullmatch(raw.get("id", "")):
             part = PARTS.get(match["part"], match["part"])
             number = int(match["number"]) if match["number"] else None

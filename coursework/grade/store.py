@@ -20,7 +20,6 @@ from filelock import FileLock, Timeout
 from coursework.exercises.tasks import Assignment, Cells, cells_as_json
 from coursework.grade.results import Grade, GradeId
 from coursework.grade.tables import read_table
-from tools.book.runners import SIMULATOR
 from tools.environment import PINS
 from tools.errors import BookError
 from tools.files import cannot_write, check_writable, digest, write_bytes, write_text
@@ -36,9 +35,10 @@ CODE = (
     "coursework/grade/sandbox",
     "kernels",
 )
+SIMULATOR = "cudasim/src"
 RULES = 2  # raised when a result comes to mean another thing
 # What of a question decides nothing about the points by tests.
-WORDS = {"title": None, "by_hand": None, "holds": None, "solution": None}
+NOT_JUDGED = {"title": None, "by_hand": None, "holds": None, "solution": None}
 
 
 # --- the key of a result
@@ -74,7 +74,7 @@ def code_digest(runner: str, root: Path = ROOT) -> str:
 def key_of(assignment: Assignment, cells: Cells) -> str:
     """Return the key of a submission; words that decide nothing are not in it."""
     judged = [assignment.name, assignment.group, assignment.seed, assignment.given]
-    questions = [question.as_json() | WORDS for question in assignment.questions]
+    questions = [question.as_json() | NOT_JUDGED for question in assignment.questions]
     content = [judged, questions, cells_as_json(cells)]
     task = json.dumps(content, sort_keys=True)
     return digest([code_digest(assignment.runner), task])
@@ -206,7 +206,7 @@ class Store:
         finally:
             half.unlink(missing_ok=True)
 
-    def write_table(self, name: str, text: str, separator: str = ",") -> None:
+    def write_table(self, name: str, text: str, separator: str) -> None:
         """Write a table; if it loses a row, or what one says, the earlier one is kept."""
         path = self.folder / name
         before = ""

@@ -25,7 +25,7 @@ CHAPTERS = sorted(path.stem for path in (ROOT / "masters").glob("*.md"))
 @pytest.fixture(scope="module")
 def drafts():
     """Master and assignment of each chapter of this book, by name."""
-    found = make_drafts(BOOK, ROOT / "masters", draws_of(None))
+    found = make_drafts(ROOT, ROOT / "masters", draws_of(None))
     return {master.name: (master, assignment) for master, assignment in found}
 
 
@@ -90,7 +90,7 @@ def drawn(n, lengths):
         lengths[place.rpartition("/")[0]] = len(values)
         return values[n % len(values)]
 
-    return make_drafts(BOOK, ROOT / "masters", replace(draws_of(None), choose=nth))
+    return make_drafts(ROOT, ROOT / "masters", replace(draws_of(None), choose=nth))
 
 
 def test_every_exercise_of_the_book_is_another_for_a_class():

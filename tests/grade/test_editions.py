@@ -23,7 +23,9 @@ SECOND = ["exercise-2", "answer-2", "holds-2"]
 def small(tmp_path_factory):
     """(book, master, assignment) of a small book."""
     book = book_of_one(tmp_path_factory.mktemp("small") / "book")
-    [(master, assignment)] = make_drafts(book, book.root / "masters", draws_of(None))
+    [(master, assignment)] = make_drafts(
+        book.root, book.root / "masters", draws_of(None)
+    )
     return book, master, assignment
 
 

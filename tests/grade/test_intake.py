@@ -15,7 +15,9 @@ import pytest
 from classroom import DATA
 from helpers import refused
 
-from coursework.grade.intake import Refused, find_submissions, identity, read_submission
+from coursework.grade.download import Refused
+from coursework.grade.intake import find_submissions, identity
+from coursework.grade.reading import read_submission
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
 

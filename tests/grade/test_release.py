@@ -291,7 +291,7 @@ CHANGED = [  # and what asks for something else
 
 def test_an_edition_names_its_masters_until_they_ask_for_something_else(root, run, out):
     def fingerprint():
-        [(_, assignment)] = make_drafts(Book(root), root / "masters", draws_of(None))
+        [(_, assignment)] = make_drafts(root, root / "masters", draws_of(None))
         return assignment.masters
 
     run()
@@ -444,9 +444,7 @@ def test_an_instructor_sets_exercises_points_and_a_due_date(root, out, run):
     assert (
         "## 2. Which is larger?" in text and "5 points" in text and "## 1." not in text
     )
-    [(_, assignment)] = make_drafts(
-        Book(root), root / "masters", draws_of(None), choice
-    )
+    [(_, assignment)] = make_drafts(root, root / "masters", draws_of(None), choice)
     assert assignment.due.isoformat() == "2026-12-01T12:00:00+01:00"
     solved = task(assignment, "ann", {2: "larger = max"})
     assert judge(solved, StandIn()).points == 5
@@ -472,9 +470,7 @@ def test_an_instructor_sets_what_being_late_costs(root):
     }
     for text, rule in rules.items():
         choice = chosen(root, SET + text)
-        [(_, assignment)] = make_drafts(
-            Book(root), root / "masters", draws_of(None), choice
-        )
+        [(_, assignment)] = make_drafts(root, root / "masters", draws_of(None), choice)
         assert assignment.late.as_json() == rule
 
 

@@ -6,7 +6,8 @@ import pytest
 import yaml
 from classroom import DATA, RIGHT, SMALL, edition, small
 
-from coursework.grade.intake import Refused, read_submission
+from coursework.grade.download import Refused
+from coursework.grade.reading import read_submission
 from coursework.grade.splice import splice
 
 STARTERS = {question.number: question.starter for question in SMALL.questions}

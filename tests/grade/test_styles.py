@@ -102,7 +102,7 @@ def losses(master, assignment, answers):
 @pytest.fixture(scope="module")
 def drafts():
     """Master and assignment of each chapter of this book, by name."""
-    pairs = make_drafts(BOOK, ROOT / "masters", draws_of(None))
+    pairs = make_drafts(ROOT, ROOT / "masters", draws_of(None))
     return {master.name: (master, assignment) for master, assignment in pairs}
 
 

@@ -105,7 +105,7 @@ def cases():
 @pytest.fixture(scope="module")
 def drafts():
     """Return the master and the assignment of each chapter, by name."""
-    made = make_drafts(BOOK, ROOT / "masters", draws_of(None))
+    made = make_drafts(ROOT, ROOT / "masters", draws_of(None))
     return {master.name: (master, assignment) for master, assignment in made}
 
 

@@ -24,7 +24,7 @@ TYPED = re.compile(
 @pytest.fixture(scope="module")
 def counts():
     """How many exercises the master of each chapter holds."""
-    drafts = make_drafts(Book(ROOT), ROOT / "masters", draws_of(None))
+    drafts = make_drafts(ROOT, ROOT / "masters", draws_of(None))
     return {master.name: len(master.exercises) for master, _ in drafts}
 
 
@@ -62,7 +62,7 @@ def test_the_points_of_the_walk_are_those_of_its_chapter():
     guide = (ROOT / "book" / "teaching.md").read_text(encoding="utf-8")
     [chapter] = re.findall(r"^python -m tools example (\S+)$", guide, re.M)
     draft = make_drafts(
-        Book(ROOT), ROOT / "masters", draws_of(None), choice_of(chapter, None)
+        ROOT, ROOT / "masters", draws_of(None), choice_of(chapter, None)
     )
     [(_, assignment)] = draft
     tests, by_hand = worth_of(assignment)

@@ -18,12 +18,14 @@ import io
 import json
 import re
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
 from coursework.grade.by_hand import BY_HAND
-from coursework.grade.intake import SEVERAL, clean
-from coursework.grade.points import is_reduced, is_undated, shown
+from coursework.grade.download import clean
+from coursework.grade.intake import SEVERAL
+from coursework.grade.points import shown
 from coursework.grade.results import Grade
 from coursework.grade.tables import BOM
 from tools.errors import BookError
@@ -83,12 +85,20 @@ def read_grades(folder: Path) -> list[Grade]:
 def chapter_of(grades: list[Grade], folder: Path) -> str:
     """Return the chapter that most have handed in. Raises BookError if it is not clear."""
     names = sorted(grade.assignment for grade in grades if grade.assignment)
-    [(most, count)] = Counter(names).most_common(1) or [("", 0)]
-    if not names or count < (1 - STRAYS) * len(names):
-        known = ", ".join(dict.fromkeys(names)) or "none"
-        fault = "whose grades are meant? name one with --chapter"
-        raise BookError(f"{folder}: {fault}: {known}")
-    return most
+    for most, count in Counter(names).most_common(1):
+        if count >= (1 - STRAYS) * len(names):
+            return most
+    known = ", ".join(dict.fromkeys(names)) or "none"
+    fault = "whose grades are meant? name one with --chapter"
+    raise BookError(f"{folder}: {fault}: {known}")
+
+
+@dataclass(frozen=True)
+class HandIn:
+    """A grade, and the name of one of the students who handed in together."""
+
+    name: str
+    grade: Grade
 
 
 class Gradebook:
@@ -154,13 +164,13 @@ class Gradebook:
         Canvas says it in a row of its own, Moodle in the next column, for each student.
         """
         rows = student_rows
-        counting = self.columns[1:]
+        columns = self.columns[1:]
         if self.system == "Canvas":
-            first = enumerate(self.columns[0])
-            rows = [row for row, cell in first if cell.strip() == POINTS]
-            counting = self.columns
+            names = enumerate(self.columns[0])
+            rows = [row for row, name in names if name.strip() == POINTS]
+            columns = self.columns
         maximums = {}
-        for place, column in enumerate(counting):
+        for place, column in enumerate(columns):
             numbers = {number(column[row]) for row in rows}
             if len(numbers) == 1 and None not in numbers:
                 maximums[place] = numbers.pop()
@@ -193,22 +203,24 @@ class Gradebook:
         handed_in, left_out = self._find(grades, chapter)
         notes = []
         filled_in = []
-        for place, own in handed_in.items():
-            name, grade = own[0]
+        for place, hand_ins in handed_in.items():
             row = self.rows[place]
             row += [""] * (self.column + 1 - len(row))
             before = row[self.column]
-            left_out[name] = why_not([grade for _, grade in own], before)
-            if left_out[name]:
+            name = hand_ins[0].name
+            reason = why_not([hand_in.grade for hand_in in hand_ins], before)
+            if reason:
+                left_out[name] = reason
                 continue
+            left_out.pop(name, None)  # another chapter of theirs
+            grade = hand_ins[0].grade
             after = self._points(grade, scale)
             row[self.column] = after
             filled_in.append(grade)
             if before.strip() and shown(number(before)) != after:
                 notes.append(f"replaced: {name}: {clean(before)} by {after}")
         for name, reason in left_out.items():
-            if reason:
-                notes.append(f"not filled in: {name}: {reason}")
+            notes.append(f"not filled in: {name}: {reason}")
         if not filled_in:
             fault = f"{self.where}: nobody can be filled in"
             raise BookError("\n".join([fault, *notes]))
@@ -218,9 +230,8 @@ class Gradebook:
 
     def _check_maximum(self, grades: list[Grade], chapter: str) -> None:
         for grade in in_order(grades):
-            if grade.reason or grade.assignment not in (chapter, None):
-                continue
-            if grade.of != self.maximum:
+            is_graded = grade.assignment in (chapter, None) and not grade.reason
+            if is_graded and grade.of != self.maximum:
                 maximum = f"{shown(self.maximum)} points"
                 counts = f"counts {maximum}, the exercises {shown(grade.of)}"
                 advice = "change it there, or add --scale"
@@ -228,17 +239,17 @@ class Gradebook:
 
     def _find(
         self, grades: list[Grade], chapter: str
-    ) -> tuple[dict[int, list[tuple[str, Grade]]], dict[str, str | None]]:
-        """Return the grades with the students' names by row, and by name why others have none."""
+    ) -> tuple[dict[int, list[HandIn]], dict[str, str]]:
+        """Return what was handed in by row, and by name why others have no grade."""
         handed_in = defaultdict(list)
-        left_out: dict[str, str | None] = {}
+        left_out: dict[str, str] = {}
         for grade in in_order(grades):
             for name in grade.student.split(SEVERAL):
                 rows = self._rows_of(name)
                 if grade.assignment not in (chapter, None):
                     left_out.setdefault(name, f"handed in {grade.assignment}")
                 elif len(rows) == 1:
-                    handed_in[min(rows)].append((name, grade))
+                    handed_in[min(rows)].append(HandIn(name, grade))
                 else:
                     place = "in several rows of" if rows else "not in"
                     left_out[name] = grade.reason or f"is {place} {self.where}"
@@ -286,10 +297,10 @@ def in_order(grades: list[Grade]) -> list[Grade]:
 
 def late_notes(filled_in: list[Grade]) -> list[str]:
     notes = []
-    reduced = sum(is_reduced(grade) for grade in filled_in)
+    reduced = sum(grade.is_reduced for grade in filled_in)
     if reduced:
         notes.append(f"filled in after a penalty for being late: {reduced}")
-    undated = sum(is_undated(grade) for grade in filled_in)
+    undated = sum(grade.is_undated for grade in filled_in)
     if undated:
         when = "handed in late, at an unknown time, so nothing was taken off"
         notes.append(f"{when}: {undated}")

@@ -11,7 +11,6 @@ from coursework.exercises.tasks import Assignment
 from coursework.exercises.variants import draws_of
 from coursework.grade.engine import SENT
 from coursework.grade.store import code_files
-from tools.book.book import Book
 from tools.files import write_bytes, zipped
 from tools.root import ROOT
 
@@ -34,7 +33,7 @@ def autograder_files(assignment: Assignment) -> dict[str, bytes]:
 
 def make_autograder(choice: Choice, key: str | None, masters: Path) -> Path:
     """Write the autograder of an assignment for a class; return its path. Raises BookError."""
-    [(_, assignment)] = make_drafts(Book(ROOT), masters, draws_of(key), choice)
+    [(_, assignment)] = make_drafts(ROOT, masters, draws_of(key), choice)
     name = f"{assignment.name}-{assignment.group}.zip"
     path = ROOT / "_build" / "gradescope" / name
     write_bytes(path, zipped(autograder_files(assignment), MODES), ROOT)

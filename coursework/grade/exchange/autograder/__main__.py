@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from coursework.exercises.tasks import Assignment, Task
-from coursework.grade.intake import Refused, single_submission
+from coursework.grade.download import Refused
+from coursework.grade.intake import single_submission
 from coursework.grade.judge import judge
 from coursework.grade.points import shown
 from coursework.grade.reading import read

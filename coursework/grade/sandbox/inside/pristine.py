@@ -44,7 +44,7 @@ VALUES = methodcaller("values")
 class Pristine:
     """Python, PyTorch and `cudasim` as they are when this is made, before the first cell."""
 
-    def __init__(self, simulated: bool = True) -> None:
+    def __init__(self, simulated: bool) -> None:
         self.builtins = dict(vars(builtins))
         self._modules = {
             name: sys.modules[name] for name in list(sys.modules) if is_watched(name)
