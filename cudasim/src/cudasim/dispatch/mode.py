@@ -168,8 +168,9 @@ class TimedMode(DeviceMode):
         self, func: Any, types: Any, args: tuple, kwargs: Any = None
     ) -> Any:
         out = super().__torch_dispatch__(func, types, args, kwargs)
-        if out is not NotImplemented and not is_traced(types):
-            book(func, args, kwargs or {}, out)
+        if out is NotImplemented or (types and is_traced(types)):
+            return out
+        book(func, args, kwargs or {}, out)
         return out
 
 
@@ -182,7 +183,7 @@ def mode_for(type: DeviceType, clock: Clock | None = None) -> type[DeviceMode]:
 
 def is_traced(types: Any) -> bool:
     """Return whether one of the types of an operation's tensors traces it."""
-    return any(issubclass(kind, TRACED) for kind in types or ())
+    return any(issubclass(kind, TRACED) for kind in types)
 
 
 def is_wrapper(tensor: Tensor) -> bool:
