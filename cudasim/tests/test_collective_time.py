@@ -5,20 +5,14 @@ import json
 import pytest
 import torch
 import torch.distributed as dist
+from calls import raised
 from programs import run_ranks, write
 
 import cudasim
 from cudasim.backends.cuda.distributed import clocks
-from cudasim.clock.clock import Span, nanoseconds
+from cudasim.clock.clock import Span
 from cudasim.clock.timeline import Timeline
-from cudasim.timing.scaling import (
-    Cluster,
-    all_reduce_seconds,
-    card_link,
-    collective_seconds,
-    links,
-)
-from cudasim.timing.sheets import find_sheet
+from cudasim.timing.scaling import Cluster, collective_seconds, links
 
 HEAD = """
     import dataclasses, json, os, time
@@ -42,28 +36,32 @@ SIZE = 4 * 2**22
 
 
 def launch(tmp_path, text, card="T4", **variables):
-    """What each of two ranks tells of its modelled run of a program."""
-    script = write(
-        tmp_path / "worker.py", HEAD + text + "\n    dist.destroy_process_group()\n"
-    )
-    clock = ["-m", "cudasim", "--clock", "modelled", "--card", card]
-    for got in run_ranks(*clock, script, cwd=tmp_path, **variables):
-        assert got.returncode == 0, got.stderr
+    """Return what each of two ranks tells of its modelled run of a program."""
+    program = HEAD + text + "\n    dist.destroy_process_group()\n"
+    script = write(tmp_path / "worker.py", program)
+    simulation = ["-m", "cudasim", "--clock", "modelled", "--card", card]
+    for result in run_ranks(*simulation, script, cwd=tmp_path, **variables):
+        assert result.returncode == 0, result.stderr
     return [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
 
 
-def in_lane(spans, lane, kind="kernel"):
-    """{name: span} of the kernels, or the waits, in lanes whose names end so; the last of each."""
-    made = [Span(*each) for each in spans]
-    return {
-        each.name: each
-        for each in made
-        if each.lane.endswith(lane) and each.kind == kind
-    }
+def in_lane(rows, lane, kind="kernel"):
+    """Return {name: span} of the spans of a kind in lanes whose names end so, the last of each."""
+    found = {}
+    for row in rows:
+        span = Span(*row)
+        if span.lane.endswith(lane) and span.kind == kind:
+            found[span.name] = span
+    return found
 
 
-def taken(span):
+def duration(span):
     return span.end - span.start
+
+
+def ring_seconds():
+    """Return what an all-reduce of two T4 takes on 80 % of PCIe 3, which has 15.75 GB/s."""
+    return SIZE / (0.8 * 15.75e9)
 
 
 TIMES = """
@@ -103,48 +101,43 @@ def times(tmp_path_factory):
     return launch(tmp_path_factory.mktemp("times"), TIMES)
 
 
-def ring(card="T4"):
-    return nanoseconds(
-        all_reduce_seconds(SIZE, Cluster(2, 2, card_link(find_sheet(card))))
-    )
-
-
-def test_an_all_reduce_takes_what_its_ring_takes_and_begins_with_the_last_rank(times):
+def test_an_all_reduce_begins_with_the_last_rank(times):
     first, second = (in_lane(told["plain"], "stream 0") for told in times)
-    reduce, other = first["all_reduce"], second["all_reduce"]
-    assert (reduce.start, reduce.end) == (other.start, other.end) and taken(
-        reduce
-    ) == ring()
+    reduce = first["all_reduce"]
+    assert reduce.start == second["all_reduce"].start
+    assert reduce.end == second["all_reduce"].end
+    assert duration(reduce) == pytest.approx(ring_seconds() * 1e9, rel=0.02)
+
     wait = in_lane(times[0]["plain"], "stream 0", "wait")["wait for rank 1"]
-    assert wait.end == reduce.start and taken(wait) == pytest.approx(0.25e9, rel=0.01)
-    assert min(first["mul"].start, second["mul"].start) >= reduce.end
+    assert wait.end == reduce.start
+    assert duration(wait) == pytest.approx(0.25e9, rel=0.01)
+    assert first["mul"].start >= reduce.end
+    assert second["mul"].start >= reduce.end
 
 
-def test_what_is_asynchronous_runs_on_a_stream_of_nccl_until_somebody_waits(times):
+def test_what_is_asynchronous_runs_on_a_stream_of_nccl(times):
     for told in times:
         (reduce,) = in_lane(told["beside"], "NCCL").values()
-        product, scaled = (
-            in_lane(told["beside"], "stream 0")[name] for name in ("mm", "mul")
-        )
-        assert (
-            product.start < reduce.end and reduce.start < product.end
-        )  # beside each other
+        kernels = in_lane(told["beside"], "stream 0")
+        product, scaled = kernels["mm"], kernels["mul"]
+        # Side by side.
+        assert product.start < reduce.end
+        assert reduce.start < product.end
         assert scaled.start >= max(reduce.end, product.end)
         assert told["waited"] < 1e-4  # the host goes on
 
 
 def test_halves_of_an_all_reduce_take_half_its_time(times):
     for told in times:
-        found = in_lane(told["scattered"], "stream 0")
+        whole = in_lane(told["plain"], "stream 0")["all_reduce"]
+        halves = in_lane(told["scattered"], "stream 0")
         for name in ("reduce_scatter", "all_gather"):
-            assert taken(found[name]) == pytest.approx(ring() / 2, abs=1)
+            assert duration(halves[name]) == pytest.approx(duration(whole) / 2, abs=1)
 
 
 def test_a_barrier_blocks_the_host_of_who_comes_first(times):
-    late, early = (
-        taken(in_lane(told["barrier"], "Python", "wait")["barrier"]) for told in times
-    )
-    assert early > 0.09e9 > late
+    late, early = (in_lane(told["barrier"], "Python", "wait") for told in times)
+    assert duration(early["barrier"]) > 0.09e9 > duration(late["barrier"])
 
 
 TRAIN = """
@@ -171,63 +164,68 @@ def trained(tmp_path_factory):
     return folder, launch(folder, TRAIN)
 
 
-def test_gradients_go_beside_the_backward_pass_and_the_optimizer_waits(trained):
-    for told in trained[1]:
-        kernels = [Span(*each) for each in told["spans"] if each[4] == "kernel"]
-        sent = [each for each in kernels if each.lane.endswith("NCCL")]
-        others = [each for each in kernels if each not in sent]
-        assert len(sent) >= 3 and {each.name for each in sent} == {"all_reduce"}
-        assert others[-1].start >= sent[-1].end  # the optimizer's come after the last
-    products = [each for each in others if each.name == "mm"]  # of rank 1, the slowest
+def test_gradients_are_sent_during_the_backward_pass(trained):
+    _, ranks = trained
+    for told in ranks:
+        kernels = [Span(*row) for row in told["spans"] if row[4] == "kernel"]
+        sent = [span for span in kernels if span.lane.endswith("NCCL")]
+        computed = [span for span in kernels if not span.lane.endswith("NCCL")]
+        assert len(sent) >= 3
+        assert {span.name for span in sent} == {"all_reduce"}
+        assert computed[-1].start >= sent[-1].end  # the optimizer's come after the last
+
+    # These are of rank 1, the slowest.
+    products = [span for span in computed if span.name == "mm"]
     assert sent[0].start < products[-1].end
-    waits = [in_lane(told["spans"], "NCCL", "wait") for told in trained[1]]
-    assert [*waits[0]] == ["wait for rank 1"] and not waits[1]
+    first, second = (in_lane(told["spans"], "NCCL", "wait") for told in ranks)
+    assert [*first] == ["wait for rank 1"]
+    assert not second
 
 
 @pytest.mark.full
 def test_a_run_is_the_same_every_time(trained, tmp_path):
-    assert launch(tmp_path, TRAIN) == trained[1]
+    _, ranks = trained
+    assert launch(tmp_path, TRAIN) == ranks
 
 
 def test_every_rank_gets_the_timeline_of_all(trained):
     folder, (first, second) = trained
-    assert first["both"] == second["both"] and first["text"] == second["text"]
-    heading, *lines = first["text"].splitlines()
-    assert heading.startswith("timeline, modelled for a T4, 2 ranks: ≈ ")
-    assert [line.rpartition(": ")[0] for line in lines] == [
-        f"rank {rank}: {lane}"
-        for rank in range(2)
-        for lane in ("Python", f"cuda:{rank} stream 0", f"cuda:{rank} NCCL")
-    ]
-    for rank, told in enumerate((first, second)):
-        mine = [
-            each[1:] for each in told["both"] if each[0].startswith(f"rank {rank}: ")
-        ]
-        assert sorted(mine, key=str) == sorted(
-            (each[1:] for each in told["spans"]), key=str
-        )
+    assert first["both"] == second["both"]
+    assert first["text"] == second["text"]
     assert 0 < first["busy"] <= 1
     assert str(Timeline.load(folder / "ranks.json")) == first["text"]
 
+    heading, *lines = first["text"].splitlines()
+    assert heading.startswith("timeline, modelled for a T4, 2 ranks: ≈ ")
+    assert [line.rpartition(": ")[0] for line in lines] == [
+        "rank 0: Python",
+        "rank 0: cuda:0 stream 0",
+        "rank 0: cuda:0 NCCL",
+        "rank 1: Python",
+        "rank 1: cuda:1 stream 0",
+        "rank 1: cuda:1 NCCL",
+    ]
 
-def test_load_refuses_what_save_has_not_written(tmp_path):
-    path, words = (
-        tmp_path / "other.json",
-        r"other.json: not a timeline that save\(\) has written",
-    )
-    for text in ("{}", "[]", '{"otherData": 3}'):
-        path.write_text(text)
-        with pytest.raises(ValueError, match=words):
-            Timeline.load(path)
+    together = []
+    for rank, told in enumerate((first, second)):
+        for lane, *rest in told["spans"]:
+            together.append([f"rank {rank}: {lane}", *rest])
+    assert sorted(first["both"], key=str) == sorted(together, key=str)
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", '{"otherData": 3}'])
+def test_load_refuses_what_save_has_not_written(tmp_path, text):
+    path = tmp_path / "other.json"
+    path.write_text(text)
+    words = raised(lambda: Timeline.load(path), ValueError)
+    assert "other.json: not a timeline that save() has written" in words
 
 
 def test_gather_needs_ranks():
     with cudasim.simulate(clock="modelled"):
         torch.ones(2, device="cuda")
-        with pytest.raises(
-            RuntimeError, match=r"^gather\(\): there are no ranks; call"
-        ):
-            cudasim.timeline().gather()
+        words = raised(lambda: cudasim.timeline().gather())
+    assert words.startswith("gather(): there are no ranks; call")
 
 
 SERVERS = """
@@ -250,21 +248,18 @@ SERVERS = """
 
 @pytest.mark.parametrize("name", ["eth10", None])
 def test_ranks_on_two_servers_use_the_network(tmp_path, name):
-    variables = {} if name is None else {clocks.NETWORK: name}
-    network = links("between")[name or clocks.USUAL]
-    expected = all_reduce_seconds(
-        SIZE, Cluster(2, 1, card_link(find_sheet("T4")), network)
-    )
+    variables = {clocks.NETWORK: name} if name else {}
+    bandwidth = links("between")[name or clocks.USUAL].bandwidth
     for told in launch(tmp_path, SERVERS, **variables):
         reduce = in_lane(told["spans"], "stream 0")["all_reduce"]
-        assert taken(reduce) == nanoseconds(expected) > ring()
+        expected = max(SIZE / bandwidth, ring_seconds())
+        assert duration(reduce) == pytest.approx(expected * 1e9, rel=0.05)
+
         of_network, of_gather = told["said"]
-        assert of_network.startswith(
-            "CUDASIM_NETWORK='string': unknown; there are eth10, eth25"
-        )
-        assert of_gather.startswith(
-            "gather(): only modelled times of several processes"
-        )
+        words = "CUDASIM_NETWORK='string': unknown; there are eth10, eth25"
+        assert of_network.startswith(words)
+        words = "gather(): only modelled times of several processes"
+        assert of_gather.startswith(words)
 
 
 MESSAGE = """
@@ -291,36 +286,44 @@ MESSAGE = """
 
 def test_a_message_takes_the_time_of_its_link_and_its_receiver_waits(tmp_path):
     sender, receiver = launch(tmp_path, MESSAGE, card="A100")
-    link = card_link(find_sheet("A100"))
-    (sent,), (got,) = (
-        in_lane(told["spans"], "NCCL").values() for told in (sender, receiver)
-    )
-    assert (sent.start, sent.end) == (got.start, got.end)
-    assert taken(sent) == nanoseconds(link.latency + SIZE / link.bandwidth)
-    ((name, wait),) = in_lane(receiver["spans"], "NCCL", "wait").items()
-    assert name == "wait for rank 0" and taken(wait) > 0.09e9
-    assert in_lane(receiver["spans"], "stream 0")["add_"].start >= got.end
-    assert sender["value"] == [0, 2] and receiver["value"] == [1, 1]
-    for told in (sender, receiver):
-        found = in_lane(told["both"], "NCCL")
-        assert set(found) == {"send", "recv"}
-        assert in_lane(told["both"], "stream 0")["add_"].start >= found["recv"].end
-
-
-def test_other_collectives_move_what_nccl_tests_says():
+    (sent,) = in_lane(sender["spans"], "NCCL").values()
+    (received,) = in_lane(receiver["spans"], "NCCL").values()
+    assert (sent.start, sent.end) == (received.start, received.end)
     link = links("inside")["nvlink3"]
-    one, many = Cluster(1, 8, link), Cluster(8, 8, link)
+    through = SIZE / link.bandwidth + link.latency
+    assert duration(sent) == pytest.approx(through * 1e9, abs=1)
+
+    (wait,) = in_lane(receiver["spans"], "NCCL", "wait").values()
+    assert wait.name == "wait for rank 0"
+    assert duration(wait) > 0.09e9
+    assert in_lane(receiver["spans"], "stream 0")["add_"].start >= received.end
+    assert sender["value"] == [0, 2]
+    assert receiver["value"] == [1, 1]
+    for told in (sender, receiver):
+        messages = in_lane(told["both"], "NCCL")
+        assert set(messages) == {"send", "recv"}
+        added = in_lane(told["both"], "stream 0")["add_"]
+        assert added.start >= messages["recv"].end
+
+
+# The share of a tensor that each of 8 ranks moves, by the page PERFORMANCE.md of nccl-tests.
+SHARES = {
+    "all_reduce": 14 / 8,
+    "broadcast": 1,
+    "reduce": 1,
+    "all_gather": 7 / 8,
+    "reduce_scatter": 7 / 8,
+    "all_to_all": 7 / 8,
+}
+
+
+@pytest.mark.parametrize(("name", "share"), SHARES.items())
+def test_collectives_move_what_nccl_tests_says(name, share):
+    link = links("inside")["nvlink3"]
     huge = 2**34
-    shares = dict.fromkeys(("all_gather", "reduce_scatter", "all_to_all"), 7 / 8)
-    for name, share in {
-        "all_reduce": 14 / 8,
-        "broadcast": 1,
-        "reduce": 1,
-        **shares,
-    }.items():
-        through = share * huge / link.bandwidth
-        assert collective_seconds(name, huge, many) == pytest.approx(through, rel=0.001)
-        assert collective_seconds(name, huge, one) == 0
+    seconds = collective_seconds(name, huge, Cluster(8, 8, link))
+    assert seconds == pytest.approx(share * huge / link.bandwidth, rel=0.001)
+    assert collective_seconds(name, huge, Cluster(1, 8, link)) == 0
 
 
 def test_a_group_of_one_rank_meets_nobody():
@@ -332,11 +335,10 @@ def test_a_group_of_one_rank_meets_nobody():
             with cudasim.timeline() as lanes:
                 dist.all_reduce(x)
                 dist.all_reduce(x, async_op=True).wait()
-            reduces = [
-                s for s in lanes.spans if s.name == "all_reduce" and s.kind == "kernel"
-            ]
-            assert [s.lane for s in reduces] == ["cuda:0 stream 0", "cuda:0 NCCL"]
-            assert all(isinstance(s, Span) for s in lanes.gather().spans)
+            kernels = [span for span in lanes.spans if span.kind == "kernel"]
+            used = [span.lane for span in kernels if span.name == "all_reduce"]
+            assert used == ["cuda:0 stream 0", "cuda:0 NCCL"]
+            assert lanes.gather().spans
         finally:
             dist.destroy_process_group()
     assert (dist.Work.wait, torch.autograd._engine_run_backward) == before

@@ -5,6 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
+from calls import raised
 from programs import run
 
 import cudasim
@@ -43,7 +44,7 @@ def work(clock):
     spend(clock, 10 * US, "item", "wait")
 
 
-def made_of(*spans):
+def timeline_of(*spans):
     timeline = Timeline()
     timeline.fill(spans, "modelled for a T4")
     return timeline
@@ -61,21 +62,15 @@ def test_a_block_under_the_modelled_clock(clock):
     spend(clock, US, "before")
     with cudasim.timeline() as lanes:
         work(clock)
-        for booked in "add_.Tensor", "torchvision.nms.default", "load cuBLAS 12.1":
-            spend(clock, 12 * US, booked)
+        for name in ("add_.Tensor", "torchvision.nms.default", "load cuBLAS 12.1"):
+            spend(clock, 12 * US, name)
     spend(clock, US, "after")
-    assert lanes.modelled and lanes.source == "modelled for a T4"
+
+    assert lanes.modelled
+    assert lanes.source == "modelled for a T4"
     names = [span.name for span in lanes.spans]
-    assert names == [
-        "mm",
-        "mm",
-        "add",
-        "copy",
-        "item",
-        "add_",
-        "nms",
-        "load cuBLAS 12.1",
-    ]
+    assert names[:5] == ["mm", "mm", "add", "copy", "item"]
+    assert names[5:] == ["add_", "nms", "load cuBLAS 12.1"]
     assert lanes.lanes == ["Python", "cuda:0 stream 0", "cuda:0 copies out"]
     assert lanes.total == 500e-6
     assert lanes.busy("cuda:0 stream 0") == 350 / 500
@@ -90,8 +85,12 @@ def product():
 
 def product_on_a_card():
     A = torch.ones(2048, 2048, device="cuda")
-    (A @ A).sum().item()
-    return lambda: (A @ A).sum().item()
+
+    def product():
+        return (A @ A).sum().item()
+
+    product()
+    return product
 
 
 def test_another_card_is_booked_as_if_it_were_simulated(product):
@@ -123,21 +122,20 @@ def test_work_of_before_is_done_before_another_card_begins(product):
 def test_a_block_that_raises_gives_the_card_back(product):
     sheet = session.clock.sheet
     with pytest.raises(ZeroDivisionError), cudasim.timeline(card="H100"):
-        1 / 0  # noqa: B018
+        raise ZeroDivisionError
     assert session.clock.sheet is sheet
 
 
 def test_another_card_needs_a_clock_a_sheet_and_a_block():
-    with pytest.raises(
-        RuntimeError, match=r"card='H100'\): only a modelled clock knows"
-    ):
+    words = r"card='H100'\): only a modelled clock knows"
+    with pytest.raises(RuntimeError, match=words):
         cudasim.timeline(card="H100")
     with cudasim.simulate(gpus=1, clock="modelled"):
         torch.ones(2, device="cuda")
         with pytest.raises(ValueError, match="card='H1000': no data sheet; there are"):
             cudasim.timeline(card="H1000")
         with pytest.raises(RuntimeError, match="need a block: with timeline"):
-            cudasim.timeline(card="H100").spans  # noqa: B018
+            cudasim.timeline(card="H100").table()
         late = cudasim.timeline(card="H100")
     with pytest.raises(RuntimeError, match="only a modelled clock"), late:
         pass
@@ -147,171 +145,190 @@ def test_without_a_block_it_is_what_happened_since_the_last(clock, monkeypatch):
     work(clock)
     assert len(cudasim.timeline().spans) == 5
     with pytest.raises(RuntimeError, match="nothing was recorded"):
-        cudasim.timeline().spans  # noqa: B018
-    work(clock), work(clock)
+        cudasim.timeline().table()
+    work(clock)
+    work(clock)
     assert len(cudasim.timeline().spans) == 10
     with cudasim.timeline():
         work(clock)
     work(clock)
     assert len(cudasim.timeline().spans) == 5
-    clock = Clock(clock.sheet, ["cuda:0"])  # another simulation begins with nothing
+
+    # Another simulation begins with nothing.
+    clock = Clock(clock.sheet, ["cuda:0"])
     monkeypatch.setattr(session, "clock", clock)
     work(clock)
     assert len(cudasim.timeline().spans) == 5
 
 
 def test_plain_numbers():
-    lanes = made_of(*TWO)
+    lanes = timeline_of(*TWO)
     assert lanes.total == 20e-6
     assert lanes.busy("Python") == 0.2  # waiting is not work
     assert lanes.busy("cuda:0 stream 0") == 0.6
     assert lanes.busy("cuda:0") == 0.7  # the copy and the kernel overlap
-    with pytest.raises(
-        ValueError, match=r"^'cuda:1': no such lane; there are Python, cuda:0 str"
-    ):
-        lanes.busy("cuda:1")
     assert lanes.table()[1] == ("Python", "item", 4e-6, 16e-6)
+    words = r"^'cuda:1': no such lane; there are Python, cuda:0 str"
+    with pytest.raises(ValueError, match=words):
+        lanes.busy("cuda:1")
 
 
 def test_text():
-    assert str(made_of(*TWO)).splitlines() == [
+    lanes = timeline_of(*TWO)
+    assert str(lanes).splitlines() == [
         "timeline, modelled for a T4: ≈ 0.020 ms",
         "Python: 1 operation, 1 wait; busy ≈ 0.004 ms, ≈ 20 %",
         "cuda:0 stream 0: 1 kernel; busy ≈ 0.012 ms, ≈ 60 %",
         "cuda:0 copies in: 1 copy; busy ≈ 0.008 ms, ≈ 40 %",
     ]
-    heads, first, *_ = str(made_of(*TWO).table()).splitlines()
+    heads, first, *_ = str(lanes.table()).splitlines()
     assert heads.split() == ["lane", "name", "start", "duration"]
     assert first.split("  ")[-1].strip() == "≈ 0.004 ms"
 
 
 def test_lanes_have_an_order():
-    lanes = (
+    shuffled = (
         "cuda:1 stream 0",
         "cuda:0 copies out",
         "cuda:0 stream 35",
         "Python, Thread-1",
+        "cuda:0 stream 3",
+        "cuda:0 copies in",
+        "Python",
     )
-    more = "cuda:0 stream 3", "cuda:0 copies in", "Python"
-    timeline = made_of(*(Span(lane, "a", 0, 1, "kernel") for lane in lanes + more))
-    assert timeline.lanes == [
-        "Python", "Python, Thread-1", "cuda:0 stream 3", "cuda:0 stream 35",
-        "cuda:0 copies in", "cuda:0 copies out", "cuda:1 stream 0",
-    ]  # fmt: skip
+    spans = [Span(lane, "a", 0, 1, "kernel") for lane in shuffled]
+    assert timeline_of(*spans).lanes == [
+        "Python",
+        "Python, Thread-1",
+        "cuda:0 stream 3",
+        "cuda:0 stream 35",
+        "cuda:0 copies in",
+        "cuda:0 copies out",
+        "cuda:1 stream 0",
+    ]
 
 
 # Too much to draw.
 
 
 def test_many_threads_share_a_lane_and_it_is_said():
-    spans = [
-        Span(f"Python, Thread-{n}", "add", n, n + 1, "operation") for n in range(1000)
-    ]
-    lanes = made_of(*spans, Span("Python", "add", 5, 6, "operation"))
-    assert len(lanes.lanes) == THREADS + 2 and OTHERS in lanes.lanes
-    assert len(lanes.table()) == 1001 and len(lanes.bars()) <= BARS
+    spans = []
+    for n in range(1000):
+        spans.append(Span(f"Python, Thread-{n}", "add", n, n + 1, "operation"))
+    lanes = timeline_of(*spans, Span("Python", "add", 5, 6, "operation"))
+    assert len(lanes.lanes) == THREADS + 2
+    assert OTHERS in lanes.lanes
+    assert len(lanes.table()) == 1001
+    assert len(lanes.bars()) <= BARS
     assert lanes.notes == [f"{1000 - THREADS} more threads of Python share a lane"]
-    few = made_of(*spans[:THREADS])
-    assert len(few.lanes) == THREADS and few.notes == []
+
+    few = timeline_of(*spans[:THREADS])
+    assert len(few.lanes) == THREADS
+    assert few.notes == []
 
 
 def test_threads_without_a_name_are_counted_as_they_begin(clock):
     for thread in ("Thread-12 (run)", "loader", "Thread-9 (run)", "Thread-12 (run)"):
         spend(clock, US, "add.Tensor", lane=f"Python, {thread}")
-    shown = [span.lane for span in cudasim.timeline().spans]
+    lanes = [span.lane for span in cudasim.timeline().spans]
     first, second = "Python, thread 1 (run)", "Python, thread 2 (run)"
-    assert shown == [first, "Python, loader", second, first]
-    spend(
-        clock, US, "add.Tensor", lane="Python, Thread-20 (run)"
-    )  # Python goes on counting
+    assert lanes == [first, "Python, loader", second, first]
+
+    # Python itself goes on counting.
+    spend(clock, US, "add.Tensor", lane="Python, Thread-20 (run)")
     assert [span.lane for span in cudasim.timeline().spans] == [first]
 
 
-@pytest.mark.parametrize("count", [50, 5000])
-def test_a_picture_is_bounded_and_says_what_it_merged(count):
-    spans, at = [], 0
+def many_spans(count):
+    """Return spans of many names and lengths, some of them at once, in three lanes."""
+    lanes = ("Python", "cuda:0 stream 0", "cuda:0 copies in")
+    spans = []
+    start = 0
     for i in range(count):
-        lane = ("Python", "cuda:0 stream 0", "cuda:0 copies in")[i % 3]
-        spans.append(Span(lane, f"op{i % 37}", at, at + i * i % 997, "kernel"))
-        at += i * i % 1009
-    lanes = made_of(*spans)
-    bars, merged = lanes.bars(), count == 5000
-    assert 1 < len(bars) <= BARS and (len(bars) < count) == merged
-    assert (
-        sum(bar.merged for bar in bars) == count
-        and max(bar.end for bar in bars) == lanes.length
-    )
-    assert (
-        any("neighbours are merged" in note for note in lanes.chart().notes) == merged
-    )
-    assert (
-        sum(len(part.encode()) for part in lanes._repr_mimebundle_().values())
-        < 40 * 1024
-    )
+        end = start + i * i % 997
+        spans.append(Span(lanes[i % 3], f"op{i % 37}", start, end, "kernel"))
+        start += i * i % 1009
+    return spans
+
+
+@pytest.mark.parametrize(("count", "merged"), [(50, False), (5000, True)])
+def test_a_picture_is_bounded_and_says_what_it_merged(count, merged):
+    lanes = timeline_of(*many_spans(count))
+    bars = lanes.bars()
+    assert 1 < len(bars) <= BARS
+    assert (len(bars) < count) == merged
+    assert sum(bar.merged for bar in bars) == count
+    assert max(bar.end for bar in bars) == lanes.length
+    assert ("neighbours are merged" in str(lanes.chart().notes)) == merged
+
+    parts = lanes._repr_mimebundle_().values()
+    assert sum(len(part.encode()) for part in parts) < 40 * 1024
 
 
 def test_neighbours_of_one_name_are_merged_and_counted():
-    spans = [
-        Span("Python", "add", 10 * i, 10 * i + 10, "operation") for i in range(BARS + 1)
-    ]
-    (bar,) = made_of(*spans).bars()
-    assert (bar.merged, bar.label) == (
-        BARS + 1,
-        f"add \N{MULTIPLICATION SIGN} {BARS + 1}",
-    )
+    spans = []
+    for i in range(BARS + 1):
+        spans.append(Span("Python", "add", 10 * i, 10 * i + 10, "operation"))
+    (bar,) = timeline_of(*spans).bars()
+    assert bar.merged == BARS + 1
+    assert bar.label == f"add \N{MULTIPLICATION SIGN} {BARS + 1}"
 
 
 def test_what_the_clock_dropped_is_said(clock, monkeypatch):
     monkeypatch.setattr(clocks, "KEPT", 6)
     clock.restart()
     with cudasim.timeline() as lanes:
-        work(clock), work(clock)
+        work(clock)
+        work(clock)
     assert len(lanes.spans) == 6
-    assert lanes.notes == ["the first 4 spans were dropped: there are too many"]
-    shown = lanes._repr_mimebundle_()
-    assert len(shown) == 3 and all(lanes.notes[0] in part for part in shown.values())
+    note = "the first 4 spans were dropped: there are too many"
+    assert lanes.notes == [note]
+    bundle = lanes._repr_mimebundle_()
+    assert len(bundle) == 3
+    for part in bundle.values():
+        assert note in part
 
 
 # What it shows.
 
 
 def test_what_a_notebook_and_a_page_show():
-    shown, again = (made_of(*TWO)._repr_mimebundle_() for _ in range(2))
-    assert shown == again
-    picture, payload = shown["image/svg+xml"], shown[MIME]
-    assert (
-        "modelled for a T4" in picture
-        and "≈ µs" in picture
-        and "<dc:date>" not in picture
-    )
+    bundle = timeline_of(*TWO)._repr_mimebundle_()
+    assert bundle == timeline_of(*TWO)._repr_mimebundle_()
+
+    picture = bundle["image/svg+xml"]
+    assert "modelled for a T4" in picture
+    assert "≈ µs" in picture
+    assert "<dc:date>" not in picture
     ElementTree.fromstring(picture)
-    assert payload.startswith(
-        '{"unit":"≈ ns",'
-    )  # how a comparison knows a real clock's
+
+    payload = bundle[MIME]
+    # This is how a comparison knows it from a real clock's.
+    assert payload.startswith('{"unit":"≈ ns",')
     content = json.loads(payload)
     assert content["bars"][1] == [0, 1, 4000, 16000, 1, 1]
     assert content["lanes"][0] == ["Python", {"operation": 1, "wait": 1}, 0.2]
-    assert (content["total"], content["kinds"]) == (
-        20000,
-        ["operation", "wait", "kernel", "copy"],
-    )
+    assert content["total"] == 20000
+    assert content["kinds"] == ["operation", "wait", "kernel", "copy"]
 
 
 def test_a_trace_for_chrome(tmp_path):
-    made_of(*TWO).save(tmp_path / "trace.json")
-    written = json.loads((tmp_path / "trace.json").read_text())
-    assert written["otherData"]["source"] == "modelled for a T4"
-    events = written["traceEvents"]
-    names = {
-        each["tid"]: each["args"]["name"]
-        for each in events
-        if each["name"] == "thread_name"
-    }
+    timeline_of(*TWO).save(tmp_path / "trace.json")
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    assert trace["otherData"]["source"] == "modelled for a T4"
+
+    names, drawn = {}, []
+    for event in trace["traceEvents"]:
+        if event["name"] == "thread_name":
+            names[event["tid"]] = event["args"]["name"]
+        elif event["ph"] == "X":
+            drawn.append(event)
     assert list(names.values()) == ["Python", "cuda:0 stream 0", "cuda:0 copies in"]
-    drawn = [each for each in events if each["ph"] == "X"]
-    shown = [(names[each["tid"]], each["ts"], each["dur"]) for each in drawn]
-    assert ("cuda:0 stream 0", 4.0, 12.0) in shown and len(shown) == 4
-    assert [each["args"] for each in drawn if each["cat"] == "copy"] == [{"bytes": 64}]
+    assert len(drawn) == 4
+    times = [(names[event["tid"]], event["ts"], event["dur"]) for event in drawn]
+    assert ("cuda:0 stream 0", 4.0, 12.0) in times
+    (copy,) = [event for event in drawn if event["cat"] == "copy"]
+    assert copy["args"] == {"bytes": 64}
 
 
 # Without a modelled clock.
@@ -322,71 +339,89 @@ def test_python_measured_by_the_profiler():
     with cudasim.timeline() as lanes:
         (X @ X).sum().item()
     assert [span.name for span in lanes.spans] == ["matmul", "sum", "item"]
-    assert lanes.lanes == ["Python"] and not lanes.modelled
-    assert lanes.source.startswith("measured on ") and len(lanes.source) > 13
+    assert lanes.lanes == ["Python"]
+    assert not lanes.modelled
+    assert lanes.source.startswith("measured on ")
+    assert len(lanes.source) > len("measured on ") + 1
     assert str(lanes).startswith("timeline, measured: ≈ ")
     assert 0 < lanes.busy("Python") <= 1
-    with (
-        cudasim.simulate(),
-        cudasim.timeline() as lanes,
-    ):  # without a clock it is the CPU
+
+
+def test_a_simulation_without_a_clock_is_measured_on_the_cpu():
+    with cudasim.simulate(), cudasim.timeline() as lanes:
         torch.ones(2, device="cuda:0") + 1
-    assert lanes.lanes == ["Python"] and "measured on" in lanes.source
+    assert lanes.lanes == ["Python"]
+    assert "measured on" in lanes.source
+
+
+def test_a_block_in_which_nothing_ran():
     with cudasim.timeline() as lanes:
         pass
-    assert (
-        repr(lanes)
-        == "cudasim.timeline(): nothing was recorded: no operation of PyTorch ran"
-    )
+    words = "nothing was recorded: no operation of PyTorch ran"
+    assert repr(lanes) == f"cudasim.timeline(): {words}"
 
 
 def event(cat, name, ts, dur, tid=88, pid=88, **args):
-    """An event as Kineto exports it: microseconds, GPUs as processes, streams as threads."""
-    found = {
+    """Return an event as Kineto exports it: GPUs are processes, streams are threads."""
+    return {
         "ph": "X",
         "cat": cat,
         "name": name,
         "pid": pid,
         "tid": tid,
         "ts": BEGIN + ts,
+        "dur": dur,
+        "args": args,
     }
-    return found | {"dur": dur, "args": args}
+
+
+def operation(number, name, ts, dur, tid=88):
+    return event("cpu_op", name, ts, dur, tid, **{"External id": number})
 
 
 def on_gpu(cat, name, ts, dur, stream, operation, **args):
-    found = {"device": 0, "stream": stream, "External id": operation}
-    return event(cat, name, ts, dur, stream, 0, **found, **args)
+    ids = {"device": 0, "stream": stream, "External id": operation}
+    return event(cat, name, ts, dur, stream, 0, **ids, **args)
+
+
+def copied(name, ts, dur, stream, operation, **args):
+    return on_gpu("gpu_memcpy", f"Memcpy {name}", ts, dur, stream, operation, **args)
+
+
+PRODUCT = "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n"
+
+
+SUM = "void at::native::vectorized_elementwise_kernel<4, at::F<float>>(int)"
+
+
+PEERS = {"fromDevice": 0, "inDevice": 0, "toDevice": 1}
+
+
+TRACE = [
+    event("user_annotation", trace.BLOCK, 0, 300),
+    operation(1, "aten::to", 1, 30),
+    operation(2, "aten::copy_", 3, 27),
+    copied("HtoD (Pinned -> Device)", 10, 15, 20, 2, bytes=4096),
+    operation(4, "aten::mm", 41, 18),
+    on_gpu("kernel", PRODUCT, 52, 100, 7, 4),
+    on_gpu("kernel", SUM, 152, 10, 7, 5),
+    operation(6, "aten::item", 70, 100),
+    event("cuda_runtime", "cudaStreamSynchronize", 80, 85),
+    copied("DtoH (Device -> Pageable)", 163, 1.5, 7, 6),
+    copied("PtoP (Device -> Device)", 180, 20, 7, 7, **PEERS),
+    operation(9, "aten::add", 200, 4, tid=99),  # in a thread
+    operation(0, "aten::early", -20, 4),
+    event("cuda_runtime", "cudaDeviceSynchronize", 320, 40),  # the profiler's own
+]
 
 
 def test_a_trace_of_the_profiler_with_a_gpu_in_it():
-    between = {"fromDevice": 0, "inDevice": 0, "toDevice": 1}
-    kernel = "void at::native::vectorized_elementwise_kernel<4, at::F<float>>(int)"
-    recorded = [
-        event("user_annotation", trace.BLOCK, 0, 300),
-        event("cpu_op", "aten::to", 1, 30, **{"External id": 1}),
-        event("cpu_op", "aten::copy_", 3, 27, **{"External id": 2}),
-        on_gpu(
-            "gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 10, 15, 20, 2, bytes=4096
-        ),
-        event("cpu_op", "aten::mm", 41, 18, **{"External id": 4}),
-        on_gpu("kernel", "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n", 52, 100, 7, 4),
-        on_gpu("kernel", kernel, 152, 10, 7, 5),
-        event("cpu_op", "aten::item", 70, 100, **{"External id": 6}),
-        event("cuda_runtime", "cudaStreamSynchronize", 80, 85),
-        on_gpu("gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 163, 1.5, 7, 6),
-        on_gpu(
-            "gpu_memcpy", "Memcpy PtoP (Device -> Device)", 180, 20, 7, 7, **between
-        ),
-        event("cpu_op", "aten::add", 200, 4, tid=99, **{"External id": 9}),  # a thread
-        event("cpu_op", "aten::early", -20, 4, **{"External id": 0}),
-        event("cuda_runtime", "cudaDeviceSynchronize", 320, 40),  # the profiler's own
-    ]
-    spans = trace.read({"traceEvents": recorded})
-    found = {
-        (span.lane, span.name, span.start / US, span.end / US, span.kind)
-        for span in spans
-    }
-    assert found == {
+    spans = trace.read({"traceEvents": TRACE})
+    rows = set()
+    for span in spans:
+        start, end = span.start / US, span.end / US
+        rows.add((span.lane, span.name, start, end, span.kind))
+    assert rows == {
         ("Python", "to", 1, 31, "operation"),
         ("Python", "mm", 41, 59, "operation"),
         ("Python", "item", 70, 80, "operation"),
@@ -400,7 +435,8 @@ def test_a_trace_of_the_profiler_with_a_gpu_in_it():
         ("cuda:0 copies out", "copy", 180, 200, "copy"),
         ("cuda:1 copies in", "copy", 180, 200, "copy"),
     }
-    assert [span.size for span in spans if span.lane == "cuda:0 copies in"] == [4096]
+    (copy_in,) = [span for span in spans if span.lane == "cuda:0 copies in"]
+    assert copy_in.size == 4096
 
 
 # Bad use.
@@ -408,32 +444,45 @@ def test_a_trace_of_the_profiler_with_a_gpu_in_it():
 
 def test_the_clock_is_off_and_there_is_no_block():
     lanes = cudasim.timeline()
-    assert (
-        "there is no modelled clock; write 'with cudasim.timeline() as lanes:'"
-        in repr(lanes)
-    )
+    words = "there is no modelled clock; write 'with cudasim.timeline() as lanes:'"
+    assert words in repr(lanes)
     assert list(lanes._repr_mimebundle_()) == ["text/plain"]
-    asked = lanes.table, lanes.figure, lanes.payload, lanes.__str__, lambda: lanes.total
-    for ask in (*asked, lambda: lanes.busy("Python"), lambda: lanes.save("never.json")):
-        with pytest.raises(
-            RuntimeError, match=r"^[^\n]*there is no modelled clock[^\n]*$"
-        ):
-            ask()
+    for ask in (
+        lanes.table,
+        lanes.figure,
+        lanes.payload,
+        lanes.__str__,
+        lambda: lanes.total,
+        lambda: lanes.busy("Python"),
+        lambda: lanes.save("never.json"),
+    ):
+        message = raised(ask)
+        assert "there is no modelled clock" in message
+        assert "\n" not in message
 
 
 @pytest.mark.parametrize("modelled", [False, True])
 def test_a_block_that_raises_keeps_what_was_recorded(request, modelled):
     if modelled:
         clock = request.getfixturevalue("clock")
-    record = (lambda: work(clock)) if modelled else (lambda: torch.ones(2))
+
+    def record():
+        if modelled:
+            work(clock)
+        else:
+            torch.ones(2)
+
     with pytest.raises(ZeroDivisionError), cudasim.timeline() as lanes:
         record()
-        1 / 0  # noqa: B018
-    assert lanes.notes == ["the block raised ZeroDivisionError and ended there"]
-    assert lanes.notes[0] in str(lanes)
+        raise ZeroDivisionError
+    note = "the block raised ZeroDivisionError and ended there"
+    assert lanes.notes == [note]
+    assert note in str(lanes)
+
     with cudasim.timeline() as lanes:  # and nothing is left running
         record()
-    assert lanes.spans and lanes.notes == []
+    assert lanes.spans
+    assert lanes.notes == []
 
 
 def test_a_timeline_within_a_timeline_that_is_measured():
@@ -460,18 +509,16 @@ def test_modelled_timelines_within_another_have_what_is_theirs(clock):
 
 
 def test_another_card_within_a_timeline_would_change_its_times(product):
+    words = r"card='H100'\): within another timeline"
     with cudasim.timeline() as lanes:
-        with pytest.raises(
-            RuntimeError, match=r"card='H100'\): within another timeline"
-        ):
-            cudasim.timeline(card="H100").__enter__()
+        with pytest.raises(RuntimeError, match=words), cudasim.timeline(card="H100"):
+            pass
         product()
-    assert lanes.source == "modelled for a T4" and lanes.total > 0
+    assert lanes.source == "modelled for a T4"
+    assert lanes.total > 0
 
 
-@pytest.mark.full
-def test_without_matplotlib_all_but_the_picture_is_there(tmp_path):
-    code = """
+WITHOUT_MATPLOTLIB = """
 import sys
 sys.modules['matplotlib'] = None
 import torch, cudasim
@@ -485,9 +532,12 @@ try:
 except ModuleNotFoundError as error:
     print(error)
 """
-    got = run("-c", code, cwd=tmp_path)
+
+
+@pytest.mark.full
+def test_without_matplotlib_all_but_the_picture_is_there(tmp_path):
+    got = run("-c", WITHOUT_MATPLOTLIB, cwd=tmp_path)
+    assert got.stderr == ""  # the profiler has nothing to say
     first, second = got.stdout.splitlines()
-    assert first == second and got.stderr == "", (
-        got.stderr
-    )  # the profiler has nothing to say
+    assert first == second
     assert first.startswith("cudasim.timeline(): a picture needs matplotlib")
