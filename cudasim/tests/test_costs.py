@@ -17,7 +17,7 @@ aten = torch.ops.aten
 def unknown(monkeypatch):
     """Nothing is known yet, nor unknown."""
     costs.rule_of.cache_clear()
-    monkeypatch.setattr(costs, "_unknown", set())
+    monkeypatch.setattr(costs, "_without_rule", set())
 
 
 def works(function, card="T4"):

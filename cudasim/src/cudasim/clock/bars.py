@@ -1,92 +1,119 @@
-"""What a picture of a timeline shows: bars, each for a span or for neighbours merged."""
+"""The bars in a picture of a timeline: one for a span, or one for several neighbours."""
 
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import NamedTuple
 
 from cudasim.clock.clock import Span
 
-BARS = 400  # that a picture holds; more are merged
-FINEST = 2000  # the first merging joins what is nearer than the total over this
-IDLE = ("wait", "sleep")  # kinds of a span in which its lane does nothing
-RANK = re.compile(
-    r"rank (\d+): "
-)  # what a lane of one of several processes begins with
+BARS = 400  # the most that a picture holds; where there are more, neighbours are merged
+# The first round of merging joins neighbours that are nearer than the total over this.
+FINEST = 2000
+IDLE = ("wait", "sleep")  # the kinds of a span in which its lane does nothing
+RANK = re.compile(r"rank (\d+): ")  # begins the name of a lane of one of several ranks
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 @dataclass(frozen=True, slots=True)
 class Bar(Span):
-    """What a picture shows as one: a span since the timeline began, or neighbours of one lane."""
+    """One bar: a span, timed from the start of the timeline, or neighbours of one lane."""
 
     merged: int = 1  # how many spans it stands for
 
     @property
     def device(self) -> str:
-        """The GPU, or whatever else, whose lane it is: `cuda:0`, `Python`."""
-        return split(self.lane)[1].partition(" ")[0]
+        """What the lane belongs to: `cuda:0`, `Python`."""
+        _, name = split_rank(self.lane)
+        return name.partition(" ")[0]
 
     @property
     def label(self) -> str:
-        return f"{self.name} {TIMES} {self.merged:,}" if self.merged > 1 else self.name
+        if self.merged == 1:
+            return self.name
+        return f"{self.name} {TIMES} {self.merged:,}"
 
 
-class Chart(NamedTuple):
+@dataclass(frozen=True)
+class Lane:
+    """What a timeline says of one of its lanes."""
+
+    name: str
+    counts: dict[str, int]  # spans of each kind
+    busy: float  # the share of the timeline in which it works, 0 to 1
+
+
+@dataclass(frozen=True)
+class Chart:
+    """All that a picture of a timeline shows."""
+
     bars: list[Bar]
-    lanes: list[
-        tuple[str, dict[str, int], float]
-    ]  # name, spans of each kind, busy share
+    lanes: list[Lane]
     length: int  # nanoseconds
-    source: str  # what the times are
+    source: str  # what the times are: modelled for, or measured on, what
     notes: list[str]
 
 
-def merged(spans: Sequence[Span], lanes: Sequence[str]) -> list[Bar]:
-    begin, order = (
-        min(span.start for span in spans),
-        {lane: n for n, lane in enumerate(lanes)},
-    )
-    ordered = sorted(spans, key=lambda span: (order[span.lane], span.start))
-    bars = [
-        Bar(s.lane, s.name, s.start - begin, s.end - begin, s.kind) for s in ordered
-    ]
-    near, fewer, length = 0, bars, max(bar.end for bar in bars)
-    while len(fewer) > max(BARS, len(order)):
-        fewer = _merge(bars, near)
-        near = near * 2 or max(length // FINEST, 1)
-    return fewer
+def bars_of(spans: Sequence[Span], lanes: Sequence[str]) -> list[Bar]:
+    """Return the bars for `spans`, lane by lane: at most BARS, or one for each lane."""
+    begin = min(span.start for span in spans)
+    order = {lane: place for place, lane in enumerate(lanes)}
+    bars = []
+    for span in sorted(spans, key=lambda span: (order[span.lane], span.start)):
+        start, end = span.start - begin, span.end - begin
+        bars.append(Bar(span.lane, span.name, start, end, span.kind))
+
+    length = max(bar.end for bar in bars)
+    distance = 0
+    merged = bars
+    while len(merged) > max(BARS, len(lanes)):
+        merged = _merge(bars, distance)
+        distance = distance * 2 or max(length // FINEST, 1)
+    return merged
 
 
-def split(lane: str) -> tuple[int, str]:
-    """The rank whose lane it is, and its name there; rank -1 where there is but one process."""
-    found = RANK.match(lane)
-    return (int(found[1]), lane[found.end() :]) if found else (-1, lane)
+def split_rank(lane: str) -> tuple[int, str]:
+    """Split the name of a lane into its rank and the rest; with one process, rank -1."""
+    match = RANK.match(lane)
+    if match is None:
+        return -1, lane
+    return int(match[1]), lane[match.end() :]
 
 
-def _merge(bars: Sequence[Bar], near: int) -> list[Bar]:
-    """Join neighbours less than `near` apart: those of one name, and others that are as short."""
+def _merge(bars: Sequence[Bar], distance: int) -> list[Bar]:
+    """Join neighbours at most `distance` apart that have one name, or are as short."""
     groups: list[list[Bar]] = []
-    for last, bar in pairwise([None, *bars]):
-        if last and last.lane == bar.lane and bar.start - last.end <= near:
-            alike = (last.name, last.kind) == (bar.name, bar.kind)
-            if alike or (near and max(last.length, bar.length) <= near):
-                groups[-1].append(bar)
-                continue
-        groups.append([bar])
-    return [_joined(group) if len(group) > 1 else group[0] for group in groups]
+    for bar in bars:
+        if groups and _belong_together(groups[-1][-1], bar, distance):
+            groups[-1].append(bar)
+        else:
+            groups.append([bar])
+    return [_join(group) for group in groups]
 
 
-def _joined(group: Sequence[Bar]) -> Bar:
-    """One bar for all; its name and kind are those that took the longest."""
+def _belong_together(last: Bar, bar: Bar, distance: int) -> bool:
+    if last.lane != bar.lane or bar.start - last.end > distance:
+        return False
+    if last.name == bar.name and last.kind == bar.kind:
+        return True
+    return distance > 0 and max(last.length, bar.length) <= distance
+
+
+def _join(group: Sequence[Bar]) -> Bar:
+    """Return one bar for all; its name and kind are those that took the longest."""
+    if len(group) == 1:
+        return group[0]
     names, kinds = Counter(), Counter()
     for bar in group:
         names[bar.name] += bar.length
         kinds[bar.kind] += bar.length
-    (name, _), others = names.most_common(1)[0], len(names) - 1
-    if others:
-        name += f" and {others} other{'s' if others > 1 else ''}"
-    end, kind = max(bar.end for bar in group), kinds.most_common(1)[0][0]
+
+    name, _ = names.most_common(1)[0]
+    others = len(names) - 1
+    if others == 1:
+        name += " and 1 other"
+    elif others:
+        name += f" and {others} others"
+    kind, _ = kinds.most_common(1)[0]
+    end = max(bar.end for bar in group)
     return Bar(group[0].lane, name, group[0].start, end, kind, merged=len(group))

@@ -1,5 +1,7 @@
-"""The virtual clock: whole nanoseconds of host threads, streams and engines. It is told what each
-operation costs, and books it."""
+"""The virtual clock: whole nanoseconds of host threads, streams and engines.
+
+It is told what each operation costs, and books when that happens.
+"""
 
 import threading
 from collections import deque
@@ -7,16 +9,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 
 from cudasim.timing.sheets import Sheet, host_sheet
 
 SECOND = 10**9  # nanoseconds
-EPOCH = 1_767_225_600 * SECOND  # what `time.time()` begins at: 2026-01-01, UTC
-QUEUE = 1024  # kernels that a stream holds before the host has to wait; as CUDA's drivers do
+EPOCH = 1_767_225_600 * SECOND  # where `time.time()` begins: 2026-01-01, UTC
+# Kernels that a stream holds before the host has to wait, as with CUDA's drivers.
+QUEUE = 1024
 KEPT = 200_000  # spans; the oldest are dropped
 LIBRARIES = ("matmul", "convolution", "attention")  # kinds of work that libraries do
-GAPS = 64  # of an engine, that later work may yet fill
+GAPS = 64  # of an engine, that later work may still fill
 IN, OUT = "in", "out"  # directions of a copy, seen from the card
 
 
@@ -41,45 +43,66 @@ def nanoseconds(seconds: float) -> int:
 
 
 class Engine:
-    """What does one thing at a time; work that is ready early fills the gaps before later work."""
+    """What does one thing at a time; work that is ready early fills gaps before later work."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.busy = [[0, 0]]  # [start, end], in order, apart from each other
 
+    @property
+    def end(self) -> int:
+        return self.busy[-1][1]
+
     def book(self, ready: int, duration: int) -> tuple[int, int]:
         """Do `duration` of work as soon as possible after `ready`; returns (start, end)."""
-        begin, end = last = self.busy[-1]
+        last = self.busy[-1]
+        begin, end = last
         if ready < begin:
             return self._fill(ready, duration)
         if ready <= end:
-            ready, last[1] = end, end + duration
-        else:
-            self.busy.append([ready, ready + duration])
-            del self.busy[:-GAPS]
+            last[1] = end + duration
+            return end, end + duration
+        self.busy.append([ready, ready + duration])
+        del self.busy[:-GAPS]
         return ready, ready + duration
 
     def _fill(self, ready: int, duration: int) -> tuple[int, int]:
-        """The same where something is booked for later already."""
-        busy, start, end, left = self.busy, None, ready, duration
-        for begin, until in busy:
+        """Do the same where something is booked for later already.
+
+        Work that does not fit into one gap goes on in the next.
+        """
+        start = None
+        end = ready
+        left = duration
+        for begin, until in self.busy:
             room = min(left, begin - end)
             if room > 0:
-                start = end if start is None else start
-                end, left = end + room, left - room
+                if start is None:
+                    start = end
+                end += room
+                left -= room
             if not left:
                 break
             end = max(end, until)
-        start = end if start is None else start
+        if start is None:
+            start = end
         end += left
-        first = sum(until < start for _, until in busy)
-        last = sum(begin <= end for begin, _ in busy)
-        met = [start, end, *chain(*busy[first:last])]
-        busy[first:last] = [[min(met), max(met)]]
+        self._insert(start, end)
         return start, end
+
+    def _insert(self, start: int, end: int) -> None:
+        """Be busy from `start` to `end`, as one with what is booked there or beside it."""
+        first = sum(until < start for _, until in self.busy)
+        last = sum(begin <= end for begin, _ in self.busy)
+        for begin, until in self.busy[first:last]:
+            start = min(start, begin)
+            end = max(end, until)
+        self.busy[first:last] = [[start, end]]
 
 
 class Stream:
+    """A stream of one GPU: when its work ends, and what waits in its queue."""
+
     def __init__(self, lane: str) -> None:
         self.lane = lane
         self.end = 0
@@ -87,22 +110,21 @@ class Stream:
 
 
 class Card:
-    """One GPU: its engine for computing, one for copies each way, its streams, what is loaded."""
+    """One GPU: an engine for computing, one for copies each way, its streams, what is loaded."""
 
     def __init__(self, name: str) -> None:
         self.name = name  # as in `cuda:0`
         self.compute = Engine(f"{name} compute")
         self.copies = {way: Engine(f"{name} copies {way}") for way in (IN, OUT)}
         self.streams: dict[int, Stream] = {}
-        self.loaded: set[str | None] = (
-            set()
-        )  # names and kinds of operations; None for a copy
+        # Names and kinds of the operations that ran here; None stands for copies.
+        self.loaded: set[str | None] = set()
 
     def stream(self, number: int) -> Stream:
-        found = self.streams.get(number)
-        if found is None:
-            found = self.streams[number] = Stream(f"{self.name} stream {number}")
-        return found
+        stream = self.streams.get(number)
+        if stream is None:
+            stream = self.streams[number] = Stream(f"{self.name} stream {number}")
+        return stream
 
     @property
     def end(self) -> int:
@@ -111,19 +133,20 @@ class Card:
 
 
 class ThreadTime(threading.local):
-    now = 0  # until somebody tells when it began
-    in_graph = (
-        False  # whether a graph asks for the work, which the host has paid for at once
-    )
+    """The time of one thread of the host, and what it is doing."""
+
+    now = 0  # until the thread that started it says when
+    in_graph = False  # whether a graph launches the work: the host paid for all at once
     by_engine = False  # whether autograd calls the operations, not a line of Python
     began: int | None = None  # when what Python did since the last operation began
 
     @cached_property
     def lane(self) -> str:
-        """What its spans are shown under. A thread that begins is told its time without a name."""
+        """The name of its lane: asked for late, as a thread gets its time before its name."""
         thread = threading.current_thread()
-        main = thread is threading.main_thread()
-        return "Python" if main else f"Python, {thread.name}"
+        if thread is threading.main_thread():
+            return "Python"
+        return f"Python, {thread.name}"
 
 
 class Clock:
@@ -137,18 +160,19 @@ class Clock:
     def use(self, sheet: Sheet) -> None:
         """From now on, book with the figures of `sheet`, and of the host beside that card."""
         self.sheet = sheet
-        self.host = host = host_sheet(sheet)
-        self.operation, self.python = (
-            nanoseconds(host.operation),
-            nanoseconds(host.python),
-        )
-        self.reading, self.loop = nanoseconds(host.clock), nanoseconds(host.loop)
-        self.first = {what: nanoseconds(host.first[what]) for what in host.first}
-        self.launch, self.floor = nanoseconds(sheet.launch), nanoseconds(sheet.floor)
+        self.launch = nanoseconds(sheet.launch)
+        self.floor = nanoseconds(sheet.floor)
         self.wait = nanoseconds(sheet.wait)
 
+        self.host = host = host_sheet(sheet)
+        self.operation = nanoseconds(host.operation)
+        self.python = nanoseconds(host.python)
+        self.reading = nanoseconds(host.clock)
+        self.loop = nanoseconds(host.loop)
+        self.first = {what: nanoseconds(host.first[what]) for what in host.first}
+
     def restart(self) -> None:
-        """Begin again at 0, with idle cards: what a process that was forked does."""
+        """Begin again at 0, with idle cards, as a process does that was forked."""
         self.cards = [Card(name) for name in self.names]
         self.thread = ThreadTime()
         self._lock = threading.Lock()
@@ -162,27 +186,29 @@ class Clock:
         return self.thread.now
 
     def reach(self, when: int) -> None:
-        """Be at `when`, at the earliest: what a thread that is joined has come to."""
+        """Let this thread be at `when` at least, as when it has joined another."""
         self.thread.now = max(self.thread.now, when)
 
     def read(self) -> int:
-        """The time, for a program that asks for it; that costs a little itself."""
+        """Return the time to a program; reading the clock costs a little itself."""
         self.thread.now += self.reading
         return self.thread.now
 
     def spend(self, duration: int, name: str, kind: str = "operation") -> None:
+        """Let the host be busy for `duration`."""
         thread = self.thread
         if thread.in_graph:
             return
-        start, thread.began = thread.began, None
-        if start is None or kind != "operation":
-            start = thread.now
+        start = thread.now
+        if thread.began is not None and kind == "operation":
+            start = thread.began
+        thread.began = None
         thread.now += duration
         with self._lock:
             self._keep(thread.lane, name, start, thread.now, kind)
 
     def pay(self, seconds: float) -> None:
-        """Let the host be busy beside operations: the next one's span begins with it."""
+        """Let the host be busy between operations; the next one's span begins with it."""
         thread = self.thread
         if thread.in_graph:
             return
@@ -191,16 +217,19 @@ class Clock:
         thread.now += nanoseconds(seconds)
 
     def call(self, duration: int) -> int:
-        """What a call of an operation costs here that costs `duration` from a line of Python."""
+        """Return what a call costs here that costs `duration` from a line of Python."""
         return duration - self.python if self.thread.by_engine else duration
 
     def sleep(self, seconds: float) -> None:
         self.spend(nanoseconds(seconds), "sleep", "sleep")
 
     def wait_until(self, end: int, name: str) -> None:
-        """Let the host wait for what a card finishes at `end`; to ask is all, if it has."""
-        late = end - self.now
-        self.spend(late + self.wait if late > 0 else self.operation, name, "wait")
+        """Let the host wait for what a card finishes at `end`."""
+        left = end - self.now
+        if left > 0:
+            self.spend(left + self.wait, name, "wait")
+        else:  # it is done, and only asking takes time
+            self.spend(self.operation, name, "wait")
 
     # Work of the cards
 
@@ -215,23 +244,26 @@ class Clock:
         fills: bool = False,
         call: int | None = None,
     ) -> None:
-        """Call an operation that launches `kernels`, `duration` in all; those that do not fill the
-        card run beside others. `call`: what an unusual call costs the host, without launches."""
-        thread, where = self.thread, self.cards[card]
-        if name not in where.loaded:
-            self._load(where, name, kind)
+        """Call an operation that launches `kernels`, which take `duration` in all.
+
+        Kernels that do not fill the card run beside others. `call` is what an unusual
+        call costs the host, without launches.
+        """
+        thread = self.thread
+        gpu = self.cards[card]
+        if name not in gpu.loaded:
+            self._load(gpu, name, kind)
         with self._lock:
-            line = where.stream(stream)
+            line = gpu.stream(stream)
             ready = thread.now
-            if (
-                not thread.in_graph
-            ):  # the first is launched earlier, and the last before it ends
+            if not thread.in_graph:
                 ready = self._submit(line, name, kernels, call)
+                # The first kernel has begun while the host launched the others.
                 ready -= min((kernels - 1) * self.launch, duration)
             begin = max(ready, line.end)
             end = begin + duration
             if fills:
-                begin, end = where.compute.book(begin, duration)
+                begin, end = gpu.compute.book(begin, duration)
             line.end = end
             if not thread.in_graph:
                 line.queue.append(end)
@@ -239,8 +271,9 @@ class Clock:
 
     @contextmanager
     def graph(self, card: int, stream: int) -> Iterator[None]:
-        """Launch a graph: the host pays one launch for all that is asked for within."""
-        thread, line = self.thread, self.cards[card].stream(stream)
+        """Launch a graph: the host pays one launch for all the work in the block."""
+        thread = self.thread
+        line = self.cards[card].stream(stream)
         with self._lock:
             self._submit(line, "graph")
         thread.in_graph = True
@@ -250,15 +283,15 @@ class Clock:
             thread.in_graph = False
             line.queue.append(line.end)
 
-    def ask(self, card: int, line: Stream, name: str, after: int) -> int:
-        """Call a collective that runs on `line`; returns when, from `after` on, it could begin."""
-        where = self.cards[card]
-        if name not in where.loaded:
-            self._load(where, name, "collective")
+    def call_collective(self, card: int, line: Stream, name: str, after: int) -> int:
+        """Call a collective on `line`; returns when it could begin here, from `after` on."""
+        gpu = self.cards[card]
+        if name not in gpu.loaded:
+            self._load(gpu, name, "collective")
         with self._lock:
             return max(self._submit(line, name), line.end, after)
 
-    def together(
+    def book_collective(
         self,
         line: Stream,
         name: str,
@@ -267,7 +300,7 @@ class Clock:
         end: int,
         wait: str = "wait",
     ) -> None:
-        """Let a line take part in a collective from `begin` to `end`, and wait from `ready`."""
+        """Let a line run a collective from `begin` to `end`, after it waited from `ready`."""
         with self._lock:
             line.end = max(line.end, end)
             line.queue.append(end)
@@ -278,22 +311,26 @@ class Clock:
     def copy(
         self, engines: list[tuple[int, str]], stream: int, duration: int, size: int
     ) -> int:
-        """Submit a copy of `size` bytes to a stream of the first card; returns when it ends.
-        `engines`: (card, direction) of the copy engines, one or, between cards, both."""
-        thread, cards = self.thread, [self.cards[index] for index, _ in engines]
-        for card in cards:
+        """Submit a copy of `size` bytes to a stream of the first card; returns its end.
+
+        `engines` are the copy engines that it needs, as (card, direction): one or,
+        between cards, two.
+        """
+        thread = self.thread
+        for index, _ in engines:
+            card = self.cards[index]
             if None not in card.loaded:
                 self._load(card, None, "copy")
         with self._lock:
-            line = cards[0].stream(stream)
+            line = self.cards[engines[0][0]].stream(stream)
             ready = thread.now if thread.in_graph else self._submit(line, "copy")
-            used = [self.cards[index].copies[way] for index, way in engines]
             begin = max(ready, line.end)
-            if len(used) > 1:  # both are free at once
-                begin = max(begin, *(each.busy[-1][1] for each in used))
-            for each in used:
-                begin, end = each.book(begin, duration)
-                self._keep(each.name, "copy", begin, end, "copy", size)
+            needed = [self.cards[index].copies[way] for index, way in engines]
+            if len(needed) > 1:  # both have to be free at once
+                begin = max(begin, *[engine.end for engine in needed])
+            for engine in needed:
+                begin, end = engine.book(begin, duration)
+                self._keep(engine.name, "copy", begin, end, "copy", size)
             line.end = end
             if not thread.in_graph:
                 line.queue.append(end)
@@ -308,32 +345,36 @@ class Clock:
     def _submit(
         self, line: Stream, name: str, launches: int = 1, call: int | None = None
     ) -> int:
-        """Let the host wait for a place in a queue, call and launch; returns when it has."""
+        """Wait for a place in the queue, call and launch; returns when the host has."""
         thread = self.thread
         now = thread.now
         if len(line.queue) == QUEUE and line.queue[0] > now:
             self._keep(thread.lane, "a full queue", now, line.queue[0], "wait")
-            now, thread.began = line.queue[0], None
-        start, thread.began = thread.began, None
-        if start is None:
-            start = now
-        now += (
-            self.call(self.operation if call is None else call) + self.launch * launches
-        )
+            now = line.queue[0]
+            thread.began = None
+        start = now if thread.began is None else thread.began
+        thread.began = None
+        if call is None:
+            call = self.operation
+        now += self.call(call) + self.launch * launches
         self._keep(thread.lane, name, start, now, "operation")
         thread.now = now
         return now
 
     def _load(self, card: Card, name: str | None, kind: str) -> None:
-        """Let the host load what an operation needs the first time: context, library, kernel."""
-        needed = [] if card.loaded else [("context", "context")]
+        """Load what an operation needs the first time: the context, a library, a kernel."""
+        loads = []
+        if not card.loaded:
+            loads.append(("context", "load context"))
         if kind in LIBRARIES and kind not in card.loaded:
-            needed.append(("library", kind))
+            loads.append(("library", f"load {kind}"))
+            card.loaded.add(kind)
         if name is not None:
-            needed.append(("kernel", name))
-        card.loaded.update([None, *(each for _, each in needed)])
-        for what, each in needed:
-            self.spend(self.first[what], f"load {each if what == 'library' else what}")
+            loads.append(("kernel", "load kernel"))
+            card.loaded.add(name)
+        card.loaded.add(None)
+        for what, label in loads:
+            self.spend(self.first[what], label)
 
     # Spans
 
@@ -342,11 +383,11 @@ class Clock:
         self._spans.append(span)
 
     def mark(self) -> int:
-        """A place in the record, for `since`."""
+        """Return a place in the record, for `since`."""
         return self._booked
 
     def since(self, mark: int) -> list[Span]:
-        """The spans booked since `mark` that are still there."""
+        """Return the spans booked since `mark` that are still kept."""
         kept = list(self._spans)
         dropped = self._booked - len(kept)
         return [Span(*each) for each in kept[max(0, mark - dropped) :]]

@@ -1,5 +1,9 @@
-"""What an operator of PyTorch does on its device, by the rules in `operators.json` and PyTorch's
-tags. What has neither counts its bytes and is remembered. Tensors without data have a cost too."""
+"""The work that each of PyTorch's operators does on its device.
+
+`operators.json` says which rule an operator follows; others go by PyTorch's tags. An
+operator with neither costs its bytes, and is remembered. Tensors without data, as those
+of the meta device, cost what others do.
+"""
 
 import json
 from collections.abc import Callable
@@ -16,56 +20,69 @@ from cudasim.timing.formulas import Work
 
 aten = torch.ops.aten
 OnHost = Callable[[Tensor], bool]
-SENDS = "c10d"  # the namespace of collectives, whose gather is not a tensor's
+Waits = Callable[[tuple, dict, OnHost], bool]
+COLLECTIVES = "c10d"  # a namespace: its `gather` is not that of tensors
 
-# The rules by operator, without namespace and overload, in place or not; and the flops an element
-# of pointwise operators that cost more than one: rough classes, for the CPU.
-_read = json.loads(
+_data = json.loads(
     Path(__file__).with_name("operators.json").read_text(encoding="utf-8")
 )
-TABLE: dict[str, Rule] = {
-    name: partial(getattr(rules, row["rule"]), **row.get("options", {}))
-    for row in _read["rules"]
-    for name in row["operators"]
-}
-PRICES = {
-    name: int(price) for price, names in _read["prices"].items() for name in names
-}
-_unknown: set[str] = set()
+_without_rule: set[str] = set()
+
+
+def _read_rules() -> dict[str, Rule]:
+    table = {}
+    for row in _data["rules"]:
+        rule = partial(getattr(rules, row["rule"]), **row.get("options", {}))
+        for name in row["operators"]:
+            table[name] = rule
+    return table
+
+
+def _read_prices() -> dict[str, int]:
+    prices = {}
+    for row in _data["prices"]:
+        for name in row["operators"]:
+            prices[name] = row["price"]
+    return prices
+
+
+# Rules by the operator's name, without namespace, overload and the `_` of in-place ones.
+TABLE = _read_rules()
+# Flops per element of the pointwise operators that cost more than one. They are rough
+# classes, and matter where the CPU computes.
+PRICES = _read_prices()
 
 
 def work_of(func: Callable, args: tuple, kwargs: dict, out: Any) -> Work | None:
-    """The work of `func`, from shapes, types and layouts alone; None for a view or a question."""
+    """Return the work of a call of `func`; None for a view or a question."""
     return rule_of(func)(args, kwargs, out)
 
 
 def operands(args: tuple) -> int:
-    """How many tensors are in lists among the arguments: each costs the host some time."""
-    lists = (each for each in args if isinstance(each, list | tuple))
-    return sum(isinstance(each, Tensor) for listed in lists for each in listed)
+    """Count the tensors in lists among the arguments: each costs the host some time."""
+    count = 0
+    for arg in args:
+        if isinstance(arg, list | tuple):
+            count += sum(isinstance(each, Tensor) for each in arg)
+    return count
 
 
 def without_rule() -> list[str]:
-    """The names of the operators met so far whose work is only their bytes, for want of a rule."""
-    return sorted(_unknown)
+    """Return the names of the operators so far whose work is their bytes, for want of a rule."""
+    return sorted(_without_rule)
 
 
 @cache
 def rule_of(func: Callable) -> Rule:
-    if (
-        getattr(func, "namespace", None) == SENDS
-    ):  # the links' time is booked where ranks meet
-        return rules.moved
-    packet = getattr(func, "overloadpacket", None)
-    name = (
-        packet.__name__ if packet is not None else str(getattr(func, "__name__", func))
-    )
-    name = name if name.startswith("__") else name.rstrip("_")
-    tags = getattr(func, "tags", ())
+    if getattr(func, "namespace", None) == COLLECTIVES:
+        return rules.traffic  # the time of the links is booked where the ranks meet
+    name = _table_name(func)
     if name in TABLE:
         return TABLE[name]
+
+    tags = getattr(func, "tags", ())
     if getattr(func, "is_view", False) or torch.Tag.inplace_view in tags:
-        return rules.nothing
+        return rules.no_work
     if name.startswith("_foreach_"):
         return rules.foreach
     if torch.Tag.pointwise in tags:
@@ -73,34 +90,65 @@ def rule_of(func: Callable) -> Rule:
     if torch.Tag.reduction in tags:
         return rules.reduction
     if torch.Tag.view_copy in tags:
-        return partial(rules.moved, kind="copy", reads=[1])
-    _unknown.add(str(func))
-    return rules.moved
+        return partial(rules.traffic, kind="copy", reads=[1])
+
+    _without_rule.add(str(func))
+    return rules.traffic
 
 
-def _by_mask(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
-    """Indexing by a mask counts its True first; indices on the CPU are copied to the GPU. One
-    number of the CPU put under a mask needs no count (`masked_fill`)."""
+def _table_name(func: Callable) -> str:
+    packet = getattr(func, "overloadpacket", None)
+    if packet is not None:
+        name = packet.__name__
+    else:
+        name = str(getattr(func, "__name__", func))
+    if name.startswith("__"):
+        return name
+    return name.rstrip("_")
+
+
+def _always(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
+    return True
+
+
+def _without_output_size(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
+    return kwargs.get("output_size") is None
+
+
+def _by_index(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
+    """Return whether reading or writing at an index makes the host wait.
+
+    It does for a mask on the GPU, whose True are counted first, and for an index on the
+    CPU, which is copied to the GPU. A single number of the CPU is put under one mask
+    without counting (`masked_fill`).
+    """
     indices = [each for each in args[1] if isinstance(each, Tensor)]
     value = args[2] if len(args) > 2 else kwargs.get("values")
-    if value is not None and value.numel() == 1 and on_host(value):
-        if len(indices) == 1 and is_mask(indices[0]):
-            return False
-    return any(is_mask(index) is not on_host(index) for index in indices)
+    is_number = value is not None and value.numel() == 1 and on_host(value)
+    if is_number and len(indices) == 1 and is_mask(indices[0]):
+        return False
+    return any(is_mask(index) != on_host(index) for index in indices)
 
 
-# Operators that make the host wait for the device, which must know a value, or a size that depends
-# on values, or look inside whether a method converged; and for which arguments, given who tells
-# what is with the host.
-WAITS: dict[Callable, Callable[[tuple, dict, OnHost], bool]] = {
-    **{getattr(aten, name).default: lambda *given: True for name in _read["waits"]},
-    aten.linalg_pinv.atol_rtol_tensor: lambda *given: True,
-    aten.repeat_interleave.Tensor: lambda args, kwargs, _: (
-        kwargs.get("output_size") is None
-    ),
-    **dict.fromkeys((aten.index.Tensor, aten._unsafe_index.Tensor), _by_mask),
-    **dict.fromkeys((aten.index_put.default, aten.index_put_.default), _by_mask),
-    **dict.fromkeys(
-        (aten._index_put_impl_.default, aten._unsafe_index_put.default), _by_mask
-    ),
-}
+def _find_waits() -> dict[Callable, Waits]:
+    waits: dict[Callable, Waits] = {}
+    for name in _data["waits"]:
+        waits[getattr(aten, name).default] = _always
+    waits[aten.linalg_pinv.atol_rtol_tensor] = _always
+    waits[aten.repeat_interleave.Tensor] = _without_output_size
+    for indexing in (
+        aten.index.Tensor,
+        aten._unsafe_index.Tensor,
+        aten.index_put.default,
+        aten.index_put_.default,
+        aten._index_put_impl_.default,
+        aten._unsafe_index_put.default,
+    ):
+        waits[indexing] = _by_index
+    return waits
+
+
+# Operators that may make the host wait for the device: it has to know a value, or a size
+# that depends on values, or whether a method converged. The function says whether it waits
+# with certain arguments; `on_host` tells of a tensor whether it is in the host's memory.
+WAITS = _find_waits()

@@ -1,4 +1,7 @@
-"""The Gantt chart of a timeline, drawn with matplotlib, which is imported here and nowhere else."""
+"""The Gantt chart of a timeline, drawn with matplotlib.
+
+No other module imports matplotlib, so that everything else does without it.
+"""
 
 import io
 import re
@@ -6,7 +9,7 @@ from itertools import chain, pairwise
 from operator import attrgetter
 from typing import Any
 
-from cudasim.clock.bars import IDLE, Bar, Chart, split
+from cudasim.clock.bars import IDLE, Bar, Chart, Lane, split_rank
 from cudasim.words import WORDS
 
 try:
@@ -19,130 +22,191 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(WORDS["times"]["no matplotlib"].format(error)) from None
 
-# Told apart by readers of every kind of sight: all but the host's grey are of Okabe and Ito, Color
-# Universal Design, 2008. On white each has a contrast of at least 3; the picture brings its own
-# background. A wait is hatched besides, and a lane has its name.
-COLOURS = {"host": "#667085", "gpu0": "#0072b2", "gpu1": "#d55e00"}
-COLOURS |= {"copy": "#009e73", "wait": "#cc79a7"}
-LETTERS = {
-    "host": "white",
-    "gpu0": "white",
-    "gpu1": "black",
-    "copy": "black",
-}  # in a bar
-# Inches: the picture, a lane, what is above and below, a line of words.
-WIDTH, ROW, EDGES, LINE = 7.2, 0.38, 1.2, 0.15
-THICK = 14  # points: a bar of work, a line, which takes half the room of a rectangle
-THIN = 0.13  # half a bar of waiting, as a share of its lane
+# Readers with any kind of colour vision can tell them apart: all but the host's grey are
+# from Okabe and Ito, Color Universal Design, 2008. The contrast with white is at least 3,
+# and the picture brings its own background. Waits are hatched besides, and lanes have
+# names.
+COLOURS = {
+    "host": "#667085",
+    "gpu0": "#0072b2",
+    "gpu1": "#d55e00",
+    "copy": "#009e73",
+    "wait": "#cc79a7",
+}
+# Of the words in a bar of each colour.
+LETTERS = {"host": "white", "gpu0": "white", "gpu1": "black", "copy": "black"}
+
+# Inches.
+WIDTH = 7.2  # of the picture
+ROW = 0.38  # the height of a lane
+EDGES = 1.2  # the height of what is above and below the lanes
+LINE = 0.15  # the height of a line of words
+# Points.
+THICK = 14  # a bar of work, which is a line: that takes half the bytes of a rectangle
+LETTER = 5.5  # the width of a letter in a bar, with room at the ends
+# Shares.
+THIN = 0.13  # half a bar of waiting, of the height of its lane
+SEAM = 0.3  # half the line between two bars, of the height of their lane
+AXES = 0.75  # what the axes have of the picture's width, about
+
+SHORTEST = 1500  # the axes' width over this is the shortest bar, so that it is seen
+LABELS = 24  # the most that a picture holds
 HATCHED = {"facecolor": "white", "hatch": "////////", "linewidth": 0.7}
-LETTER = 5.5  # points: the width of a letter in a bar, with room at the ends
-LABELS = 24  # that a picture holds
-PATH, DIGITS = re.compile(r' d="[^"]*"'), re.compile(r"(\.\d\d)\d+")
-STYLE = {"svg.hashsalt": "cudasim", "svg.fonttype": "none"}
-STYLE |= {"font.size": 9, "hatch.linewidth": 0.8}
+SOLID = {"fill": False, "linewidth": THICK, "capstyle": "butt"}
+STYLE = {
+    "svg.hashsalt": "cudasim",
+    "svg.fonttype": "none",
+    "font.size": 9,
+    "hatch.linewidth": 0.8,
+}
+PATH_DATA = re.compile(r' d="[^"]*"')
+LONG_FRACTION = re.compile(r"(\.\d\d)\d+")
+
+Shape = list[tuple[float, float]]
 
 
 def figure(chart: Chart) -> Figure:
-    """Lanes as rows over an axis of time. Waiting is a thin, hatched bar."""
-    bars, lanes = chart.bars, [lane for lane, _, _ in chart.lanes]
+    """Draw lanes as rows over an axis of time; waiting is a thin, hatched bar."""
     unit, size = ("ms", 1e6) if chart.length >= 1e6 else ("µs", 1e3)
-    high = EDGES + ROW * len(lanes) + LINE * len(chart.notes)
+    height = EDGES + ROW * len(chart.lanes) + LINE * len(chart.notes)
     with matplotlib.rc_context(STYLE):
-        drawn = Figure((WIDTH, high), layout="constrained", facecolor="white")
-        axes = drawn.add_subplot(facecolor="white", axisbelow=True)
-        axes.set(xlim=(0, (chart.length or 1) / size), ylim=(len(lanes) - 0.5, -0.5))
-        shares = [
-            f"{lane}\n≈ {100 * share:.0f} % busy" for lane, _, share in chart.lanes
-        ]
-        axes.set_yticks(range(len(lanes)), shares, fontsize=8)
-        axes.tick_params(axis="y", length=0)
-        axes.grid(axis="x", color="#dddddd", linewidth=0.6)
-        axes.spines[["top", "right", "left"]].set_visible(False)
-        axes.set_xlabel("\n".join([f"≈ {unit}", *chart.notes]))
-        drawn.suptitle(f"Timeline, {chart.source}", x=0.01, ha="left", fontsize=10)
-        for row, (last, lane) in enumerate(pairwise(lanes)):  # between ranks
-            if split(last)[0] != split(lane)[0]:
-                axes.axhline(row + 0.5, color=COLOURS["host"], linewidth=1.2)
-        draw_bars(axes, bars, {lane: row for row, lane in enumerate(lanes)}, size)
-        names = {meaning(bar): paint(bar) for bar in bars}
-        marks = {
-            name: Line2D([], [], color=COLOURS[name], linewidth=8) for name in COLOURS
-        }
-        marks["wait"] = Patch(edgecolor=COLOURS["wait"], **HATCHED)
-        shown = [marks[name] for name in names.values()]
-        drawn.legend(
-            shown, names, loc="outside lower left", ncols=len(names), frameon=False
-        )
-    return drawn
+        drawing = Figure((WIDTH, height), layout="constrained", facecolor="white")
+        axes = drawing.add_subplot(facecolor="white", axisbelow=True)
+        _draw_axes(axes, chart, unit, size)
+        drawing.suptitle(f"Timeline, {chart.source}", x=0.01, ha="left", fontsize=10)
+        _draw_borders_of_ranks(axes, chart.lanes)
+
+        rows = {lane.name: row for row, lane in enumerate(chart.lanes)}
+        _draw_bars(axes, chart.bars, rows, size)
+        _draw_seams(axes, chart.bars, rows, size)
+        _draw_labels(axes, chart.bars, rows, size)
+        _draw_legend(drawing, chart.bars)
+    return drawing
 
 
 def paint(bar: Bar) -> str:
+    """Return the name of a bar's colour."""
     if bar.kind in IDLE:
         return "wait"
+    if bar.kind == "copy":
+        return "copy"
     if bar.kind != "kernel":
-        return "copy" if bar.kind == "copy" else "host"
+        return "host"
     number = bar.device.partition(":")[2]
     return f"gpu{int(number) % 2}" if number.isdigit() else "gpu0"
 
 
 def meaning(bar: Bar) -> str:
+    """Return what the colour of a bar means, for the legend."""
     return f"kernel on {bar.device}" if bar.kind == "kernel" else bar.kind
 
 
-def draw_bars(axes: Axes, bars: list[Bar], rows: dict[str, int], size: float) -> None:
-    """The bars of each colour as one path: thick lines, and rectangles for what is hatched."""
-    whole = axes.get_xlim()[1]
-    least = whole / 1500  # so that the shortest is seen
+def _draw_axes(axes: Axes, chart: Chart, unit: str, size: float) -> None:
+    lanes = chart.lanes
+    axes.set(xlim=(0, (chart.length or 1) / size), ylim=(len(lanes) - 0.5, -0.5))
+    names = [f"{lane.name}\n≈ {100 * lane.busy:.0f} % busy" for lane in lanes]
+    axes.set_yticks(range(len(lanes)), names, fontsize=8)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", color="#dddddd", linewidth=0.6)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.set_xlabel("\n".join([f"≈ {unit}", *chart.notes]))
+
+
+def _draw_borders_of_ranks(axes: Axes, lanes: list[Lane]) -> None:
+    for row, (above, below) in enumerate(pairwise(lanes)):
+        if split_rank(above.name)[0] != split_rank(below.name)[0]:
+            axes.axhline(row + 0.5, color=COLOURS["host"], linewidth=1.2)
+
+
+def _draw_bars(axes: Axes, bars: list[Bar], rows: dict[str, int], size: float) -> None:
+    """Draw the bars of each colour as one path."""
+    shortest = axes.get_xlim()[1] / SHORTEST
     for name, colour in COLOURS.items():
         shapes = []
         for bar in bars:
             if paint(bar) == name:
-                a, y = bar.start / size, rows[bar.lane]
-                b, low, high = max(bar.end / size, a + least), y - THIN, y + THIN
-                box = [(a, low), (b, low), (b, high), (a, high), (a, low)]
-                shapes.append(box if name == "wait" else [(a, y), (b, y)])
-        look = {"fill": False, "linewidth": THICK, "capstyle": "butt"}
-        draw(axes, shapes, edgecolor=colour, **(HATCHED if name == "wait" else look))
-    seams = [  # between neighbours, where both are wide enough to be told apart
-        [(bar.start / size, rows[bar.lane] + half) for half in (-0.3, 0.3)]
-        for last, bar in pairwise(bars)
-        if last.lane == bar.lane and min(last.length, bar.length) / size > 10 * least
-    ]
-    draw(axes, seams, edgecolor="white", fill=False, linewidth=0.7)
-    points_wide = 72 * WIDTH * 0.75 / whole
+                start = bar.start / size
+                end = max(bar.end / size, start + shortest)
+                shapes.append(_shape(name, start, end, rows[bar.lane]))
+        look = HATCHED if name == "wait" else SOLID
+        _draw(axes, shapes, edgecolor=colour, **look)
+
+
+def _shape(colour: str, start: float, end: float, row: int) -> Shape:
+    """Return the outline of a bar of waiting, or the line of any other."""
+    if colour != "wait":
+        return [(start, row), (end, row)]
+    low, high = row - THIN, row + THIN
+    return [(start, low), (end, low), (end, high), (start, high), (start, low)]
+
+
+def _draw_seams(axes: Axes, bars: list[Bar], rows: dict[str, int], size: float) -> None:
+    """Part neighbours that are both wide enough to be told apart."""
+    shortest = axes.get_xlim()[1] / SHORTEST
+    seams = []
+    for last, bar in pairwise(bars):
+        narrower = min(last.length, bar.length) / size
+        if last.lane == bar.lane and narrower > 10 * shortest:
+            at, row = bar.start / size, rows[bar.lane]
+            seams.append([(at, row - SEAM), (at, row + SEAM)])
+    _draw(axes, seams, edgecolor="white", fill=False, linewidth=0.7)
+
+
+def _draw_labels(
+    axes: Axes, bars: list[Bar], rows: dict[str, int], size: float
+) -> None:
+    """Name the widest bars that have room for their name."""
+    points = 72 * WIDTH * AXES / axes.get_xlim()[1]  # for a unit of time
     widest = sorted(bars, key=attrgetter("length"), reverse=True)[:LABELS]
     for bar in sorted(widest, key=bars.index):
-        room = bar.length / size * points_wide
-        if bar.kind not in IDLE and (len(bar.label) + 1) * LETTER < room:
-            middle = (bar.start + bar.end) / 2 / size
-            look = {"color": LETTERS[paint(bar)], "fontsize": 7.5}
-            axes.text(
-                middle,
-                rows[bar.lane],
-                bar.label,
-                ha="center",
-                va="center_baseline",
-                **look,
-            )
+        room = bar.length / size * points
+        if bar.kind in IDLE or (len(bar.label) + 1) * LETTER >= room:
+            continue
+        axes.text(
+            (bar.start + bar.end) / 2 / size,
+            rows[bar.lane],
+            bar.label,
+            ha="center",
+            va="center_baseline",
+            color=LETTERS[paint(bar)],
+            fontsize=7.5,
+        )
 
 
-def draw(axes: Axes, shapes: list[list[tuple]], **look: Any) -> None:
+def _draw_legend(drawing: Figure, bars: list[Bar]) -> None:
+    colours = {meaning(bar): paint(bar) for bar in bars}
+    marks = []
+    for name in colours.values():
+        if name == "wait":
+            marks.append(Patch(edgecolor=COLOURS["wait"], **HATCHED))
+        else:
+            marks.append(Line2D([], [], color=COLOURS[name], linewidth=8))
+    drawing.legend(
+        marks, colours, loc="outside lower left", ncols=len(colours), frameon=False
+    )
+
+
+def _draw(axes: Axes, shapes: list[Shape], **look: Any) -> None:
+    """Draw shapes of one form as one path; those of more than two points are closed."""
     if not shapes:
         return
-    codes = [Path.MOVETO, *[Path.LINETO] * (len(shapes[0]) - 1)]
+    codes = [Path.MOVETO] + [Path.LINETO] * (len(shapes[0]) - 1)
     if len(codes) > 2:
         codes[-1] = Path.CLOSEPOLY
-    path = Path(list(chain(*shapes)), codes * len(shapes))
+    path = Path(list(chain.from_iterable(shapes)), codes * len(shapes))
     path.should_simplify = False
     axes.add_patch(PathPatch(path, **look))
 
 
 def svg(chart: Chart) -> str:
-    """The chart as SVG, the same to the byte for the same chart."""
+    """Return the chart as SVG, the same to the byte for the same chart."""
     written = io.StringIO()
+    metadata = {"Date": None, "Creator": None}
     with matplotlib.rc_context(STYLE):
-        figure(chart).savefig(
-            written, format="svg", metadata={"Date": None, "Creator": None}
-        )
-    # A hundredth of a point is seen by nobody, and six digits take twice the room.
-    return PATH.sub(lambda path: DIGITS.sub(r"\1", path[0]), written.getvalue())
+        figure(chart).savefig(written, format="svg", metadata=metadata)
+    return PATH_DATA.sub(_shorten, written.getvalue())
+
+
+def _shorten(path: re.Match) -> str:
+    # Nobody sees a hundredth of a point, and six digits take twice the room.
+    return LONG_FRACTION.sub(r"\1", path[0])

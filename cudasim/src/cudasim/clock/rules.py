@@ -1,6 +1,11 @@
-"""What families of operators do: the work of one from shapes, types, layouts and `operators.json`.
-Bytes are what a kernel must read and write once, or as often as the rule says, whatever the caches
-hold. Flops of products, convolutions and attention are those of torch.utils.flop_counter."""
+"""Rules for the work of PyTorch's operators, one for each family of them.
+
+A rule works out what a call does from shapes, types and layouts alone;
+`operators.json` says which operators follow which rule. The bytes are those that a
+kernel has to read and write at least, or as often as the rule says, whatever the caches
+hold. The flops of products, convolutions and attention are those of
+torch.utils.flop_counter.
+"""
 
 from collections.abc import Callable, Iterator
 from math import ceil, prod
@@ -11,19 +16,29 @@ from torch import Tensor
 
 from cudasim.timing.formulas import Work
 
+# A rule is called with the arguments of the operator and its result:
+# `rule(args, kwargs, out)`. What else it takes is set in `operators.json`.
 Rule = Callable[..., Work | None]
 
+# Tensors of any other type take as long as those of float32.
 PRECISIONS = {
     torch.float64: "float64",
     torch.complex128: "float64",
     torch.float16: "float16",
+    torch.bfloat16: "bfloat16",
+    torch.int8: "int8",
+    torch.uint8: "int8",
 }
-PRECISIONS |= {torch.bfloat16: "bfloat16", torch.int8: "int8", torch.uint8: "int8"}
-# All others work as float32 does.
-ROW = 48 * 2**10  # bytes of a row that every processor has room for
+ROW = 48 * 2**10  # bytes of the longest row that fits into a processor
+PLACE = 8  # bytes of a position in a tensor
+# One kernel for a list takes at most so many tensors and elements, in chunks of 65536
+# (ATen/native/cuda/MultiTensorApply.cuh).
+TENSORS_PER_KERNEL = 36
+ELEMENTS_PER_KERNEL = 320 * 65536
 
 
 def tensors(*values: Any) -> Iterator[Tensor]:
+    """Yield the tensors among `values`, those in lists and tuples too."""
     for value in values:
         if isinstance(value, Tensor):
             yield value
@@ -32,40 +47,56 @@ def tensors(*values: Any) -> Iterator[Tensor]:
 
 
 def size_of(*values: Any) -> int:
-    """The bytes behind the tensors among `values`; what stride 0 repeats counts once."""
+    """Return the bytes behind the tensors among `values`.
+
+    Numbers that a stride of 0 repeats are counted once.
+    """
     size = 0
-    for each in tensors(*values):
-        count = each.numel()
-        if (
-            each.layout is torch.strided and not each.is_contiguous()
-        ):  # sparse: as if it were not
-            count = prod(
-                n for n, step in zip(each.shape, each.stride(), strict=True) if step
-            )
-        size += count * each.element_size()
+    for tensor in tensors(*values):
+        size += _stored_elements(tensor) * tensor.element_size()
     return size
 
 
-def _read(args: tuple, kwargs: dict) -> int:
-    return size_of(*args, *(value for key, value in kwargs.items() if key != "out"))
+def _stored_elements(tensor: Tensor) -> int:
+    # A sparse tensor counts as if it were dense.
+    if tensor.layout is not torch.strided or tensor.is_contiguous():
+        return tensor.numel()
+    dimensions = zip(tensor.shape, tensor.stride(), strict=True)
+    return prod(length for length, stride in dimensions if stride)
+
+
+def _input_size(args: tuple, kwargs: dict) -> int:
+    inputs = [value for name, value in kwargs.items() if name != "out"]
+    return size_of(*args, *inputs)
 
 
 def is_mask(index: Tensor) -> bool:
     return index.dtype in (torch.bool, torch.uint8)
 
 
-def _precision(tensor: Tensor, product: str | None = None) -> str:
-    """The precision of work on `tensor`; of a `product`, tf32 where PyTorch's settings allow it."""
-    single = product and tensor.dtype is torch.float32
-    asked = single and torch._C._get_fp32_precision_getter("cuda", product)
-    return "tf32" if asked == "tf32" else PRECISIONS.get(tensor.dtype, "float32")
+def _precision(tensor: Tensor) -> str:
+    return PRECISIONS.get(tensor.dtype, "float32")
 
 
-def nothing(args: tuple, kwargs: dict, out: Any) -> None:
-    """A view, a question, or memory that is not written: no kernel."""
+def _product_precision(tensor: Tensor, product: str) -> str:
+    """Return the precision of a `product` ("matmul" or "conv") with `tensor`.
+
+    In float32 it is tf32 where PyTorch's settings allow that.
+    """
+    if tensor.dtype is torch.float32:
+        allowed = torch._C._get_fp32_precision_getter("cuda", product)
+        return "tf32" if allowed == "tf32" else "float32"
+    return _precision(tensor)
 
 
-def moved(
+# Memory
+
+
+def no_work(args: tuple, kwargs: dict, out: Any) -> None:
+    """Launch no kernel: a view, a question, or memory that is not written."""
+
+
+def traffic(
     args: tuple,
     kwargs: dict,
     out: Any,
@@ -74,96 +105,118 @@ def moved(
     written: int = 1,
     kernels: int = 1,
 ) -> Work:
-    """Bytes alone: all inputs, or the first arguments as often as `reads` says, and the results."""
-    size = _read(args, kwargs) if reads is None else 0
-    size += sum(
-        times * size_of(each) for times, each in zip(reads or (), args, strict=False)
-    )
-    return Work(kind, 0.0, float(size + written * size_of(out)), kernels=kernels)
+    """Read and write bytes, and compute nothing.
+
+    Every input is read once, unless `reads` says how often each of the first arguments
+    is. The results are written `written` times.
+    """
+    if reads is None:
+        size = _input_size(args, kwargs)
+    else:
+        size = 0
+        for times, argument in zip(reads, args, strict=False):
+            size += times * size_of(argument)
+    size += written * size_of(out)
+    return Work(kind, 0.0, float(size), kernels=kernels)
 
 
 def one_value(args: tuple, kwargs: dict, out: Any) -> Work:
+    """Copy a single number."""
     return Work("copy", 0.0, float(args[0].element_size()))
 
 
-def gathered(args: tuple, kwargs: dict, out: Any) -> Work:
-    """Rows or elements picked by an index: index read, picked bytes read and written. A mask is
-    first made a list of places, a whole number for each of its dimensions, which is written and
-    read (expandTensors in ATen/native/IndexingUtils.h)."""
-    index = size_of(
-        [each for each in tensors(*args[1:]) if not each.is_floating_point()]
-    )
-    masks = [each for each in tensors(*args[1:2]) if is_mask(each)]
-    places = sum(8 * each.dim() * each.numel() for each in masks)
-    listed = 2 * places * out.numel() // max(args[0].numel(), 1)
-    size = float(index + listed + 2 * size_of(out))
+def gather(args: tuple, kwargs: dict, out: Any) -> Work:
+    """Pick rows or elements by an index: read the index, read and write what is picked.
+
+    A mask is first turned into a list of positions, a whole number for each of its
+    dimensions, which is written and read (expandTensors in
+    ATen/native/IndexingUtils.h).
+    """
+    source, *others = args
+    indices = [each for each in tensors(*others) if not each.is_floating_point()]
+    masks = [each for each in tensors(*others[:1]) if is_mask(each)]
+
+    positions = sum(PLACE * mask.dim() * mask.numel() for mask in masks)
+    listed = 2 * positions * out.numel() // max(source.numel(), 1)
+    size = float(size_of(indices) + listed + 2 * size_of(out))
     return Work("gather", 0.0, size, kernels=3 if masks else 1)
 
 
-def scattered(args: tuple, kwargs: dict, out: Any) -> Work:
-    """Elements changed where an index says, in a copy of the input unless done in place."""
-    *index, source = tensors(*args[1:], *kwargs.values())
-    copying = 0 if out is args[0] else 2 * size_of(out)
-    moved = float(size_of(index) + 3 * size_of(source) + copying)
-    return Work("gather", 0.0, moved, kernels=2 if copying else 1)
+def scatter(args: tuple, kwargs: dict, out: Any) -> Work:
+    """Change elements by an index, in a copy of the input unless done in place."""
+    *indices, source = tensors(*args[1:], *kwargs.values())
+    size = size_of(indices) + 3 * size_of(source)
+    kernels = 1
+    if out is not args[0]:
+        size += 2 * size_of(out)
+        kernels = 2
+    return Work("gather", 0.0, float(size), kernels=kernels)
 
 
-def picked(args: tuple, kwargs: dict, out: Any) -> Work:
-    """Losses that read one element a row: targets, elements, and what is written."""
-    few = tuple(each for each in args if isinstance(each, Tensor) and each.dim() < 2)
-    return moved(few, kwargs, out, "gather")
+def target_loss(args: tuple, kwargs: dict, out: Any) -> Work:
+    """Compute a loss that reads one element of each row, the one its target names."""
+    vectors = [each for each in args if isinstance(each, Tensor) and each.dim() < 2]
+    return traffic(tuple(vectors), kwargs, out, "gather")
 
 
 def sort(args: tuple, kwargs: dict, out: Any) -> Work:
-    """A radix sort: keys and 8-byte positions moved once for each byte of a key."""
-    passes = args[0].element_size()
-    return Work(
-        "other", 0.0, 2.0 * args[0].numel() * (passes + 8) * passes, kernels=2 + passes
-    )
+    """Sort by radix: move keys and positions once for each byte of a key."""
+    keys = args[0]
+    passes = keys.element_size()
+    size = 2.0 * keys.numel() * (passes + PLACE) * passes
+    return Work("other", 0.0, size, kernels=2 + passes)
+
+
+# Elements
 
 
 def pointwise(args: tuple, kwargs: dict, out: Any, price: float = 1) -> Work:
-    """Every input read and every result written once; `price` flops an element."""
-    results = list(tensors(out))
-    elements = results[0].numel() if results else 0
+    """Read every input and write every result once, with `price` flops per element."""
+    first = next(tensors(out), None)
+    elements = 0 if first is None else first.numel()
     precision = _precision(out) if isinstance(out, Tensor) else "float32"
-    return Work(
-        "pointwise",
-        price * elements,
-        float(_read(args, kwargs) + size_of(out)),
-        precision,
-    )
+    size = float(_input_size(args, kwargs) + size_of(out))
+    return Work("pointwise", price * elements, size, precision)
 
 
 def division(args: tuple, kwargs: dict, out: Any) -> Work:
-    """By a number, a product with its reciprocal: ATen/native/cuda/BinaryDivTrueKernel.cu."""
-    return pointwise(args, kwargs, out, 4 if isinstance(args[1], Tensor) else 1)
+    """Divide; a division by a number is a product with its reciprocal.
+
+    See ATen/native/cuda/BinaryDivTrueKernel.cu.
+    """
+    price = 4 if isinstance(args[1], Tensor) else 1
+    return pointwise(args, kwargs, out, price)
 
 
 def foreach(args: tuple, kwargs: dict, out: Any) -> Work:
+    """Do something to every tensor of a list."""
     listed = list(tensors(*args[:1]))
-    results, (elements, kernels) = list(tensors(out)) or listed, _in_chunks(listed)
-    size = float(_read(args, kwargs) + size_of(results))
+    results = list(tensors(out)) or listed
     precision = _precision(results[0]) if results else "float32"
-    return Work("pointwise", 2.0 * elements, size, precision, kernels)
+    size = float(_input_size(args, kwargs) + size_of(results))
+    flops = 2.0 * _count_elements(listed)
+    return Work("pointwise", flops, size, precision, _count_kernels(listed))
 
 
 def fused_optimizer(args: tuple, kwargs: dict, out: Any) -> Work:
-    """A whole step of an optimizer: each list read, all but the gradients written."""
-    (elements, kernels), size = (
-        _in_chunks(args[0]),
-        2 * _read(args, kwargs) - size_of(args[1]),
-    )
-    return Work("pointwise", 12.0 * elements, float(size), kernels=kernels)
+    """Make a whole step of an optimizer: read every list, write all but the gradients."""
+    parameters, gradients = args[:2]
+    flops = 12.0 * _count_elements(parameters)
+    size = float(2 * _input_size(args, kwargs) - size_of(gradients))
+    return Work("pointwise", flops, size, kernels=_count_kernels(parameters))
 
 
-def _in_chunks(listed: list[Tensor]) -> tuple[int, int]:
-    """The elements of a list, and the kernels for it: ATen/native/cuda/MultiTensorApply.cuh."""
-    elements = sum(each.numel() for each in listed)
-    tensors_each, elements_each = 36, 320 * 65536  # of a kernel: chunks of 65536
-    return elements, max(
-        1, ceil(len(listed) / tensors_each), ceil(elements / elements_each)
-    )
+def _count_elements(listed: list[Tensor]) -> int:
+    return sum(tensor.numel() for tensor in listed)
+
+
+def _count_kernels(listed: list[Tensor]) -> int:
+    by_tensors = ceil(len(listed) / TENSORS_PER_KERNEL)
+    by_elements = ceil(_count_elements(listed) / ELEMENTS_PER_KERNEL)
+    return max(1, by_tensors, by_elements)
+
+
+# Reductions
 
 
 def reduction(
@@ -174,117 +227,144 @@ def reduction(
     kernels: int = 1,
     times: int = 1,
 ) -> Work:
-    """The inputs read `times` times, the results written; `price` flops an element read."""
+    """Read the inputs `times` times and write the results, with `price` flops per input."""
     x = next(tensors(*args))
-    size = float(times * _read(args, kwargs) + size_of(out))
+    size = float(times * _input_size(args, kwargs) + size_of(out))
     return Work("reduction", price * x.numel(), size, _precision(x), kernels)
 
 
 def softmax(args: tuple, kwargs: dict, out: Any) -> Work:
-    """Read once where a row fits into a processor, else thrice: ATen/native/cuda/SoftMax.cu."""
-    x, dim = args[0], args[1] if len(args) > 1 else kwargs["dim"]
+    """Read a row once if it fits into a processor, else three times.
+
+    See ATen/native/cuda/SoftMax.cu.
+    """
+    x = args[0]
+    dim = args[1] if len(args) > 1 else kwargs["dim"]
     row = x.shape[dim] * x.element_size() if x.dim() else 0
-    return reduction(args, kwargs, out, 10, times=3 if row > ROW else 1)
+    times = 3 if row > ROW else 1
+    return reduction(args, kwargs, out, price=10, times=times)
 
 
 def batch_norm(args: tuple, kwargs: dict, out: Any) -> Work:
-    """The input read for its mean and variance where they are not given, then once more."""
-    times = 2 if any(each is True for each in args[3:]) else 1  # True: while training
-    return reduction(args[:1], {}, out, 8, times, times)
+    """Read the input once, and before that for its mean and variance while training."""
+    training = any(argument is True for argument in args[3:])
+    times = 2 if training else 1
+    return reduction(args[:1], {}, out, price=8, kernels=times, times=times)
+
+
+# Products
 
 
 def _product(shape: tuple, args: tuple, out: Any, factor: Tensor) -> Work:
+    flops = 2.0 * prod(shape)
     size = float(size_of(args, out))
-    return Work(
-        "matmul", 2.0 * prod(shape), size, _precision(factor, "matmul"), 1, shape
-    )
+    precision = _product_precision(factor, "matmul")
+    return Work("matmul", flops, size, precision, shape=shape)
 
 
 def matmul(args: tuple, kwargs: dict, out: Any, first: int = 0) -> Work:
-    """mm, bmm and their kin: the factors are arguments `first` and `first` + 1."""
+    """Multiply arguments `first` and `first` + 1, as mm, bmm and their kin do."""
     a, b = args[first : first + 2]
-    batch, n = a.shape[0] if a.dim() > 2 else 1, b.shape[-1] if b.dim() > 1 else 1
-    return _product((batch, a.shape[-2], n, a.shape[-1]), args, out, a)
+    batch = a.shape[0] if a.dim() > 2 else 1
+    columns = b.shape[-1] if b.dim() > 1 else 1
+    return _product((batch, a.shape[-2], columns, a.shape[-1]), args, out, a)
 
 
 def inverse(args: tuple, kwargs: dict, out: Any) -> Work:
-    """The inverse of n x n matrices: 2 n^3 operations, those of LAPACK's getrf and getri."""
-    n = args[0].shape[-1]
-    return _product((args[0].numel() // max(1, n * n), n, n, n), args, out, args[0])
+    """Invert n x n matrices with 2 n^3 flops, as LAPACK's getrf and getri do."""
+    matrices = args[0]
+    n = matrices.shape[-1]
+    batch = matrices.numel() // max(1, n * n)
+    return _product((batch, n, n, n), args, out, matrices)
 
 
 def convolution(
     args: tuple, kwargs: dict, out: Any, groups: int, transposed: int | None = None
 ) -> Work:
-    """An implicit product (cuDNN, https://arxiv.org/abs/1410.0759), as two arguments tell."""
-    backwards = transposed is not None and args[transposed]
-    size = _read(args, kwargs) + size_of(out)
-    return _convolution(args[:2], out, backwards, args[groups], size)
+    """Convolve by an implicit product (cuDNN, https://arxiv.org/abs/1410.0759).
+
+    `groups` and `transposed` are the places of the arguments of these names.
+    """
+    x, weight = args[:2]
+    is_transposed = transposed is not None and args[transposed]
+    shape = _convolution_shape(x, weight, out, is_transposed, args[groups])
+    size = _input_size(args, kwargs) + size_of(out)
+    return _convolution(x, weight, shape, size)
 
 
 def convolution_backward(args: tuple, kwargs: dict, out: Any) -> Work:
-    """As many flops as forward for each of the two gradients that are asked for."""
-    (grad, x, weight), (of_x, of_weight, _) = args[:3], args[10]
-    products = max(1, int(of_x) + int(of_weight))
-    size = (
-        products * size_of(grad)
-        + size_of(x) * of_weight
-        + size_of(weight) * of_x
-        + size_of(out)
-    )
-    return _convolution((x, weight), grad, args[7], args[9], size, products)
+    """Compute one or two gradients, each with as many flops as the forward pass."""
+    gradient, x, weight = args[:3]
+    transposed, groups = args[7], args[9]
+    needs_x, needs_weight = args[10][:2]
+
+    products = max(1, int(needs_x) + int(needs_weight))
+    size = products * size_of(gradient) + size_of(out)
+    if needs_weight:
+        size += size_of(x)
+    if needs_x:
+        size += size_of(weight)
+    shape = _convolution_shape(x, weight, gradient, transposed, groups)
+    return _convolution(x, weight, shape, size, products)
+
+
+def _convolution_shape(
+    x: Tensor, weight: Tensor, out: Tensor, transposed: bool, groups: int
+) -> tuple[int, int, int, int]:
+    """Return the product's groups, positions, channels out, and channels in by window."""
+    window = prod(weight.shape[2:])
+    channels = weight.shape[0] // groups
+    if transposed:
+        positions = x.shape[0] * prod(x.shape[2:])
+        return groups, positions, weight.shape[1] * window, channels
+    positions = out.shape[0] * prod(out.shape[2:])
+    return groups, positions, channels, weight.shape[1] * window
 
 
 def _convolution(
-    factors: tuple,
-    out: Tensor,
-    transposed: bool,
-    groups: int,
+    x: Tensor,
+    weight: Tensor,
+    shape: tuple[int, int, int, int],
     size: int,
     products: int = 1,
 ) -> Work:
-    """Its shape: groups, positions, channels out, channels in times window."""
-    x, weight = factors
-    window, per_group = prod(weight.shape[2:]), weight.shape[0] // groups
-    if transposed:
-        shape = (
-            groups,
-            x.shape[0] * prod(x.shape[2:]),
-            weight.shape[1] * window,
-            per_group,
-        )
-    else:
-        shape = (
-            groups,
-            out.shape[0] * prod(out.shape[2:]),
-            per_group,
-            weight.shape[1] * window,
-        )
+    groups, _, channels_out, _ = shape
     flops = 2.0 * products * prod(shape)
-    if groups > 1 and shape[2] == 1:  # no product: done without tensor cores
+    if groups > 1 and channels_out == 1:
+        # This is no product, and tensor cores do not help.
         return Work("pointwise", flops, float(size), _precision(x), products)
-    precision, kernels = _precision(x, "conv"), products
-    if "float16" in precision and not _channels_last(x, weight):
-        size *= 3  # inputs and results are made as tensor cores want them
+    precision = _product_precision(x, "conv")
+    kernels = products
+    if "float16" in precision and not _is_channels_last(x, weight):
+        # Inputs and results are rearranged as tensor cores need them.
+        size *= 3
         kernels += 2
     return Work("convolution", flops, float(size), precision, kernels, shape)
 
 
-def _channels_last(x: Tensor, weight: Tensor) -> bool:
-    """True if channels lie side by side in either: cuDNN then works in that layout."""
+def _is_channels_last(x: Tensor, weight: Tensor) -> bool:
+    """Return whether cuDNN works in the layout with a pixel's channels side by side.
+
+    It does if either tensor has it. Filters of 1 x 1 have both layouts, and do not
+    count.
+    """
     if x.dim() != 4:
         return False
-    beside = [
-        each.is_contiguous(memory_format=torch.channels_last) for each in (x, weight)
-    ]
-    return beside[0] or (beside[1] and weight.stride(3) > 1)  # 1 x 1 filters are both
+    if x.is_contiguous(memory_format=torch.channels_last):
+        return True
+    filters = weight.is_contiguous(memory_format=torch.channels_last)
+    return filters and weight.stride(3) > 1
 
 
 def attention(args: tuple, kwargs: dict, out: Any, products: int, first: int) -> Work:
-    """Fused attention, https://arxiv.org/abs/2307.08691: queries, then keys, are the `first`."""
+    """Compute fused attention (https://arxiv.org/abs/2307.08691).
+
+    Arguments `first` and `first` + 1 are the queries and the keys.
+    """
     query, key = args[first : first + 2]
-    causal = kwargs.get("is_causal") or any(each is True for each in args)
-    flops = 2.0 * products * prod(query.shape) * key.shape[-2] / (2 if causal else 1)
-    return Work(
-        "attention", flops, float(size_of(args, out)), _precision(query, "matmul")
-    )
+    flops = 2.0 * products * prod(query.shape) * key.shape[-2]
+    is_causal = kwargs.get("is_causal") or any(each is True for each in args)
+    if is_causal:
+        flops /= 2
+    size = float(size_of(args, out))
+    return Work("attention", flops, size, _product_precision(query, "matmul"))

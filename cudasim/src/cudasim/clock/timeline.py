@@ -1,5 +1,8 @@
-"""A timeline: what Python, the streams and the copy engines did, lane by lane, modelled or
-measured. Times are whole nanoseconds; those that a reader sees follow the sign `≈`."""
+"""A timeline: what Python, the streams and the copy engines did, lane by lane.
+
+Its times are modelled or measured, in whole nanoseconds. Times in texts and pictures
+follow the sign `≈`.
+"""
 
 import itertools
 import json
@@ -13,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch.distributed as dist
 
 from cudasim.clock import trace
-from cudasim.clock.bars import IDLE, Bar, Chart, merged, split
+from cudasim.clock.bars import IDLE, Bar, Chart, Lane, bars_of, split_rank
 from cudasim.clock.clock import SECOND, Span
 from cudasim.words import WORDS
 
@@ -25,7 +28,7 @@ OTHERS = "Python, other threads"
 MIME = "application/vnd.cudasim.timeline+json"
 PLURALS = {"copy": "copies"}
 NOTHING = "nothing was recorded: no operation of PyTorch ran"
-_gathered = itertools.count()  # by this process
+_gather_numbers = itertools.count()  # of the calls of `gather` in this process
 
 
 class Table(list):
@@ -33,18 +36,22 @@ class Table(list):
 
     def __repr__(self) -> str:
         rows = [("lane", "name", "start", "duration")]
-        rows += [
-            (lane, name, reading(at, 3), reading(taken))
-            for lane, name, at, taken in self
-        ]
+        for lane, name, start, duration in self:
+            rows.append((lane, name, format_time(start, 3), format_time(duration)))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        padded = (map(str.ljust, row, widths) for row in rows)
-        return "\n".join("  ".join(cells).rstrip() for cells in padded)
+        lines = []
+        for row in rows:
+            cells = map(str.ljust, row, widths)
+            lines.append("  ".join(cells).rstrip())
+        return "\n".join(lines)
 
 
 class Timeline:
-    """The spans of some lines of a program, by lane. In a notebook it displays itself. Whatever is
-    asked of one that holds nothing raises RuntimeError, which says why it does."""
+    """The spans of some lines of a program, by lane. In a notebook it displays itself.
+
+    A timeline that holds nothing raises RuntimeError whatever it is asked, and says why
+    it is empty.
+    """
 
     def __init__(self) -> None:
         self.empty("nothing was recorded")
@@ -59,10 +66,23 @@ class Timeline:
         notes: Sequence[str] = (),
         reason: str = NOTHING,
     ) -> None:
-        """Hold `spans`. `source` says what the times are: modelled for, or measured on, what."""
-        self._spans, folded = _folded(sorted(spans, key=attrgetter("start", "lane")))
+        """Hold `spans`; `source` says what they were modelled for, or measured on.
+
+        `reason` says why there are none, if there are none.
+        """
+        ordered = sorted(spans, key=attrgetter("start", "lane"))
+        crowded = _crowded_lanes(ordered)
+        self._spans = [
+            replace(span, lane=OTHERS) if span.lane in crowded else span
+            for span in ordered
+        ]
         self._bars: list[Bar] | None = None
-        self._reason, self.source, self.notes = reason, source, [*notes, *folded]
+        self._reason = reason
+        self.source = source
+        self.notes = list(notes)
+        if crowded:
+            note = f"{len(crowded):,} more threads of Python share a lane"
+            self.notes.append(note)
 
     @property
     def spans(self) -> list[Span]:
@@ -72,32 +92,44 @@ class Timeline:
         return self._spans
 
     def gather(self) -> "Timeline":
-        """The timelines of all ranks of a run, side by side, each rank with lanes of its own. Every
-        rank has to call it; each gets the whole. A lane is called `rank 0: Python`. Raises
-        RuntimeError outside of a process group, and for measured times."""
+        """Return the timelines of all ranks of a run, side by side.
+
+        Every rank has to call it, and each gets the whole. The lanes of rank 0 are
+        called `rank 0: Python` and so on. Raises RuntimeError outside of a process
+        group, and for measured times.
+        """
         if self._spans and not self.modelled:
             raise RuntimeError(WORDS["times"]["measured"])
-        told = _from_all_ranks([[*map(astuple, self._spans)], self.source, self.notes])
-        found, joined, noted = Timeline(), [], []
-        for rank, (spans, _, notes) in enumerate(told):
-            joined += [Span(f"rank {rank}: {lane}", *rest) for lane, *rest in spans]
-            noted += [f"rank {rank}: {note}" for note in notes]
-        if joined:
-            sources = dict.fromkeys(source for _, source, _ in told if source)
-            found.fill(joined, f"{' and '.join(sources)}, {len(told)} ranks", noted)
-        return found
+        spans = [astuple(span) for span in self._spans]
+        own = {"spans": spans, "source": self.source, "notes": self.notes}
+        ranks = _exchange(own)
+
+        gathered = Timeline()
+        spans, notes = [], []
+        for rank, theirs in enumerate(ranks):
+            for lane, *rest in theirs["spans"]:
+                spans.append(Span(f"rank {rank}: {lane}", *rest))
+            for note in theirs["notes"]:
+                notes.append(f"rank {rank}: {note}")
+        if spans:
+            sources = dict.fromkeys(theirs["source"] for theirs in ranks)
+            source = " and ".join(filter(None, sources))
+            gathered.fill(spans, f"{source}, {len(ranks)} ranks", notes)
+        return gathered
 
     @classmethod
     def load(cls, path: str | Path) -> "Timeline":
-        """The timeline that `save` has written to a file. Raises ValueError for another file."""
-        read, found = json.loads(Path(path).read_text(encoding="utf-8")), cls()
+        """Return the timeline that `save` wrote. Raises ValueError for another file."""
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        timeline = cls()
         try:
-            found.fill(trace.reread(read), **read["otherData"])
+            about = content["otherData"]
+            timeline.fill(trace.reread(content), about["source"], about["notes"])
         except (KeyError, TypeError, AttributeError):
             raise ValueError(
                 f"{path}: not a timeline that save() has written"
             ) from None
-        return found
+        return timeline
 
     @property
     def modelled(self) -> bool:
@@ -106,7 +138,7 @@ class Timeline:
     @property
     def lanes(self) -> list[str]:
         """The names of the lanes: Python's first, then each GPU's streams and copies."""
-        return sorted({span.lane for span in self.spans}, key=_rank)
+        return sorted({span.lane for span in self.spans}, key=_lane_order)
 
     @property
     def start(self) -> int:
@@ -114,105 +146,111 @@ class Timeline:
 
     @property
     def length(self) -> int:
-        """From the first beginning to the last end, in nanoseconds."""
+        """The nanoseconds from the first beginning to the last end."""
         return max(span.end for span in self.spans) - self.start
 
     @property
     def total(self) -> float:
+        """The same in seconds."""
         return self.length / SECOND
 
     def busy(self, name: str) -> float:
-        """The share of the total, 0 to 1, in which a lane or a GPU (`cuda:0`) does something. A GPU
-        is busy while one of its lanes is; waiting and sleeping are not work. Raises ValueError for
-        an unknown name."""
-        mine = [span for span in self.spans if f"{span.lane} ".startswith(f"{name} ")]
-        if not mine:
-            raise ValueError(
-                f"{name!r}: no such lane; there are {', '.join(self.lanes)}"
-            )
-        busy, reached = 0, 0
-        for span in mine:
+        """Return the share of the total, 0 to 1, in which a lane or a GPU works.
+
+        A GPU, such as `cuda:0`, works while one of its lanes does. Waiting and sleeping
+        are not work. Raises ValueError for an unknown name.
+        """
+        own = [span for span in self.spans if f"{span.lane} ".startswith(f"{name} ")]
+        if not own:
+            lanes = ", ".join(self.lanes)
+            raise ValueError(f"{name!r}: no such lane; there are {lanes}")
+        busy = 0
+        reached = 0  # spans of one GPU overlap: up to here they are counted
+        for span in own:
             if span.kind not in IDLE:
                 busy += max(0, span.end - max(span.start, reached))
                 reached = max(reached, span.end)
         return busy / (self.length or 1)
 
     def table(self) -> Table:
-        """Every span as a row: lane, name, start and duration in seconds."""
-        begin, order = (
-            self.start,
-            {lane: number for number, lane in enumerate(self.lanes)},
-        )
-        return Table(
-            (each.lane, each.name, (each.start - begin) / SECOND, each.length / SECOND)
-            for each in sorted(
-                self.spans, key=lambda span: (order[span.lane], span.start)
-            )
-        )
+        """Return every span as a row: lane, name, start and duration in seconds."""
+        begin = self.start
+        order = {lane: place for place, lane in enumerate(self.lanes)}
+        table = Table()
+        for span in sorted(self.spans, key=lambda span: (order[span.lane], span.start)):
+            start = (span.start - begin) / SECOND
+            table.append((span.lane, span.name, start, span.length / SECOND))
+        return table
 
     def bars(self) -> list[Bar]:
-        """The spans as a picture shows them: at most BARS, neighbours merged if need be."""
+        """Return the spans as a picture shows them; neighbours are merged if need be."""
         if self._bars is None:
-            self._bars = merged(self.spans, self.lanes)
+            self._bars = bars_of(self.spans, self.lanes)
         return self._bars
 
     def figure(self) -> "Figure":
-        """A Gantt chart, drawn with matplotlib. Raises ModuleNotFoundError without it."""
+        """Draw a Gantt chart. Raises ModuleNotFoundError without matplotlib."""
         from cudasim.clock import drawing
 
         return drawing.figure(self.chart())
 
     def chart(self) -> Chart:
-        bars, notes = self.bars(), self.notes
+        """Return all that a picture of the timeline shows."""
+        bars = self.bars()
+        notes = list(self.notes)
         if len(bars) != len(self.spans):
             drawn = "1 bar" if len(bars) == 1 else f"{len(bars):,} bars"
-            notes = [
-                *notes,
-                f"{drawn} for {len(self.spans):,} spans: neighbours are merged",
-            ]
+            spans = f"{len(self.spans):,} spans"
+            notes.append(f"{drawn} for {spans}: neighbours are merged")
         return Chart(bars, self.summary(), self.length, self.source, notes)
 
     def save(self, path: str | Path) -> None:
         """Write Chrome's trace format, which chrome://tracing and ui.perfetto.dev open."""
-        written = trace.write(self.spans, self.lanes, self.source, self.notes)
-        Path(path).write_text(json.dumps(written), encoding="utf-8")
+        content = trace.write(self.spans, self.lanes, self.source, self.notes)
+        Path(path).write_text(json.dumps(content), encoding="utf-8")
 
     def __str__(self) -> str:
-        word = self.source if self.modelled else "measured"
-        lines = [f"timeline, {word}: {reading(self.total)}"]
-        for lane, kinds, share in self.summary():
-            did = ", ".join(_counted(n, kind) for kind, n in kinds.items())
-            taken = reading(self.total * share)
-            lines.append(f"{lane}: {did}; busy {taken}, ≈ {100 * share:.0f} %")
+        origin = self.source if self.modelled else "measured"
+        lines = [f"timeline, {origin}: {format_time(self.total)}"]
+        for lane in self.summary():
+            counts = ", ".join(_count(n, kind) for kind, n in lane.counts.items())
+            taken = format_time(self.total * lane.busy)
+            busy = f"busy {taken}, ≈ {100 * lane.busy:.0f} %"
+            lines.append(f"{lane.name}: {counts}; {busy}")
         return "\n".join(lines + self.notes)
 
     def __repr__(self) -> str:
         return str(self) if self._spans else f"cudasim.timeline(): {self._reason}"
 
-    def summary(self) -> list[tuple[str, dict[str, int], float]]:
-        """For each lane its name, how many spans it has of each kind, and its busy share."""
+    def summary(self) -> list[Lane]:
+        """Return for each lane what it did and how busy it was."""
         counts = {lane: Counter() for lane in self.lanes}
         for span in self.spans:
             counts[span.lane][span.kind] += 1
-        return [(lane, dict(kinds), self.busy(lane)) for lane, kinds in counts.items()]
+        return [Lane(name, dict(counts[name]), self.busy(name)) for name in counts]
 
     def payload(self) -> str:
-        """The bars and the summary as JSON text, for a page that draws them itself."""
-        chart, lanes = self.chart(), self.lanes
-        names, kinds, bars = {}, {}, []  # numbers of names and of kinds
+        """Return the bars and the summary as JSON, for a page that draws them itself.
+
+        Bars name their lane, name and kind by its place in the lists beside them.
+        """
+        chart = self.chart()
+        lanes = {lane.name: place for place, lane in enumerate(chart.lanes)}
+        names, kinds, bars = {}, {}, []
         for bar in chart.bars:
+            lane = lanes[bar.lane]
             name = names.setdefault(bar.name, len(names))
             kind = kinds.setdefault(bar.kind, len(kinds))
-            bars.append(
-                (lanes.index(bar.lane), name, bar.start, bar.length, kind, bar.merged)
-            )
-        content = {"unit": "≈ ns", "source": chart.source, "total": chart.length}
-        content["lanes"] = [
-            (lane, spans, round(share, 4)) for lane, spans, share in chart.lanes
-        ]
-        content |= {
-            "names": [*names],
-            "kinds": [*kinds],
+            bars.append((lane, name, bar.start, bar.length, kind, bar.merged))
+        content = {
+            "unit": "≈ ns",
+            "source": chart.source,
+            "total": chart.length,
+            "lanes": [
+                (lane.name, lane.counts, round(lane.busy, 4)) for lane in chart.lanes
+            ],
+            "names": list(names),
+            "kinds": list(kinds),
             "bars": bars,
             "notes": chart.notes,
         }
@@ -233,56 +271,58 @@ class Timeline:
         return bundle
 
 
-def reading(seconds: float, digits: int = 2) -> str:
-    """A time for readers: milliseconds, to as many digits as the model knows; or microseconds."""
+def format_time(seconds: float, digits: int = 2) -> str:
+    """Return a time for readers, in milliseconds.
+
+    From 1 ms on it has as many digits as the model can know.
+    """
     value = seconds * 1000
-    digits = digits - len(str(int(value))) if value >= 1 else 3
-    return f"≈ {value:.{max(digits, 0)}f} ms"
+    decimals = 3
+    if value >= 1:
+        decimals = max(digits - len(str(int(value))), 0)
+    return f"≈ {value:.{decimals}f} ms"
 
 
-def _counted(number: int, kind: str) -> str:
-    return f"{number} {kind if number == 1 else PLURALS.get(kind, f'{kind}s')}"
+def _count(number: int, kind: str) -> str:
+    if number != 1:
+        kind = PLURALS.get(kind, f"{kind}s")
+    return f"{number} {kind}"
 
 
-def _rank(lane: str) -> tuple:
-    process, lane = split(lane)
-    device, _, rest = lane.partition(" ")
-    kind, _, number = rest.partition(" ")
-    stream = int(number) if kind == "stream" and number.isdigit() else 0
-    return (
-        process,
-        not lane.startswith("Python"),
-        device,
-        kind != "stream",
-        stream,
-        rest,
-    )
+def _lane_order(lane: str) -> tuple:
+    """Return the key by which lanes are sorted.
+
+    They stand by rank; Python first, then each GPU; streams by number, then the rest.
+    """
+    rank, name = split_rank(lane)
+    device, _, rest = name.partition(" ")
+    kind, _, digits = rest.partition(" ")
+    is_python = name.startswith("Python")
+    is_stream = kind == "stream"
+    number = int(digits) if is_stream and digits.isdigit() else 0
+    return rank, not is_python, device, not is_stream, number, rest
 
 
-def _folded(spans: list[Span]) -> tuple[list[Span], list[str]]:
-    """The spans with all but the first THREADS threads of Python in one lane, and a note of it."""
-    began = {
-        span.lane: span.start
-        for span in reversed(spans)
-        if span.lane.startswith("Python, ")
-    }
-    rest = set(sorted(began, key=lambda lane: (began[lane], lane))[THREADS:])
-    if not rest:
-        return spans, []
-    note = f"{len(rest):,} more threads of Python share a lane"
-    return [replace(s, lane=OTHERS) if s.lane in rest else s for s in spans], [note]
+def _crowded_lanes(spans: list[Span]) -> set[str]:
+    """Return the lanes of Python's threads after the first THREADS, which share one."""
+    begins: dict[str, int] = {}
+    for span in spans:  # in the order of their beginning
+        if span.lane.startswith("Python, "):
+            begins.setdefault(span.lane, span.start)
+    in_order = sorted(begins, key=lambda lane: (begins[lane], lane))
+    return set(in_order[THREADS:])
 
 
-def _from_all_ranks(mine: Any) -> list[Any]:
-    """What every rank gives here, in their order, by the store: that takes no modelled time."""
+def _exchange(own: Any) -> list[Any]:
+    """Return what every rank gives here, in their order.
+
+    It goes by the group's store, which takes no modelled time.
+    """
     if not (dist.is_available() and dist.is_initialized()):
         raise RuntimeError(WORDS["times"]["no ranks"])
-    store = dist.PrefixStore(
-        "cudasim/timeline", dist.distributed_c10d._get_default_store()
-    )
-    number = next(_gathered)
-    store.set(f"{number}/{dist.get_rank()}", json.dumps(mine))
-    return [
-        json.loads(store.get(f"{number}/{rank}"))
-        for rank in range(dist.get_world_size())
-    ]
+    default = dist.distributed_c10d._get_default_store()
+    store = dist.PrefixStore("cudasim/timeline", default)
+    number = next(_gather_numbers)
+    store.set(f"{number}/{dist.get_rank()}", json.dumps(own))
+    ranks = range(dist.get_world_size())
+    return [json.loads(store.get(f"{number}/{rank}")) for rank in ranks]

@@ -1,159 +1,232 @@
-"""Chrome's trace format ("Trace Event Format", Google, 2016), written from spans, and read from
-what `torch.profiler` exports (output_json.cpp and CuptiActivity.h of pytorch/kineto)."""
+"""Chrome's trace format: written from spans, and read from `torch.profiler`'s traces.
+
+The format is Google's "Trace Event Format" of 2016. What `torch.profiler` exports is in
+output_json.cpp and CuptiActivity.h of pytorch/kineto.
+"""
 
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from operator import attrgetter
 
 from cudasim.clock.clock import Span
 
 BLOCK = "cudasim.timeline"  # the annotation around what is to be read
 PREFIX = re.compile(
-    "(autograd::engine::evaluate_function: )?(torch::autograd::)?(aten::)?"
+    r"(autograd::engine::evaluate_function: )?(torch::autograd::)?(aten::)?"
 )
 WAIT = re.compile(r"(Stream|Device|Event|Ctx)Synchronize$|^(cuda|hip)Memcpy$")
 COPY = re.compile(r"Memcpy (\wto\w)")
 WAYS = {"HtoD": "in", "DtoH": "out"}
-GPU = ("kernel", "gpu_memset", "gpu_memcpy")
+ON_GPU = ("kernel", "gpu_memset", "gpu_memcpy")
+
+
+# Timelines
 
 
 def write(
     spans: Sequence[Span], lanes: Sequence[str], source: str, notes: Sequence[str]
 ) -> dict:
-    """The spans as a trace: a named thread for each lane, times in microseconds."""
+    """Return the spans as a trace: a named thread for each lane, times in microseconds."""
     start = min(span.start for span in spans)
-    thread = {lane: number for number, lane in enumerate(lanes, start=1)}
-    events = [_about("process_name", 0, name=f"cudasim, {source}")]
-    for lane, number in thread.items():
-        events.append(_about("thread_name", number, name=lane))
-        events.append(_about("thread_sort_index", number, sort_index=number))
+    threads = {lane: number for number, lane in enumerate(lanes, start=1)}
+    events = [_metadata("process_name", 0, name=f"cudasim, {source}")]
+    for lane, number in threads.items():
+        events.append(_metadata("thread_name", number, name=lane))
+        events.append(_metadata("thread_sort_index", number, sort_index=number))
     for span in spans:
         event = {
             "ph": "X",
             "cat": span.kind,
             "name": span.name,
             "pid": 1,
-            "tid": thread[span.lane],
+            "tid": threads[span.lane],
+            "ts": (span.start - start) / 1000,
+            "dur": span.length / 1000,
         }
-        event |= {"ts": (span.start - start) / 1000, "dur": span.length / 1000}
-        event |= {} if span.size is None else {"args": {"bytes": span.size}}
+        if span.size is not None:
+            event["args"] = {"bytes": span.size}
         events.append(event)
     about = {"source": source, "notes": list(notes)}
     return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": about}
 
 
-def _about(what: str, thread: int, **values: str | int) -> dict:
+def _metadata(what: str, thread: int, **values: str | int) -> dict:
     return {"ph": "M", "name": what, "pid": 1, "tid": thread, "args": values}
 
 
 def reread(trace: dict) -> list[Span]:
-    events = trace["traceEvents"]
-    lanes = {
-        each["tid"]: each["args"]["name"]
-        for each in events
-        if each["name"] == "thread_name"
-    }
+    """Return the spans of a trace that `write` made."""
+    lanes = {}
     spans = []
-    for each in events:
-        if each["ph"] == "X":
-            start, size = round(each["ts"] * 1000), each.get("args", {}).get("bytes")
-            end = start + round(each["dur"] * 1000)
-            spans.append(
-                Span(lanes[each["tid"]], each["name"], start, end, each["cat"], size)
-            )
+    for event in trace["traceEvents"]:
+        if event["name"] == "thread_name":
+            lanes[event["tid"]] = event["args"]["name"]
+        if event["ph"] == "X":
+            lane = lanes[event["tid"]]
+            start = round(event["ts"] * 1000)
+            end = start + round(event["dur"] * 1000)
+            size = event.get("args", {}).get("bytes")
+            spans.append(Span(lane, event["name"], start, end, event["cat"], size))
     return spans
+
+
+# Traces of torch.profiler
+
+
+@dataclass
+class HostThread:
+    """The events of one thread of the host in the block."""
+
+    operators: list[dict] = field(default_factory=list)
+    waits: list[dict] = field(default_factory=list)
+
+
+@dataclass
+class Profile:
+    """The events of a trace, sorted by what they are about."""
+
+    begin: float  # of the block, in microseconds
+    threads: dict[int, HostThread]
+    on_gpu: list[dict]
+    operators: dict[int, str]  # names of operators, by the id that their kernels bear
+    streams: dict[int, list[int]]  # ids of the streams of each GPU, in order
+
+    def span(self, lane: str, event: dict, name: str, kind: str) -> Span:
+        """Return the span of an event, in nanoseconds since the block began."""
+        start = event["ts"] - self.begin
+        end = event["ts"] + event["dur"] - self.begin
+        size = event["args"].get("bytes") if kind == "copy" else None
+        start, end = max(round(start * 1000), 0), round(end * 1000)
+        return Span(lane, name, start, end, kind, size)
 
 
 def read(trace: dict) -> list[Span]:
-    """The spans of the block that `torch.profiler` traced, in nanoseconds since it began: operators
-    that Python called, less their waits; kernels, by the operator that launched them; copies. The
-    streams of a GPU are numbered in the order of their ids: CUDA's own begin anywhere."""
-    events = [
-        each for each in trace["traceEvents"] if each.get("ph") == "X" and "dur" in each
-    ]
-    block = next(each for each in events if each["name"] == BLOCK)
-    begin, until = block["ts"], block["ts"] + block["dur"]
+    """Return the spans of the block that `torch.profiler` traced.
 
-    def span(lane: str, event: dict, name: str, kind: str) -> Span:
-        start, end = event["ts"] - begin, event["ts"] + event["dur"] - begin
-        size = event["args"].get("bytes") if kind == "copy" else None
-        return Span(
-            lane, name, max(round(start * 1000), 0), round(end * 1000), kind, size
-        )
-
-    threads = defaultdict(lambda: ([], []))  # operators that were called, and waits
-    streams, on_gpu, operators = defaultdict(set), [], {}
-    for event in events:
-        called, about = event.get("cat") == "cpu_op", event.get("args", {})
-        if called and "External id" in about:
-            operators[about["External id"]] = plain(event["name"])
-        if event.get("cat") in GPU:
-            device, stream = (
-                about.get("device", event["pid"]),
-                about.get("stream", event["tid"]),
-            )
-            on_gpu.append((event, device, stream))
-            streams[device].add(stream)
-        elif (called or WAIT.search(event["name"])) and begin <= event["ts"] < until:
-            threads[event["tid"]][not called].append(event)
+    These are the operators that Python called, less their waits; kernels, by the
+    operator that launched them; and copies. Times are in nanoseconds since the block
+    began. The streams of a GPU are numbered in the order of their ids, as CUDA's own
+    begin anywhere.
+    """
+    events = []
+    for event in trace["traceEvents"]:
+        if event.get("ph") == "X" and "dur" in event:
+            events.append(event)
+    block = next(event for event in events if event["name"] == BLOCK)
+    profile = _sort_events(events, block)
 
     spans = []
-    for tid, (calls, others) in threads.items():
-        lane = "Python" if tid == block["tid"] else f"Python, thread {tid}"
-        waits = [span(lane, each, each["name"], "wait") for each in others]
-        spans += waits
-        for each in _outermost(calls):
-            spans += _less(span(lane, each, plain(each["name"]), "operation"), waits)
-    for event, device, stream in on_gpu:
-        if event["ts"] + event["dur"] <= begin:
-            continue
-        lanes = [f"cuda:{device} stream {sorted(streams[device]).index(stream)}"]
-        if event["cat"] == "gpu_memcpy":
-            lanes = _copy_lanes(event, device) or lanes
-            spans += [span(lane, event, "copy", "copy") for lane in lanes]
-        else:
-            name = operators.get(event["args"].get("External id")) or short(
-                event["name"]
-            )
-            spans.append(span(lanes[0], event, name, "kernel"))
+    for thread, recorded in profile.threads.items():
+        is_main = thread == block["tid"]
+        lane = "Python" if is_main else f"Python, thread {thread}"
+        spans += _host_spans(profile, lane, recorded)
+    for event in profile.on_gpu:
+        if event["ts"] + event["dur"] > block["ts"]:
+            spans += _gpu_spans(profile, event)
     return spans
 
 
+def _sort_events(events: list[dict], block: dict) -> Profile:
+    begin, end = block["ts"], block["ts"] + block["dur"]
+    threads = defaultdict(HostThread)
+    on_gpu, operators, streams = [], {}, defaultdict(set)
+    for event in events:
+        is_operator = event.get("cat") == "cpu_op"
+        about = event.get("args", {})
+        if is_operator and "External id" in about:
+            operators[about["External id"]] = plain_name(event["name"])
+
+        in_block = begin <= event["ts"] < end
+        if event.get("cat") in ON_GPU:
+            on_gpu.append(event)
+            device, stream = _place(event)
+            streams[device].add(stream)
+        elif is_operator and in_block:
+            threads[event["tid"]].operators.append(event)
+        elif in_block and WAIT.search(event["name"]):
+            threads[event["tid"]].waits.append(event)
+    in_order = {device: sorted(ids) for device, ids in streams.items()}
+    return Profile(begin, threads, on_gpu, operators, in_order)
+
+
+def _place(event: dict) -> tuple[int, int]:
+    """Return the GPU and the stream on which an event happened."""
+    about = event.get("args", {})
+    return about.get("device", event["pid"]), about.get("stream", event["tid"])
+
+
+def _host_spans(profile: Profile, lane: str, thread: HostThread) -> list[Span]:
+    waits = []
+    for event in thread.waits:
+        waits.append(profile.span(lane, event, event["name"], "wait"))
+    spans = list(waits)
+    for event in _outermost(thread.operators):
+        name = plain_name(event["name"])
+        spans += _cut_out(profile.span(lane, event, name, "operation"), waits)
+    return spans
+
+
+def _gpu_spans(profile: Profile, event: dict) -> list[Span]:
+    device, stream = _place(event)
+    number = profile.streams[device].index(stream)
+    lane = f"cuda:{device} stream {number}"
+    if event["cat"] == "gpu_memcpy":
+        lanes = _copy_lanes(event, device) or [lane]
+        return [profile.span(each, event, "copy", "copy") for each in lanes]
+    operator = profile.operators.get(event["args"].get("External id"))
+    name = operator or short_name(event["name"])
+    return [profile.span(lane, event, name, "kernel")]
+
+
 def _copy_lanes(event: dict, device: int) -> list[str]:
-    """The copy engines that a copy occupies; none if it stays on its GPU."""
-    found, about = COPY.match(event["name"]), event["args"]
-    way = found[1] if found else ""
-    if way == "PtoP" and {"fromDevice", "toDevice"} <= about.keys():
-        return [
-            f"cuda:{about['fromDevice']} copies out",
-            f"cuda:{about['toDevice']} copies in",
-        ]
-    return [f"cuda:{device} copies {WAYS[way]}"] if way in WAYS else []
+    """Return the copy engines that a copy occupies; none if it stays on its GPU."""
+    match = COPY.match(event["name"])
+    way = match[1] if match else ""
+    about = event["args"]
+    if way == "PtoP" and "fromDevice" in about and "toDevice" in about:
+        source, target = about["fromDevice"], about["toDevice"]
+        return [f"cuda:{source} copies out", f"cuda:{target} copies in"]
+    if way in WAYS:
+        return [f"cuda:{device} copies {WAYS[way]}"]
+    return []
 
 
-def _outermost(events: Sequence[dict]) -> list[dict]:
-    found, reached = [], float("-inf")
-    for event in sorted(events, key=lambda each: (each["ts"], -each["dur"])):
+def _outermost(operators: Sequence[dict]) -> list[dict]:
+    """Return the operators that no other operator called."""
+    outermost = []
+    reached = float("-inf")
+    for event in sorted(operators, key=lambda event: (event["ts"], -event["dur"])):
         if event["ts"] >= reached:
-            found.append(event)
+            outermost.append(event)
             reached = event["ts"] + event["dur"]
-    return found
+    return outermost
 
 
-def _less(span: Span, waits: Sequence[Span]) -> list[Span]:
-    parts, at = [], span.start
+def _cut_out(span: Span, waits: Sequence[Span]) -> list[Span]:
+    """Return what is left of `span` beside the waits in it."""
+    parts = []
+    start = span.start
     for wait in sorted(waits, key=attrgetter("start")):
         if span.start <= wait.start < span.end:
-            parts.append((at, wait.start))
-            at = max(at, wait.end)
-    parts.append((at, span.end))
-    return [Span(span.lane, span.name, a, b, span.kind) for a, b in parts if a < b]
+            parts.append((start, wait.start))
+            start = max(start, wait.end)
+    parts.append((start, span.end))
+
+    spans = []
+    for start, end in parts:
+        if start < end:
+            spans.append(Span(span.lane, span.name, start, end, span.kind))
+    return spans
 
 
-def plain(operator: str) -> str:
+def plain_name(operator: str) -> str:
+    """Return the name of an operator without autograd's and ATen's prefixes."""
     return operator[PREFIX.match(operator).end() :]
 
 
-def short(kernel: str) -> str:
-    return re.split(r"[<(]", kernel.removeprefix("void "))[0].split("::")[-1]
+def short_name(kernel: str) -> str:
+    """Return the name of a kernel without its namespaces and arguments."""
+    declared = kernel.removeprefix("void ")
+    return re.split(r"[<(]", declared)[0].split("::")[-1]

@@ -1,4 +1,8 @@
-"""What the host pays beside the operations: modules, runs of autograd, steps of optimizers."""
+"""What the host pays beside the operations: modules, backward passes, optimizer steps.
+
+None of these is an operation of its own, so the dispatch modes do not see them. Three
+of torch's functions are replaced instead by ones that pay first.
+"""
 
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -9,29 +13,37 @@ from torch import Tensor, nn
 
 from cudasim.patching import changed
 
+Replacement = tuple[Any, str, Callable]  # owner, name of the attribute, new value
 
-def watched(payer: Any) -> list[tuple[Any, str, Callable]]:
-    """What makes `payer` pay what its `host` costs: attributes of torch, and what replaces them.
-    Its `thread` is told while autograd calls the operations."""
-    call, run = nn.Module.__call__, torch.autograd._engine_run_backward
-    done = torch.optim.Optimizer._optimizer_step_code
 
-    @wraps(call)
+def paying_functions(payer: Any) -> list[Replacement]:
+    """Return replacements for functions of torch that let `payer` pay for their calls.
+
+    They call `payer.pay(seconds)` with the figures of `payer.host`, and set
+    `payer.thread.by_engine` while autograd calls the operations.
+    """
+    call_module = nn.Module.__call__
+    run_backward = torch.autograd._engine_run_backward
+    # PyTorch calls this at the end of every step.
+    end_step = torch.optim.Optimizer._optimizer_step_code
+
+    @wraps(call_module)
     def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         payer.pay(payer.host.module)
-        return call(self, *args, **kwargs)
+        return call_module(self, *args, **kwargs)
 
-    @wraps(run)
+    @wraps(run_backward)
     def _engine_run_backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
-        payer.pay(payer.host.backward + payer.host.node * len(steps(outputs)))
+        nodes = len(backward_nodes(outputs))
+        payer.pay(payer.host.backward + payer.host.node * nodes)
         with changed(payer.thread, by_engine=True):
-            return run(outputs, *args, **kwargs)
+            return run_backward(outputs, *args, **kwargs)
 
-    @wraps(done)  # PyTorch calls it at the end of every step
+    @wraps(end_step)
     def _optimizer_step_code(self: torch.optim.Optimizer) -> None:
-        count = sum(len(group["params"]) for group in self.param_groups)
-        payer.pay(payer.host.step + payer.host.parameter * count)
-        done(self)
+        parameters = sum(len(group["params"]) for group in self.param_groups)
+        payer.pay(payer.host.step + payer.host.parameter * parameters)
+        end_step(self)
 
     return [
         (nn.Module, "__call__", __call__),
@@ -40,14 +52,13 @@ def watched(payer: Any) -> list[tuple[Any, str, Callable]]:
     ]
 
 
-def steps(outputs: Iterable[Any]) -> set:
-    waiting, seen = (
-        [each.grad_fn for each in outputs if isinstance(each, Tensor)],
-        set(),
-    )
+def backward_nodes(outputs: Iterable[Any]) -> set:
+    """Return the nodes of autograd's graph that a backward pass from `outputs` meets."""
+    waiting = [output.grad_fn for output in outputs if isinstance(output, Tensor)]
+    nodes = set()
     while waiting:
         node = waiting.pop()
-        if node is not None and node not in seen:
-            seen.add(node)
+        if node is not None and node not in nodes:
+            nodes.add(node)
             waiting += [following for following, _ in node.next_functions]
-    return seen
+    return nodes

@@ -1,9 +1,11 @@
 """The memory of one simulated GPU, managed as CUDA's caching allocator manages it.
 
 Sizes, the choice of a block, when it is split and what is given back are those of
-c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11 to 2.13, whose functions are named below. Where
-the driver puts a segment is its own affair: here at the lowest address that is free. A block used
-on several streams (`record_stream`) is free at once. All sizes are in bytes."""
+c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11 to 2.13, whose functions are named in
+brackets. The driver decides where a segment lies; here it lies at the lowest free
+address. A block that was used on several streams (`record_stream`) is free at once.
+All sizes are in bytes.
+"""
 
 import sys
 import threading
@@ -16,66 +18,71 @@ from typing import Any
 from cudasim.device import sizes
 from cudasim.device.counts import Total
 from cudasim.device.history import ALL, NEVER, STATE, Frames, History
-from cudasim.device.pools import Block, Pool, PoolId, Private, Range
+from cudasim.device.pools import Block, Pool, PoolId, PrivatePools, Range
 from cudasim.device.settings import Settings
 from cudasim.device.sizes import BLOCK, SMALL
 from cudasim.device.types import DeviceType
 
 # What an allocation holds: [bytes] until its block is cut, then [block].
 Held = list[Any]
-WIDEST = 16  # bytes of a complex number, the widest there is
+WIDEST = 16  # bytes of a complex number, the widest type there is
 
 
 class Memory:
     """What a card's memory holds; `limit` is what PyTorch may take of its `size` bytes."""
 
     def __init__(self, index: int, size: int, type: DeviceType) -> None:
-        self.index, self.size, self.limit, self.type = index, size, size, type
-        self.fraction = 1.0
+        self.index = index
+        self.size = size
+        self.limit = size
+        self.fraction = 1.0  # of the card, which the limit is
+        self.type = type
         self.settings = Settings()
-        self.small, self.large = Pool(small=True), Pool(small=False)
-        self.private: dict[PoolId, Private] = {}
-        self.routes: list[
-            tuple[PoolId, Callable[[], bool]]
-        ] = []  # what goes to which of them
-        self.suspended = (
-            0  # the thread that takes nothing: it replays what has its memory
-        )
-        self.check: Callable[[], None] | None = (
-            None  # raises, where nothing can be taken any more
-        )
-        self.history: History | None = None
-        self.observers: list[Callable[[int, int, int, int], None]] = []  # of refusals
-        self.used: dict[int, Block] = {}  # by address
-        self._counts = Total(self.small.counts, self.large.counts)
         self.context = 0  # bytes of the context, once this process has used the card
-        self.stream: Callable[[], int] = (
-            int  # which stream is current: 0, the default one
-        )
-        self.watch: Callable[[], None] = lambda: None  # called when segments come or go
-        self.others: Callable[[], list[tuple[int, int]]] = (
-            list  # (other process, its bytes)
-        )
-        self.driver: AbstractContextManager = (
-            nullcontext()
-        )  # held while it is asked for memory
+
+        self.small = Pool(small=True)
+        self.large = Pool(small=False)
+        self.private: dict[PoolId, PrivatePools] = {}
+        # Which pools serve a request: the first whose function returns True.
+        self.routes: list[tuple[PoolId, Callable[[], bool]]] = []
+        self.used: dict[int, Block] = {}  # by address
         self._segments: list[tuple[int, int]] = []  # (address, size), sorted
+        self._counts = Total(self.small.counts, self.large.counts)
+        self.history: History | None = None
+
+        # Set by others:
+        # - the thread that takes nothing, because it replays a graph that has its memory
+        self.suspended = 0
+        # - raises where nothing can be taken any more
+        self.check: Callable[[], None] | None = None
+        # - called when memory is refused
+        self.observers: list[Callable[[int, int, int, int], None]] = []
+        # - the number of the current stream; that of the default stream is 0
+        self.stream: Callable[[], int] = int
+        # - called when segments come or go
+        self.watch: Callable[[], None] = lambda: None
+        # - the other processes that use the card, and how many bytes each has
+        self.others: Callable[[], list[tuple[int, int]]] = list
+        # - held while the driver is asked for memory
+        self.driver: AbstractContextManager = nullcontext()
+
         # Re-entrant: a garbage collection inside can free blocks of this very memory.
-        self._lock, self._busy = threading.RLock(), False
-        # What was taken and given back, in this order, since the books were last settled. What
-        # an allocation holds is there when it is taken, and again when it is given back.
+        self._lock = threading.RLock()
+        self._busy = False
+        # What was taken and given back, in this order, since the books were last
+        # settled. What an allocation holds is in it when it is taken, and once more
+        # when it is given back.
         self.log: list[Held] = []
         self.give_back: Callable[[Held], None] = self.log.append
-        # So many bytes can surely be taken by way of the log: free in one block of the small
-        # pool, so that whatever comes before, no segment is needed.
+        # This many bytes can surely be taken by way of the log. They are free in one
+        # block of the small pool, so no segment is needed, whatever comes before.
         self.slack = 0
-        self.room = (
-            0  # numbers of whatever type that surely fit, and the host may make first
-        )
+        # This many numbers of any type surely fit, so the host may make them first.
+        self.room = 0
         self.reset_totals()
 
     def take(self, requested: int) -> Block | None:
-        """Cut a block for `requested` bytes (malloc); None in a thread that is suspended."""
+        """Cut a block for `requested` bytes (malloc); None in a suspended thread."""
         if self.check:
             self.check()
         if self.suspended == threading.get_ident():
@@ -86,8 +93,10 @@ class Memory:
         self.settle(vars(self).update, attributes)
 
     def settle(self, action: Callable[..., Any] | None = None, *args: Any) -> Any:
-        """Do what the log says, and then `action(*args)`; returns what that returns. What a garbage
-        collection within gives back waits in the log."""
+        """Do what the log says, then return `action(*args)`.
+
+        What a garbage collection gives back meanwhile waits in the log.
+        """
         with self._lock:
             if self._busy:
                 return action and action(*args)
@@ -102,17 +111,18 @@ class Memory:
                 self.slack = self._find_slack()
                 self.room = (self.limit - self.reserved) // WIDEST
 
+    @property
+    def _is_plain(self) -> bool:
+        """Is every request served by size alone, on the default stream?"""
+        is_default = self.stream is int
+        is_special = bool(self.routes) or self.history is not None
+        return self.settings.plain and is_default and not is_special
+
     def _find_slack(self) -> int:
-        free, simple = self.small.free, self.settings.plain and self.stream is int
-        if (
-            self.routes
-            or self.suspended
-            or self.check
-            or self.history
-            or not (simple and free)
-        ):
+        if not self._is_plain or self.suspended or self.check or not self.small.free:
             return 0
-        return min(free[-1][1], SMALL)
+        largest = self.small.free[-1][1]
+        return min(largest, SMALL)
 
     def _give_back_at_once(self, held: Held) -> None:
         self.log.append(held)
@@ -121,33 +131,34 @@ class Memory:
     def _replay(self) -> None:
         """Take and free as the log says."""
         log = self.log
-        usual = (
-            self.settings.plain
-            and self.stream is int
-            and not (self.history or self.routes)
-        )
+        is_plain = self._is_plain
         while log:  # which may grow meanwhile
-            what = log[0][0]
-            if usual and what:
-                pool = self.small if type(what) is int else what.pool
+            first = log[0][0]
+            if is_plain and first:
+                pool = self.small if type(first) is int else first.pool
                 pool.replay(log, self._counts, self.used)
-            if log and log[0][0] is what:
-                held = log.pop(0)
-                if type(held[0]) is int:
-                    held[0] = self._take(held[0]) if held[0] else None
-                elif held[0] is not None:
-                    self._free(held[0])
+            if log and log[0][0] is first:  # the pool could not do it
+                self._replay_one(log.pop(0))
+
+    def _replay_one(self, held: Held) -> None:
+        what = held[0]
+        if type(what) is int:
+            held[0] = self._take(what) if what else None
+        elif what is not None:
+            self._free(what)
 
     def _take(self, requested: int) -> Block:
         size = -(-requested // BLOCK) * BLOCK or BLOCK
-        home, stream = self._home() if self.routes else self, self.stream()
+        home = self._home() if self.routes else self
         pool = home.small if size <= SMALL else home.large
-        frames = self.history.here(STATE) if self.history else ()
-        block = pool.pop(size, stream, self.settings) or self._grow(
-            pool, size, stream, frames
-        )
+        stream = self.stream()
         settings = self.settings
-        if not pool.small and not settings.expandable:  # as should_split
+        frames = self.history.here(STATE) if self.history else ()
+
+        block = pool.pop(size, stream, settings)
+        if block is None:
+            block = self._grow(pool, size, stream, frames)
+        if not pool.small and not settings.expandable:  # (should_split)
             if block.size - size <= SMALL or size >= settings.max_split:
                 size = block.size
         # C++ keeps the block for the rest and makes a new one for the request.
@@ -167,7 +178,7 @@ class Memory:
     def _note(
         self, action: str, block: Block, size: int, level: int, frames: Frames = ()
     ) -> None:
-        """Tell the history, if one is kept, of a block: with the code that runs, or `frames`."""
+        """Tell the history, if one is kept, with the code that runs now or `frames`."""
         if self.history is not None:
             frames = self.history.here(level) or frames
             self.history.add(action, block.address, size, block.stream, frames)
@@ -175,6 +186,7 @@ class Memory:
     # The driver
 
     def touch(self) -> None:
+        """Make the context, if this process has not used the card before."""
         if self.context != self.type.context:
             self.context = self.type.context
             self.watch()
@@ -182,41 +194,48 @@ class Memory:
     @property
     def free(self) -> int:
         """Bytes that are in no segment and no context, of this process or another."""
-        taken = self.context + self.reserved + sum(size for _, size in self.others())
-        return max(self.size - taken, 0)
+        of_others = sum(size for _, size in self.others())
+        return max(self.size - self.context - self.reserved - of_others, 0)
 
     def _grow(self, pool: Pool, size: int, stream: int, frames: Frames) -> Block:
-        """A new block with room for `size` bytes, from the driver, not in the pool."""
+        """Return a new block with room for `size` bytes, which is not in the pool yet.
+
+        Raises the error of CUDA if the driver has none.
+        """
         self.touch()
-        wanted = (
-            pool.grain
-            if pool.small or size < sizes.HUGE
-            else round_up(size, sizes.GRAIN)
-        )
-        ask = partial(self._from_driver, pool, size, wanted, stream)
-        block = ask() or (self._release_oversize(pool, size, stream) and ask())
-        if not block:
+        if pool.small or size < sizes.HUGE:
+            wanted = pool.grain
+        else:
+            wanted = round_up(size, sizes.GRAIN)
+        ask_driver = partial(self._from_driver, pool, size, wanted, stream)
+
+        block = ask_driver()
+        if block is None and self._release_oversize(pool, size, stream):
+            block = ask_driver()
+        if block is None:
             self._release_all()
             self.retries += 1
-            block = ask()
-        if not block:
-            self.refusals += 1
-            if self.history:
-                self.history.add(
-                    "oom", 0, wanted, stream, frames, device_free=self.free
-                )
-            for observe in self.observers:
-                observe(self.index, wanted, self.size, self.free)
-            raise self.type.out_of_memory(self, wanted)
+            block = ask_driver()
+        if block is None:
+            self._refuse(wanted, stream, frames)
+
         block.origin = frames
         if block.range is None:
             self._note("segment_alloc", block, block.size, NEVER, frames)
         return block
 
+    def _refuse(self, wanted: int, stream: int, frames: Frames) -> None:
+        self.refusals += 1
+        if self.history:
+            self.history.add("oom", 0, wanted, stream, frames, device_free=self.free)
+        for observe in self.observers:
+            observe(self.index, wanted, self.size, self.free)
+        raise self.type.out_of_memory(self, wanted)
+
     def _from_driver(
         self, pool: Pool, size: int, wanted: int, stream: int
     ) -> Block | None:
-        """A block from the driver, if there is room for it (alloc_block)."""
+        """Return a block from the driver, if there is room for it (alloc_block)."""
         if self.reserved + wanted > self.limit:
             return None
         with self.driver:
@@ -230,7 +249,7 @@ class Memory:
             return block
 
     def _find_addresses(self, size: int) -> int:
-        """The lowest `size` addresses that are free, as taken."""
+        """Take the lowest `size` addresses that are free; returns the first."""
         address = sizes.FIRST + (self.index << 40)
         for place, (begin, length) in enumerate(self._segments):
             if begin - address >= size:
@@ -241,25 +260,31 @@ class Memory:
         return address
 
     def _reserve(self, pool: Pool, size: int, segments: int) -> None:
-        """Count what is taken from the driver; what is given, below 0."""
+        """Count what was taken from the driver; what was given back is below 0."""
         self._counts.reserve(pool.counts, size, segments)
         self.watch()
 
     def _release_oversize(self, pool: Pool, size: int, stream: int) -> bool:
-        """Give back blocks too large to be split, if there are some (see release_available_...)."""
-        least = self.settings.max_split
-        if least == sys.maxsize:
+        """Give back blocks that are too large to be split (release_available_...).
+
+        Tells whether there were enough of them.
+        """
+        max_split = self.settings.max_split
+        if max_split == sys.maxsize:
             return False
-        least, released = max(size, least), 0
+
+        least = max(size, max_split)
         place = bisect_left(pool.free, (stream, least, 0))
         if place < len(pool.free) and pool.free[place][0] == stream:
             block = pool.free[place][-1]
             if block.range is None:
                 self._release(block)
                 return True
-        large = [each for each in pool.free[:place] if each[0] == stream]
-        for _, length, _, block in reversed(large):
-            if released >= least or length < self.settings.max_split:
+
+        released = 0
+        smaller = [entry for entry in pool.free[:place] if entry[0] == stream]
+        for _, length, _, block in reversed(smaller):
+            if released >= least or length < max_split:
                 break
             if block.range is None:
                 self._release(block)
@@ -277,26 +302,31 @@ class Memory:
     def _release_all(self) -> None:
         """Give back all that is reserved and holds no block (release_cached_blocks)."""
         self.waits += 1
-        unused = [each for each in self.private.values() if not each.users]
-        for pool in (
-            self.large,
-            self.small,
-            *(pool for each in unused for pool in each.pools),
-        ):
-            free = [each[-1] for each in pool.free]
-            for block in free:
-                if block.range is None and not block.is_split:
-                    self._release(block)
-            for block in free:
-                if block.range is not None:
-                    self._unmap(block)
-                    if not block.is_split and not block.mapped:
-                        pool.remove(block)
-                        self._segments.remove((block.range.address, block.range.size))
-        living = {block.pool for block in self.used.values()}
-        for each in unused:
-            if not any(pool in living or pool.blocks() for pool in each.pools):
-                del self.private[each.id]
+        unused = [pools for pools in self.private.values() if not pools.users]
+        self._release_free(self.large)
+        self._release_free(self.small)
+        for pools in unused:
+            self._release_free(pools.large)
+            self._release_free(pools.small)
+
+        in_use = {block.pool for block in self.used.values()}
+        for pools in unused:
+            both = (pools.large, pools.small)
+            if not any(pool in in_use or pool.blocks() for pool in both):
+                del self.private[pools.id]
+
+    def _release_free(self, pool: Pool) -> None:
+        """Give back the segments of a pool, and the grains, that are free."""
+        free = [entry[-1] for entry in pool.free]
+        for block in free:
+            if block.range is None and not block.is_split:
+                self._release(block)
+        for block in free:
+            if block.range is not None:
+                self._unmap(block)
+                if not block.is_split and not block.mapped:
+                    pool.remove(block)
+                    self._segments.remove((block.range.address, block.range.size))
 
     def empty_cache(self) -> None:
         self.settle(self._release_all)
@@ -304,7 +334,8 @@ class Memory:
     # Expandable segments
 
     def _expand(self, pool: Pool, size: int, stream: int) -> Block | None:
-        """A block at the end of a segment that grows (try_allocate_expandable_block), or None."""
+        """Return a block at the end of a segment that grows, or None if there is no
+        memory for it (try_allocate_expandable_block)."""
         block = self._find_expandable(pool, size, stream)
         if not block.mapped and not self._map(block, min(block.size, size)):
             return None
@@ -317,15 +348,13 @@ class Memory:
         return block
 
     def _find_expandable(self, pool: Pool, size: int, stream: int) -> Block:
-        """The first block, free or unmapped, from which `size` bytes can be had."""
-        for block in [each[-1] for each in pool.unmapped if each[0] == stream]:
+        """Return the first block, free or unmapped, from which `size` bytes can be had."""
+        for _, _, block in [entry for entry in pool.unmapped if entry[0] == stream]:
             if block.previous is not None and not block.previous.used:
                 block = block.previous
-            found, each = 0, block
-            while found < size and each is not None and not each.used:
-                found, each = found + each.size, each.next
-            if found >= size:
+            if _growable_from(block) >= size:
                 return block
+
         length = round_up(self.size + self.size // 8, pool.grain)
         range = Range(self._find_addresses(length), length, pool.grain)
         block = Block(pool, stream, range.address, length, range)
@@ -343,9 +372,7 @@ class Memory:
         if mapped < block.size:
             pool.insert(block.cut(mapped))
         block.mapped = True
-        pool.join(block, block.previous)
-        pool.join(block, block.next)
-        pool.insert(block)
+        self._insert_joined(block)
         self.taken += 1
         self._note("segment_map", block, mapped, STATE)
         self._reserve(pool, mapped, 0)
@@ -353,55 +380,61 @@ class Memory:
 
     def _unmap(self, block: Block) -> None:
         """Give back the whole grains of a free `block` (unmap_block)."""
-        pool, start = block.pool, block.range.address
+        pool = block.pool
+        start = block.range.address
         begin = start + round_up(block.address - start, pool.grain)
-        end = start + (block.address + block.size - start) // pool.grain * pool.grain
+        end = start + (block.end - start) // pool.grain * pool.grain
         if begin >= end:
             return
+
         pool.remove(block)
-        if block.address + block.size > end:
+        if block.end > end:
             pool.insert(block.cut(end - block.address))
         if begin > block.address:
-            before = Block(
-                pool, block.stream, block.address, begin - block.address, block.range
-            )
-            before.previous, before.next, block.previous = block.previous, block, before
-            if before.previous is not None:
-                before.previous.next = before
-            pool.insert(before)
-        block.address, block.size, block.mapped = begin, end - begin, False
+            pool.insert(block.cut_before(begin - block.address))
+        block.mapped = False
         self._note("segment_unmap", block, block.size, ALL)
-        pool.join(block, block.previous)
-        pool.join(block, block.next)
-        pool.insert(block)
+        self._insert_joined(block)
         self.given += 1
         self._reserve(pool, begin - end, 0)
 
+    def _insert_joined(self, block: Block) -> None:
+        pool = block.pool
+        pool.join(block, block.previous)
+        pool.join(block, block.next)
+        pool.insert(block)
+
     # Private pools
 
-    def begin_pool(self, id: PoolId, mine: Callable[[], bool]) -> None:
-        """Let what is taken while `mine()` go to private pools (beginAllocateToPool)."""
-        private = self.private.setdefault(
-            id, Private(id, self.small.counts, self.large.counts)
-        )
-        private.users += 1
-        self.settle(self.routes.append, (id, mine))
+    def begin_pool(self, id: PoolId, serves: Callable[[], bool]) -> None:
+        """Take from private pools while `serves()` is true (beginAllocateToPool)."""
+        if id not in self.private:
+            small, large = self.small.counts, self.large.counts
+            self.private[id] = PrivatePools(id, small, large)
+        self.private[id].users += 1
+        self.settle(self.routes.append, (id, serves))
 
     def end_pool(self, id: PoolId) -> None:
-        """Let no more go there, of what began last (endAllocateToPool)."""
+        """End what began last with these pools (endAllocateToPool)."""
         places = [place for place, route in enumerate(self.routes) if route[0] == id]
         if places:
             self.settle(self.routes.pop, places[-1])
 
     def release_pool(self, id: PoolId) -> None:
-        """One user is gone: without any, `empty_cache` gives the segments back (releasePool)."""
+        """Note that a user is gone (releasePool).
+
+        Without any, `empty_cache` gives the segments back.
+        """
         if id in self.private:
             self.private[id].users -= 1
 
-    def _home(self) -> "Memory | Private":
-        return next((self.private[id] for id, mine in self.routes if mine()), self)
+    def _home(self) -> "Memory | PrivatePools":
+        for id, serves in self.routes:
+            if serves():
+                return self.private[id]
+        return self
 
-    # What is told
+    # Figures
 
     @property
     def reserved(self) -> int:
@@ -413,15 +446,17 @@ class Memory:
         return self._counts
 
     def record(self, history: History | None) -> None:
-        """Keep a `history` from now on, or none. One tells when a block is given back."""
+        """Keep a `history` from now on, or none.
+
+        With one, a block that is given back is freed at once, so that it is noted.
+        """
         give_back = self._give_back_at_once if history else self.log.append
         self.change(history=history, give_back=give_back)
 
     def set_fraction(self, fraction: float) -> None:
         """Limit PyTorch to this part of the card; 0 is no limit, on MPS."""
-        self.change(
-            fraction=fraction, limit=self.type.memory_limit(fraction, self.size)
-        )
+        limit = self.type.memory_limit(fraction, self.size)
+        self.change(fraction=fraction, limit=limit)
 
     def reset_peaks(self) -> None:
         for counts in (self.small.counts, self.large.counts, self.counts):
@@ -431,27 +466,39 @@ class Memory:
         self.settle()
         for kind in self._counts.kinds:
             kind.before = kind.taken, kind.now
-        self.retries = self.refusals = 0
-        self.taken = self.given = (
-            0  # calls of the driver, for memory and to give it back
-        )
+        self.retries = 0  # requests for which the cache was emptied
+        self.refusals = 0
+        self.taken = 0  # calls of the driver for memory
+        self.given = 0  # calls of the driver that give some back
         self.waits = 0  # for all streams, before free segments are given back
 
     def segments(self) -> list[list[Block]]:
-        """The blocks of each segment, in the order of their addresses (snapshot)."""
+        """Return the blocks of each segment in the order of their addresses (snapshot)."""
         return self.settle(self._find_segments)
 
     def _find_segments(self) -> list[list[Block]]:
-        every = [*self.used.values()]
-        for each in (self, *self.private.values()):
-            every += each.small.blocks() + each.large.blocks()
-        found = []
-        for block in sorted(every, key=lambda each: each.address):
-            if block.mapped:
-                if block.previous is None or not block.previous.mapped:
-                    found.append([])
-                found[-1].append(block)
-        return found
+        blocks = list(self.used.values())
+        for pools in (self, *self.private.values()):
+            blocks += pools.small.blocks()
+            blocks += pools.large.blocks()
+
+        segments: list[list[Block]] = []
+        for block in sorted(blocks, key=lambda block: block.address):
+            if not block.mapped:
+                continue
+            if block.previous is None or not block.previous.mapped:
+                segments.append([])
+            segments[-1].append(block)
+        return segments
+
+
+def _growable_from(block: Block | None) -> int:
+    """Return the size of the free and unmapped blocks from this one on."""
+    size = 0
+    while block is not None and not block.used:
+        size += block.size
+        block = block.next
+    return size
 
 
 def round_up(size: int, grain: int) -> int:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction, Function
 
-from cudasim.clock.watching import steps
+from cudasim.clock.watching import backward_nodes
 from cudasim.dispatch.tags import CPU, device_of, gpu_of, put, storage_of
 from cudasim.patches.moves import copy_to
 from cudasim.patching import replaces
@@ -160,7 +160,7 @@ def run_engine(original: Callable, outputs: Any, *args, **kwargs) -> Any:
             isinstance(each, Tensor) and gpu_of(each) for each in outputs
         )
         if on_gpus and not any(
-            type(step).__name__ in CROSSINGS for step in steps(outputs)
+            type(step).__name__ in CROSSINGS for step in backward_nodes(outputs)
         ):
             there = outputs[0].type().rpartition(".")[0]
             error.args = (str(error).replace("[torch", f"[{there}", 1),)

@@ -18,7 +18,7 @@ except ModuleNotFoundError:  # Windows; IPython then reads the clocks of `time`
     resource = None
 
 from cudasim.clock.clock import EPOCH, SECOND
-from cudasim.clock.watching import watched
+from cudasim.clock.watching import paying_functions
 from cudasim.patching import Patches
 from cudasim.session import session
 
@@ -45,7 +45,7 @@ _INSTALLED = {"site-packages", "dist-packages"}
 def patch_readings(patches: Patches) -> None:
     if session.clock is None:
         return
-    for owner, name, made in watched(session.clock):
+    for owner, name, made in paying_functions(session.clock):
         patches.replace(owner, name, made)
     for name, begin in (("perf_counter", 0), ("monotonic", 0), ("time", EPOCH)):
         for called, unit in ((name, SECOND), (f"{name}_ns", 1)):

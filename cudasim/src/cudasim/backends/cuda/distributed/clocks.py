@@ -69,7 +69,7 @@ def book(
     current = clock.cards[gpu].stream(session.current_stream(gpu))
     line = _line(clock.cards[gpu], roll.name) if own else current
     # NCCL reads what was submitted to the current stream.
-    ready = clock.ask(gpu, line, word, current.end)
+    ready = clock.call_collective(gpu, line, word, current.end)
     if peer is None or roll.size == 1:
         find = functools.partial(_meeting, clock, roll, word, ready, size)
     else:
@@ -78,7 +78,7 @@ def book(
     def run() -> int:
         begin, taken, last = find()
         end = begin + taken
-        clock.together(
+        clock.book_collective(
             line, word, ready, begin, end, f"wait for rank {roll.ranks[last]}"
         )
         return end
