@@ -281,7 +281,7 @@ def patch_first_use(patches: Patches) -> None:
 
 def _after_fork() -> None:
     """In a process that was forked: what the other had begun to use is lost."""
-    if session.used and not session.type.survives_fork and not config.forks():
+    if session.used and not session.type.survives_fork and not config.may_fork():
         session.used, session.forked = False, True
         cuda._initialized = False
         for gpu in session.gpus:
