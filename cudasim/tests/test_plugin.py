@@ -294,7 +294,7 @@ def test_mps_as_the_device():
             torch.ones(2, device="mps") + 1
         assert gpus[0].peak > 0
         with pytest.raises(
-            NotImplementedError, match="PyTorch tells of no waits on mps"
+            NotImplementedError, match="PyTorch reports no waits on mps"
         ):
             with gpus.no_sync():
                 pass

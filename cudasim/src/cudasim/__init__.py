@@ -11,36 +11,51 @@ if TYPE_CHECKING:
     from cudasim.recorded import timeline
     from cudasim.simulation import disable, enable, is_enabled, simulate
 
-__all__ = ["CARDS", "disable", "enable", "is_enabled"]
-__all__ += ["races", "simulate", "timeline", "without_rule"]
+__all__ = [
+    "CARDS",
+    "disable",
+    "enable",
+    "is_enabled",
+    "races",
+    "simulate",
+    "timeline",
+    "without_rule",
+]
 __version__ = "0.1.0"
 
-# Where each public name is. They are fetched when they are used, because a Python that starts
-# with CUDASIM_GPUS set imports this package, and must not import torch for that.
+# The module of each public name. Modules are imported when a name is used, because a
+# Python that starts with CUDASIM_GPUS set imports this package, and should not import
+# torch for that.
 _HOMES = {
     "CARDS": "device.specs",
+    "disable": "simulation",
+    "enable": "simulation",
+    "is_enabled": "simulation",
+    "load_ipython_extension": "ipython",
     "races": "dispatch.races",
+    "simulate": "simulation",
     "timeline": "recorded",
+    "unload_ipython_extension": "ipython",
     "without_rule": "clock.costs",
-    **dict.fromkeys(("disable", "enable", "is_enabled", "simulate"), "simulation"),
-    **dict.fromkeys(("load_ipython_extension", "unload_ipython_extension"), "ipython"),
 }
 
 
-if not TYPE_CHECKING:  # which would take every name for one of ours
+if not TYPE_CHECKING:  # a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
         if name in ("jax", "tensorflow"):
             return importlib.import_module(f"cudasim.{name}")
         if name not in _HOMES:
             raise AttributeError(f"module 'cudasim' has no attribute '{name}'")
-        collects = gc.isenabled()
-        gc.disable()  # loading makes no garbage, and torch's objects are many to look through
+        was_enabled = gc.isenabled()
+        # Importing makes no garbage, and looking through torch's many objects takes long.
+        gc.disable()
         try:
-            value = getattr(importlib.import_module(f"cudasim.{_HOMES[name]}"), name)
+            module = importlib.import_module(f"cudasim.{_HOMES[name]}")
         finally:
-            if collects:
+            if was_enabled:
                 gc.enable()
+        value = getattr(module, name)
         globals()[name] = value
         return value
 

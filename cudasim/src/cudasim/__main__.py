@@ -13,7 +13,8 @@ from types import ModuleType, TracebackType
 from cudasim import config, startup, startup_file
 from cudasim.device.types import DEFAULT
 
-# Lines of a traceback that the program did not write: this package's, and Python's importer's.
+# Where the lines of a traceback are that the program did not write: in this package, and
+# in Python's importer.
 _OURS = (
     os.path.dirname(os.path.abspath(__file__)) + os.sep,
     "<frozen importlib",
@@ -22,6 +23,7 @@ _OURS = (
 
 
 def parse() -> tuple[argparse.Namespace, config.Config]:
+    """Read the command line; ends the process if something is wrong in it."""
     parser = argparse.ArgumentParser(
         "cudasim",
         usage=f"%(prog)s [--gpus N] {config.USAGE} (script.py | -m module) [argument ...]",
@@ -44,33 +46,32 @@ def parse() -> tuple[argparse.Namespace, config.Config]:
     options = parser.parse_args()
     if not options.program:
         parser.error("name a script, or a module with -m")
-    theirs = config.setting("device_type") or DEFAULT.name
-    options.device_type = options.device_type or theirs
-    for (
-        name
-    ) in config.SETTINGS:  # what the environment says of another type is not meant here
-        if options.device_type == theirs or name == "races":
-            setattr(options, name, getattr(options, name) or config.setting(name))
+    _complete(options)
     try:
         return options, config.from_options(options)
     except ValueError as error:
         parser.error(str(error))
 
 
+def _complete(options: argparse.Namespace) -> None:
+    """Take from the environment what the options leave open.
+
+    What it says about GPUs of another type is not meant here.
+    """
+    usual_type = config.setting("device_type") or DEFAULT.name
+    if not options.device_type:
+        options.device_type = usual_type
+    for name in config.SETTINGS:
+        applies = options.device_type == usual_type or name == "races"
+        if applies and not getattr(options, name):
+            setattr(options, name, config.setting(name))
+
+
 def run(options: argparse.Namespace) -> None:
+    """Run the program as Python does, with a traceback of its own lines alone."""
     sys.argv = options.program
-    main = sys.modules["__main__"] = ModuleType("__main__")
-    path = options.program[0]
     try:
-        if options.module:
-            runpy._run_module_as_main(path)  # which is what `python -m` calls
-        elif (
-            pkgutil.get_importer(os.path.abspath(path)) is not None
-        ):  # a folder or a zip file
-            sys.path[0:1] = [os.path.abspath(path)]
-            runpy._run_module_as_main("__main__", alter_argv=False)
-        else:
-            run_script(path, main)
+        _run_program(options)
     except SystemExit:
         raise
     except BaseException as error:  # whatever it is, the program's own hook reports it
@@ -80,8 +81,22 @@ def run(options: argparse.Namespace) -> None:
         sys.exit(130 if isinstance(error, KeyboardInterrupt) else 1)
 
 
+def _run_program(options: argparse.Namespace) -> None:
+    main = ModuleType("__main__")
+    sys.modules["__main__"] = main
+    name = options.program[0]
+    path = os.path.abspath(name)
+    if options.module:
+        runpy._run_module_as_main(name)  # `python -m` calls this too
+    elif pkgutil.get_importer(path) is not None:  # a folder or a zip file
+        sys.path[0:1] = [path]
+        runpy._run_module_as_main("__main__", alter_argv=False)
+    else:
+        run_script(path, main)
+
+
 def run_script(path: str, main: ModuleType) -> None:
-    path = os.path.abspath(path)
+    """Run a file as the module `main`."""
     try:
         source = Path(path).read_bytes()
     except OSError as error:
@@ -99,7 +114,7 @@ def run_script(path: str, main: ModuleType) -> None:
 
 
 def without_ours(trace: TracebackType | None) -> TracebackType | None:
-    """A traceback less the lines of this package: what real GPUs would leave of it."""
+    """Return a traceback without this package's lines, as real GPUs would have it."""
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
         trace = trace.tb_next
     if trace is not None:
@@ -107,19 +122,23 @@ def without_ours(trace: TracebackType | None) -> TracebackType | None:
     return trace
 
 
-def change_startup(name: str, *others: str) -> None:
+def change_startup(command: str, *others: str) -> None:
+    """Carry out `install-startup` or `remove-startup`, and end the process."""
     if others:
-        print(f"cudasim: {name!r} takes no arguments", file=sys.stderr)
+        print(f"cudasim: {command!r} takes no arguments", file=sys.stderr)
         sys.exit(2)
     try:
-        print(f"cudasim: {startup_file.COMMANDS[name]()}")
+        print(f"cudasim: {startup_file.COMMANDS[command]()}")
     except RuntimeError as error:
         sys.exit(f"cudasim: {error}")
     sys.exit()
 
 
 def command() -> None:
-    """The console script. Modules are looked up in the current folder, as `python -m` has it."""
+    """Run the console script; modules are looked up in the current folder first.
+
+    `python -m cudasim` does so by itself.
+    """
     if not sys.flags.safe_path:
         sys.path[0] = os.getcwd()
     main()

@@ -1,19 +1,23 @@
-"""What a simulation is asked to be. It is read before torch is, which is not imported here."""
+"""The configuration of a simulation, from arguments, options or the environment.
+
+It is read before torch is imported, so nothing here imports that.
+"""
 
 import argparse
 import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from cudasim import startup_file
 from cudasim.device.specs import CARDS, Card, find_card
 from cudasim.device.types import DEFAULT, TYPES, DeviceType, find_type
 from cudasim.timing.sheets import Sheet, find_sheet
 
-# How the option of each setting is shown; its variable is CUDASIM_GPUS, CUDASIM_CARD and so on.
+# How the option of each setting is shown. Its variable is CUDASIM_GPUS, CUDASIM_CARD
+# and so on.
 SETTINGS = {
     "gpus": ("N", "how many GPUs (2)"),
     "card": ("NAME", "which card (T4)"),
@@ -25,25 +29,38 @@ USAGE = "[--card NAME] [--device-type TYPE] [--clock CLOCK] [--races ACTION] [--
 FORCE = "CUDASIM_FORCE"  # 1: simulate even where as many real GPUs are there
 QUIET = "CUDASIM_QUIET"  # 1: say nothing when the simulation begins
 VISIBLE = "CUDA_VISIBLE_DEVICES"  # CUDA's own: which of the cards a program may see
-IGNORED = "CUDASIM_IGNORED"  # the value of VISIBLE that a forced simulation found: it hides nothing
-FORK = "CUDASIM_FORK"  # allow: forked processes may go on using the GPUs, which CUDA refuses
+# The value of VISIBLE that a forced simulation found: that value hides nothing.
+IGNORED = "CUDASIM_IGNORED"
+# allow: forked processes may continue to use the GPUs, which CUDA refuses.
+FORK = "CUDASIM_FORK"
 
-# What an error calls the number and the type: (number, type).
-ARGUMENTS, VARIABLES = ("gpus", "device_type"), ("CUDASIM_GPUS", "CUDASIM_DEVICE_TYPE")
-OPTIONS, LINE = ("--gpus", "--device-type"), ("GPUS", "--device-type")
+
+class Source(NamedTuple):
+    """Where settings come from: what errors call the number of GPUs and their type."""
+
+    gpus: str
+    device_type: str
+
+
+ARGUMENTS = Source("gpus", "device_type")
+VARIABLES = Source("CUDASIM_GPUS", "CUDASIM_DEVICE_TYPE")
+OPTIONS = Source("--gpus", "--device-type")
+LINE = Source("GPUS", "--device-type")  # of the magic `%cudasim`
 
 
 @dataclass(frozen=True)
 class Config:
+    """What a program wants simulated."""
+
     gpus: int
-    card: object  # may yet be unknown
+    card: object  # may still turn out to be unknown
     type: DeviceType
     force: bool = False
     clock: str | None = None
     races: str | None = None
 
     def find_card(self) -> Card:
-        """The card. Raises ValueError, naming those there are; under a clock, with a data sheet."""
+        """Return the card. Raises ValueError if it is unknown, or has no sheet for a clock."""
         if _is_file(self.card) and self.type is DEFAULT:
             return card_of(find_sheet(self.card))
         card = find_card(self.card, self.type)
@@ -52,8 +69,14 @@ class Config:
         return card
 
     def settings(self) -> dict[str, str | None]:
-        values = str(self.gpus), str(self.card), self.type.name, self.clock, self.races
-        return dict(zip(SETTINGS, values, strict=True))
+        """Return the value of each of SETTINGS as text."""
+        return {
+            "gpus": str(self.gpus),
+            "card": str(self.card),
+            "device_type": self.type.name,
+            "clock": self.clock,
+            "races": self.races,
+        }
 
 
 def _is_file(card: object) -> bool:
@@ -61,16 +84,22 @@ def _is_file(card: object) -> bool:
 
 
 def card_of(sheet: Sheet) -> Card:
-    """The card that a sheet is of. Raises ValueError if the sheet does not say enough of it."""
+    """Return the card of a sheet. Raises ValueError if the sheet says too little of it."""
     if sheet.name in CARDS:
         return CARDS[sheet.name]
     about = sheet.provenance
     try:
-        facts = about["memory"], tuple(about["capability"]), sheet.processors
-        return Card(sheet.name, *facts, about["cache"], about["hardware"])
+        return Card(
+            sheet.name,
+            memory=about["memory"],
+            capability=tuple(about["capability"]),
+            processors=sheet.processors,
+            cache=about["cache"],
+            source=about["hardware"],
+        )
     except KeyError as missing:
-        words = f"the provenance in its file says no {missing.args[0]}"
-        raise ValueError(f"card={sheet.name!r}: {words}; add it") from None
+        problem = f"the provenance in its file says no {missing.args[0]}"
+        raise ValueError(f"card={sheet.name!r}: {problem}; add it") from None
 
 
 def parse(
@@ -78,41 +107,50 @@ def parse(
     card: object = None,
     device_type: object = DEFAULT.name,
     force: bool = False,
-    source: tuple[str, str] = ARGUMENTS,
+    source: Source = ARGUMENTS,
     clock: object = None,
     races: object = None,
 ) -> Config:
-    """What the values ask for; None is what is usual. Raises ValueError for what makes no sense.
-    From elsewhere than a program (`source`) numbers come as text."""
+    """Return what the values ask for; None stands for the default.
+
+    Unless they are arguments of a function (`source`), numbers are text. Raises
+    ValueError for values that make no sense.
+    """
     if source is not ARGUMENTS:
-        device_type = DEFAULT.name if device_type is None else device_type
+        if device_type is None:
+            device_type = DEFAULT.name
         if isinstance(gpus, str) and gpus.isascii() and gpus.isdigit():
             gpus = int(gpus)
-    type = find_type(device_type, source[1])
+    type = find_type(device_type, source.device_type)
     if clock not in (None, "modelled"):
-        words = "unknown; choose 'modelled', or none for the machine's own"
-        raise ValueError(f"clock={clock!r}: {words}")
-    if _is_file(card):  # programs that are started are elsewhere
+        problem = "unknown; choose 'modelled', or none for the machine's own"
+        raise ValueError(f"clock={clock!r}: {problem}")
+    if card is None:
+        card = type.card
+    if _is_file(card):
+        # Child processes may run in another folder.
         card = str(Path(card).resolve())
-    number = type.usual if gpus is None else type.check_number(gpus, source[0])
-    races = None if races is None else check_races(races)
-    return Config(
-        number, type.card if card is None else card, type, force, clock, races
-    )
+    number = type.usual if gpus is None else type.check_number(gpus, source.gpus)
+    if races is not None:
+        check_races(races)
+    return Config(number, card, type, force, clock, races)
 
 
 def check_races(action: object) -> str:
-    """The `action` at a race. Raises ValueError for one that is unknown."""
+    """Return the `action` at a race. Raises ValueError for one that is unknown."""
     if action not in ("warn", "raise"):
         raise ValueError(f"races={action!r}: unknown; choose 'warn' or 'raise'")
     return action
 
 
+# Options of commands
+
+
 def add_options(parser: argparse.ArgumentParser, but: str = "") -> None:
-    """Add the options of a command that simulates; `but` is a setting that is no option there."""
-    for name, (metavar, about) in SETTINGS.items():
+    """Add the options of a command that simulates, all `but` one setting."""
+    for name, (metavar, help) in SETTINGS.items():
         if name != but:
-            parser.add_argument(_option(name), metavar=metavar, help=about)
+            parser.add_argument(_option(name), metavar=metavar, help=help)
     parser.add_argument("--force", action="store_true", help="even where real GPUs are")
 
 
@@ -120,18 +158,32 @@ def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def from_options(
-    options: argparse.Namespace, source: tuple[str, str] = OPTIONS
-) -> Config:
-    asked = {name: getattr(options, name) for name in (*SETTINGS, "force")}
-    return parse(**asked, source=source)
+def from_options(options: argparse.Namespace, source: Source = OPTIONS) -> Config:
+    """Return what the options of a command ask for. Raises ValueError as `parse` does."""
+    return parse(
+        options.gpus,
+        options.card,
+        options.device_type,
+        options.force,
+        source=source,
+        clock=options.clock,
+        races=options.races,
+    )
 
 
 def to_options(wanted: Config) -> list[str]:
-    given = {_option(name): value for name, value in wanted.settings().items() if value}
-    if wanted.type is DEFAULT:
-        del given["--device-type"]
-    return [*chain.from_iterable(given.items()), *["--force"] * wanted.force]
+    """Return the options of a command that asks for the same."""
+    options = []
+    for name, value in wanted.settings().items():
+        is_default = name == "device_type" and wanted.type is DEFAULT
+        if value and not is_default:
+            options += [_option(name), value]
+    if wanted.force:
+        options.append("--force")
+    return options
+
+
+# The environment
 
 
 def _variable(name: str) -> str:
@@ -139,71 +191,106 @@ def _variable(name: str) -> str:
 
 
 def setting(name: str) -> str | None:
+    """Return what the environment says of a setting; None if nothing."""
     return os.environ.get(_variable(name), "").strip() or None
 
 
 def from_environment() -> Config | None:
-    """What the variables ask for, None without a number. Raises ValueError as `parse` does."""
-    asked = {name: setting(name) for name in SETTINGS}
-    if asked["gpus"] is None:
+    """Return what the variables ask for; None if they do not say how many GPUs.
+
+    Raises ValueError as `parse` does.
+    """
+    gpus = setting("gpus")
+    if gpus is None:
         return None
-    return parse(**asked, force=os.environ.get(FORCE) == "1", source=VARIABLES)
+    return parse(
+        gpus,
+        setting("card"),
+        setting("device_type"),
+        force=os.environ.get(FORCE) == "1",
+        source=VARIABLES,
+        clock=setting("clock"),
+        races=setting("races"),
+    )
 
 
 def to_environment(wanted: Config) -> dict[str, str]:
-    values = wanted.settings().items()
-    said = {
-        _variable(name): value or "" for name, value in values if value or setting(name)
-    }
-    return {**said, FORCE: str(int(wanted.force))}
+    """Return the variables that ask for the same."""
+    variables = {FORCE: "1" if wanted.force else "0"}
+    for name, value in wanted.settings().items():
+        if value or setting(name):
+            variables[_variable(name)] = value or ""
+    return variables
 
 
-def shown(uuids: Callable[[], list[str]], number: int) -> list[int]:
-    """The numbers of a machine's so many cards that CUDA_VISIBLE_DEVICES shows, in its order:
-    all where it is not set, or has the value that a forced simulation found and ignored. An entry
-    is an index, or the beginning of one card's identity (`GPU-...`), of which `uuids` returns all.
-    The list ends at the first entry that is neither; one that names a card twice leaves none.
-    Sources: PyTorch's own reading (torch/cuda/__init__.py, `_parse_visible_devices`),
-    https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html"""
-    visible, found = os.environ.get(VISIBLE), []
+def visible_cards(uuids: Callable[[], list[str]], number: int) -> list[int]:
+    """Return which of a machine's `number` cards CUDA_VISIBLE_DEVICES shows, in its order.
+
+    These are all cards if it is not set, or has the value that a forced simulation found
+    and ignored. An entry is an index, or the beginning of one card's identity
+    (`GPU-...`), of which `uuids` returns all. The list ends at the first entry that is
+    neither; naming a card twice leaves none.
+
+    Sources: PyTorch's own reading (torch/cuda/__init__.py, `_parse_visible_devices`) and
+    https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html
+    """
+    visible = os.environ.get(VISIBLE)
     if visible is None or visible == os.environ.get(IGNORED):
         return list(range(number))
-    by_name = visible.lstrip().startswith("GPU-")
-    for entry in map(str.strip, visible.split(",")):
-        if by_name:
-            named = [
-                index for index, uuid in enumerate(uuids()) if uuid.startswith(entry)
-            ]
-        else:  # as C's strtoul has it: what follows the digits is not read
-            digits = re.match(r"\+?\d+", entry, re.ASCII)
-            named = [int(digits[0])] if digits and int(digits[0]) < number else []
-        if len(named) != 1:
+    names = uuids() if visible.lstrip().startswith("GPU-") else None
+    cards = []
+    for entry in visible.split(","):
+        if names is not None:
+            card = _card_by_name(entry.strip(), names)
+        else:
+            card = _card_by_index(entry.strip(), number)
+        if card is None:
             break
-        if named[0] in found:
+        if card in cards:
             return []
-        found += named
-    return found
+        cards.append(card)
+    return cards
 
 
-def forks() -> bool:
-    """Whether a forked process may use its parent's GPUs. Raises ValueError for other values."""
+def _card_by_name(entry: str, uuids: list[str]) -> int | None:
+    cards = [index for index, uuid in enumerate(uuids) if uuid.startswith(entry)]
+    return cards[0] if len(cards) == 1 else None
+
+
+def _card_by_index(entry: str, number: int) -> int | None:
+    # CUDA reads with C's strtoul, which ignores what follows the digits.
+    digits = re.match(r"\+?\d+", entry, re.ASCII)
+    if digits is None or int(digits[0]) >= number:
+        return None
+    return int(digits[0])
+
+
+def may_fork() -> bool:
+    """Return whether a forked process may use its parent's GPUs.
+
+    Raises ValueError if the variable has a value that is unknown.
+    """
     value = setting("fork")
     if value not in (None, "allow"):
         raise ValueError(f"{FORK}={value!r}: unknown; set it to 'allow', or not at all")
     return value is not None
 
 
-def quiet() -> bool:  # so is what a simulation started: who started it has said so
+def is_quiet() -> bool:
+    """Return whether to say nothing, as in the children of a simulation."""
     return os.environ.get(QUIET) == "1"
 
 
 def for_children(wanted: Config, inherited: bool = False) -> dict[str, str]:
-    """The variables by which a child process gets the same GPUs. `inherited`: so did this one."""
+    """Return the variables that give a child process the same GPUs.
+
+    `inherited` says that this process got its GPUs in the same way.
+    """
     variables = {**to_environment(wanted), QUIET: "1"}
     if wanted.force and not inherited and VISIBLE in os.environ:
         variables[IGNORED] = os.environ[VISIBLE]
     folder = str(Path(__file__).resolve().with_name("inherit"))
     path = os.environ.get("PYTHONPATH", "")
     if not startup_file.path().is_file() and folder not in path.split(os.pathsep):
-        variables["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, path]))
+        variables["PYTHONPATH"] = f"{folder}{os.pathsep}{path}" if path else folder
     return variables

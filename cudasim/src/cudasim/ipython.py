@@ -22,7 +22,7 @@ def unload_ipython_extension(shell: Any) -> None:
 
 
 def cudasim(line: str) -> None:
-    """`%cudasim [GPUS] ...`: begin again. Bad input gets one line, and changes nothing."""
+    """Begin again: `%cudasim [GPUS] ...`. Bad input gets one line, and changes nothing."""
     parser = argparse.ArgumentParser(
         add_help=False, allow_abbrev=False, exit_on_error=False
     )
@@ -32,7 +32,7 @@ def cudasim(line: str) -> None:
         options, unknown = parser.parse_known_intermixed_args(shlex.split(line))
         if unknown:
             raise ValueError(f"{unknown[0]}: no such option; {USAGE}")
-        wanted = config.from_options(options, config.LINE)
+        wanted = config.from_options(options, source=config.LINE)
         wanted.find_card()
         simulation.disable()
         print(simulation.begin(wanted))

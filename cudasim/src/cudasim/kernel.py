@@ -10,28 +10,46 @@ from cudasim.device.types import DEFAULT
 
 
 def install(folder: Path, wanted: config.Config) -> Path:
-    card, type = wanted.find_card().name, wanted.type
-    named = "" if card == type.card else card.lower().replace(" ", "-")
-    kind = "" if type is DEFAULT else type.name
-    parts = kind, str(wanted.gpus), named, wanted.clock, wanted.races
-    home = folder / "kernels" / "-".join(["cudasim", *filter(None, parts)])
-    run = [sys.executable, "-m", "cudasim", *config.to_options(wanted)]
-    word = type.word(wanted.gpus) + (", modelled time" if wanted.clock else "")
+    """Write the specification of a kernel with these GPUs; returns its folder."""
     spec = {
-        "argv": [*run, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
-        "display_name": f"Python ({wanted.gpus} simulated {word})",
+        "argv": [
+            *[sys.executable, "-m", "cudasim", *config.to_options(wanted)],
+            *["-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        ],
+        "display_name": _display_name(wanted),
         "language": "python",
         "metadata": {"debugger": True},
     }
-    if (
-        not startup_file.in_site_packages()
-    ):  # let that Python find the package where it is
+    if not startup_file.in_site_packages():
+        # Let that Python find the package where it is.
         spec["env"] = {"PYTHONPATH": str(Path(__file__).resolve().parents[1])}
+    home = folder / "kernels" / _folder_name(wanted)
     home.mkdir(parents=True, exist_ok=True)
-    (home / "kernel.json").write_text(
-        json.dumps(spec, indent=2) + "\n", encoding="utf-8"
-    )
+    text = json.dumps(spec, indent=2) + "\n"
+    (home / "kernel.json").write_text(text, encoding="utf-8")
     return home
+
+
+def _display_name(wanted: config.Config) -> str:
+    gpus = f"{wanted.gpus} simulated {wanted.type.word(wanted.gpus)}"
+    time = ", modelled time" if wanted.clock else ""
+    return f"Python ({gpus}{time})"
+
+
+def _folder_name(wanted: config.Config) -> str:
+    """Return a name that says what is not usual about these GPUs."""
+    card = wanted.find_card().name
+    parts = ["cudasim"]
+    if wanted.type is not DEFAULT:
+        parts.append(wanted.type.name)
+    parts.append(str(wanted.gpus))
+    if card != wanted.type.card:
+        parts.append(card.lower().replace(" ", "-"))
+    if wanted.clock:
+        parts.append(wanted.clock)
+    if wanted.races:
+        parts.append(wanted.races)
+    return "-".join(parts)
 
 
 def main() -> None:
@@ -51,9 +69,8 @@ def main() -> None:
             folder = Path(jupyter_data_dir())
         home = install(folder, config.from_options(options))
     except ModuleNotFoundError:
-        parser.error(
-            "Jupyter is not installed here: 'pip install ipykernel', or --prefix"
-        )
+        advice = "'pip install ipykernel', or --prefix"
+        parser.error(f"Jupyter is not installed here: {advice}")
     except (ValueError, OSError) as error:
         parser.error(str(error))
     print(f"cudasim: kernel {home.name!r} is in {home}")

@@ -12,20 +12,26 @@ COMPOSITE = "CompositeImplicitAutograd"
 
 
 class LightMode(TorchDispatchMode):
-    """A dispatch mode whose first operation does not import `torch._dynamo`, which takes a second.
-    What PyTorch asks is private: `tests/test_compile.py` says whether it still holds."""
+    """A dispatch mode whose first operation does not import `torch._dynamo`.
+
+    That import takes a second.
+    """
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
+        # A private method of PyTorch: `tests/test_compile.py` fails when it changes.
         return False
 
 
 def is_composite(func: Callable) -> bool:
-    """Whether autograd takes `func` apart, which inference mode leaves to the dispatch modes."""
-    if not isinstance(func, OpOverload) or not torch._C._dispatch_has_kernel(
-        func.name()
-    ):
-        return False  # TorchScript's own have no kernels
+    """Return whether autograd would take `func` apart.
+
+    In inference mode it does not, and leaves that to the dispatch modes.
+    """
+    if not isinstance(func, OpOverload):
+        return False
+    if not torch._C._dispatch_has_kernel(func.name()):
+        return False  # an operator of TorchScript
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     return has_kernel(func.name(), COMPOSITE) and not has_kernel(func.name(), "CPU")
 
@@ -33,7 +39,10 @@ def is_composite(func: Callable) -> bool:
 def decompose(
     mode: TorchDispatchMode, func: OpOverload, args: tuple, kwargs: dict
 ) -> Any:
-    """Run what C++ (the compiler, with `func.decompose`) makes of `func`, in sight of `mode`."""
+    """Run the operations that C++ makes of `func` in sight of `mode`.
+
+    `func.decompose` would give those that the compiler makes of it.
+    """
     TorchDispatchMode.__enter__(mode)
     try:
         return func._op_dk(getattr(DispatchKey, COMPOSITE), *args, **kwargs)

@@ -1,4 +1,4 @@
-"""The state of a simulation: all of it is here, and all of it is gone when the simulation ends."""
+"""The state of a simulation. All of it is here, and is gone when the simulation ends."""
 
 import functools
 import itertools
@@ -20,34 +20,40 @@ from cudasim.patching import Patches
 
 
 class Doing:
-    """What each operation of a thread looks at: a plain object, as those of threads are slow."""
+    """What each operation of a thread looks at.
+
+    It is a plain object because the attributes of a thread-local one are slow.
+    """
 
     __slots__ = ("last_gpu", "making")
 
     def __init__(self) -> None:
-        self.last_gpu: GPU | None = (
-            None  # of its last operation; None after one on the CPU
-        )
-        self.making: GPU | None = None  # for which a factory makes a tensor
+        # The GPU of the last operation; None after one on the CPU.
+        self.last_gpu: GPU | None = None
+        # The GPU for which a factory makes a tensor.
+        self.making: GPU | None = None
 
 
 class ThreadState(threading.local):
+    """What a thread of the program is doing."""
+
     index = 0  # of its current GPU
-    met = False  # whether its last operation has been booked: a collective, one made of others
+    # Whether its last operation is booked already: a collective, or one made of others.
+    met = False
     lasting = False  # whether C++ now makes what an object of its own keeps
     telling = False  # whether it prints a tensor, or lists its numbers
-    to_host = (
-        False  # while it moves a tensor to the CPU in sight of other dispatch modes
-    )
+    # Whether it moves a tensor to the CPU in sight of other dispatch modes.
+    to_host = False
 
     def __init__(self) -> None:
         self.doing = Doing()
-        self.streams: dict[
-            int, int
-        ] = {}  # GPU -> id of its current stream, if not the default one
+        # The id of the current stream of each GPU, if that is not the default one.
+        self.streams: dict[int, int] = {}
 
 
 class Session:
+    """The simulation, if `mode` is set; else what is left when none is running."""
+
     def __init__(self) -> None:
         self.gpus: list[GPU] = []
         self.reset(DEFAULT)
@@ -56,77 +62,72 @@ class Session:
         """Forget the simulation so far; without a `clock` times are the machine's own."""
         for gpu in self.gpus:
             gpu.alive = False
-        self.type, self.clock = type, clock
-        self.thread = ThreadState()
-        self.settings = Settings()  # of the allocators
-        self.used = False  # whether the program has used one of the GPUs
-        self.forked = False  # whether this process was forked from one that had
-        self.machine: Machine | None = None
-        self.card: Any = None  # its name, or the file of its sheet
-        self.when_placed: list[
-            Callable[[], None]
-        ] = []  # what to do when other GPUs are there
-        self.gpus = []
+        self.type = type
+        self.clock = clock
         self.patches = Patches()
         self.mode: TorchDispatchMode | None = None  # of the thread that began
         self.home: int | None = None  # the thread that began
-        self.inherited: tuple | None = (
-            None  # (number, card, clock) asked for by the environment
-        )
-        self.factories: dict[
-            Callable, Callable
-        ] = {}  # torch's own -> the one that replaces it
-        self.autocast: Library | None = (
-            None  # the kernels that autocast has needed so far
-        )
-        self.autocast_kept = WeakIdKeyDictionary()  # weight -> itself in half precision
-        self.host_autocast: Library | None = None  # those that it has needed on the CPU
-        self.streams: dict[
-            tuple[int, int], itertools.count
-        ] = {}  # (GPU, priority) -> taken
+        # (number, card, clock), if the environment asked for them.
+        self.inherited: tuple | None = None
+        self.thread = ThreadState()
+
+        # The GPUs.
+        self.machine: Machine | None = None
+        self.card: Any = None  # its name, or the file of its sheet
+        self.gpus = []
+        self.used = False  # whether the program has used one of them
+        self.forked = False  # whether this process was forked from one that had
+        # What to do when other GPUs are visible.
+        self.when_placed: list[Callable[[], None]] = []
+
+        # Memory.
+        self.settings = Settings()  # of the allocators
+        self.registered: dict[int, int] = {}  # sizes of pinned memory, by address
+        # What caching_allocator_alloc gave, by address.
+        self.raw: dict[int, Allocation] = {}
+
+        # Operations.
+        self.factories: dict[Callable, Callable] = {}  # replacements of torch's own
+        self.autocast: Library | None = None  # kernels that autocast has needed so far
+        self.autocast_kept = WeakIdKeyDictionary()  # weights in half precision
+        self.host_autocast: Library | None = None  # those needed on the CPU
+        self.states: Any = None  # the generators that graphs draw from
+
+        # Streams, by (GPU, stream) unless it says otherwise.
+        self.streams: dict[tuple[int, int], itertools.count] = {}  # (GPU, priority)
+        self.capturing: dict[tuple[int, int], Any] = {}  # what captures them
+        self.asleep: dict[tuple[int, int], int] = {}  # when `_sleep` ends, in ns
         self.sync_debug = 0  # 1: warn of what waits for a GPU; 2: refuse it
         self.traced = False  # whether callbacks of torch.cuda._gpu_trace are called
-        self.races: Any = (
-            None  # what looks for them: an `Order` of cudasim.dispatch.races
-        )
-        self.asleep: dict[
-            tuple[int, int], int
-        ] = {}  # (GPU, stream) -> when `_sleep` ends, in ns
-        self.watching = (
-            False  # whether what waits for a GPU matters: one of these four is set
-        )
-        self.capturing: dict[
-            tuple[int, int], Any
-        ] = {}  # (GPU, stream) -> what it is captured by
-        self.states: Any = None  # the generators that graphs draw from
-        self.registered: dict[
-            int, int
-        ] = {}  # address -> size, of memory that a program pinned
-        self.raw: dict[
-            int, Allocation
-        ] = {}  # address -> what caching_allocator_alloc gave
-        self.rolls: dict[
-            str, Any
-        ] = {}  # name of a group where gloo stands for NCCL -> its `Roll`
-        self.lives = 0  # of the processes' groups: how often they began
+        self.races: Any = None  # an `Order` of cudasim.dispatch.races looks for them
+        # Whether waiting for a GPU matters, because one of the four above is set.
+        self.watching = False
+
+        # Groups of processes in which gloo stands for NCCL.
+        self.rolls: dict[str, Any] = {}  # the `Roll` of each group, by name
+        self.lives = 0  # how often groups began
 
     def look(self) -> None:
         """See which of the machine's cards CUDA_VISIBLE_DEVICES shows."""
-        if self.machine is None:
+        machine = self.machine
+        if machine is None:
             return
-        numbers = range(self.machine.number)
+        numbers = list(range(machine.number))
         if self.type is DEFAULT:
-            numbers = config.shown(self.machine.uuids, self.machine.number)
-        if [gpu.number for gpu in self.gpus] == [*numbers]:
+            numbers = config.visible_cards(machine.uuids, machine.number)
+        if [gpu.number for gpu in self.gpus] == numbers:
             return
-        self.gpus = self.machine.gpus(numbers)
+        self.gpus = machine.gpus(numbers)
         for gpu in self.gpus:
             gpu.memory.settings = self.settings
         for action in self.when_placed:
             action()
 
     def count(self) -> int:
-        """How many GPUs there are. To ask is no use of them: the variable may yet change."""
+        """Return how many GPUs there are.
+
+        Asking does not use them, so the variable may still change.
+        """
         if not self.used:
             self.look()
         return len(self.gpus)
@@ -139,16 +140,17 @@ class Session:
             raise RuntimeError(f"No {self.type.key} GPUs are available")
         self.used = True
         module = getattr(torch, self.type.name)
-        if hasattr(module, "_initialized"):  # which `torch.utils.checkpoint` reads
+        if hasattr(module, "_initialized"):  # `torch.utils.checkpoint` reads it
             module._initialized = True
 
     def watch(self) -> None:
-        self.watching = bool(
-            self.sync_debug or self.traced or self.asleep or self.races
-        )
+        """Find out whether waiting for a GPU matters."""
+        reasons = (self.sync_debug, self.traced, self.asleep, self.races)
+        self.watching = any(reasons)
 
     def look_for_races(self, order: Any) -> None:
-        self.races = order  # is told what streams do; None looks for no races
+        """Tell `order` from now on what streams do; None looks for no races."""
+        self.races = order
         self.watch()
 
     def current(self) -> GPU:
@@ -166,12 +168,14 @@ class Session:
     def set_stream(self, index: int, stream: int) -> None:
         self.thread.streams[index] = stream
         # Until now each thread was on the default one, and memory had no need to ask.
-        self.gpu(index).memory.change(
-            stream=functools.partial(self.current_stream, index)
-        )
+        current_stream = functools.partial(self.current_stream, index)
+        self.gpu(index).memory.change(stream=current_stream)
 
     def change_settings(self, text: str) -> None:
-        """Let the allocators follow a text of PYTORCH_ALLOC_CONF. Raises as `Settings.change`."""
+        """Let the allocators follow a text such as that of PYTORCH_ALLOC_CONF.
+
+        Raises as `Settings.change` does.
+        """
         for gpu in self.gpus:
             gpu.memory.settle()  # by the settings so far
         try:
@@ -181,16 +185,18 @@ class Session:
                 gpu.memory.settle()
 
     def gpu(self, index: int | None) -> GPU:
-        """GPU number `index`, or the current one. Raises PyTorch's error if there is none."""
+        """Return GPU number `index`, or the current one.
+
+        Raises PyTorch's error if there is none.
+        """
         if not self.used:
             self.use()
         if index is None:
             return self.current()
         if 0 <= index < len(self.gpus):
             return self.gpus[index]
-        if (
-            self.type.most == 1
-        ):  # MPS never looks at the index (ATen's mps/MPSGuardImpl.h)
+        if self.type.most == 1:
+            # MPS never looks at the index (ATen's mps/MPSGuardImpl.h).
             return self.gpus[0]
         raise self.type.no_such_device(index, len(self.gpus))
 

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from functools import cache
 
 import torch
-from torch.utils._python_dispatch import _get_current_dispatch_mode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
 from cudasim import config
 from cudasim.backends import accelerator, cuda, mps, streams
 from cudasim.clock.clock import Clock
 from cudasim.device.gpu import Machine
+from cudasim.device.specs import Card
 from cudasim.dispatch import autocast, booking
 from cudasim.dispatch.mode import mode_for
 from cudasim.dispatch.races import Order, checked
@@ -24,13 +25,20 @@ from cudasim.session import session
 from cudasim.timing.sheets import find_sheet
 from cudasim.words import WORDS
 
-TESTED = ("2.11", "2.14")  # the first and last minor version of torch that were tested
+TESTED = ("2.11", "2.14")  # the first and last minor versions of torch that were tested
 
 BACKENDS = {"cuda": cuda.patch_cuda, "mps": mps.patch_mps}
+
+
+def patch_backend(patches: Patches) -> None:
+    """Patch the module of the type of device, such as `torch.cuda`."""
+    BACKENDS[session.type.name](patches)
+
+
 # What is done to torch, in this order.
 PATCHES: tuple[Callable[[Patches], None], ...] = (
     factories.patch_factories,
-    patch_functions,  # some of which stand before factories
+    patch_functions,  # some of them run before factories
     patch_tensor,
     accelerator.patch_accelerator,
     streams.patch_streams,
@@ -38,7 +46,7 @@ PATCHES: tuple[Callable[[Patches], None], ...] = (
     autocast.patch_autocast,
     guards.patch_guards,
     compiler.patch_compile,
-    lambda patches: BACKENDS[session.type.name](patches),
+    patch_backend,
     compiler.patch_torchscript,  # after the functions that it lists
     readings.patch_readings,
 )
@@ -59,103 +67,152 @@ def enable(
 ) -> None:
     """Let PyTorch see `gpus` simulated GPUs of the model `card`; one line says so.
 
-    `device_type` is what PyTorch calls them: `cuda`, or `mps` (Apple's; a machine has one). None is
-    the usual number and card: two T4 for `cuda`. With `clock="modelled"` times are those of the
-    card's data sheet, the same on every run; None leaves the machine's. With `races="raise"` or
-    `"warn"` accesses to one memory that no wait puts in order are errors, or warnings.
-    Does nothing, and says so, where as many real ones are there, unless `force`. Programs started
-    from here on see the GPUs too: until `disable`, CUDASIM_GPUS and similar variables are set.
-    Raises ValueError for a number that makes no sense, an unknown card, type, clock or action at
-    races, and under a clock for a card without a data sheet; RuntimeError if a simulation is
-    running or this process has used a real GPU."""
-    quiet = config.quiet()
-    line = begin(config.parse(gpus, card, device_type, force, clock=clock, races=races))
-    if line and not quiet:
+    `device_type` is what PyTorch calls them: `cuda`, or `mps` (Apple's; a machine has
+    one). None stands for the usual number and card: two T4 for `cuda`. With
+    `clock="modelled"` times are those of the card's data sheet, the same on every run;
+    None leaves the machine's own. With `races="raise"` or `"warn"`, accesses to the same
+    memory that no wait puts in order are errors or warnings.
+
+    Where as many real GPUs are there, nothing is simulated unless `force` is true, and
+    the line says that. Child processes see the GPUs too: until `disable`, CUDASIM_GPUS
+    and similar variables are set.
+
+    Raises ValueError for a number that makes no sense, for an unknown card, type, clock
+    or action at races, and under a clock for a card without a data sheet; RuntimeError if
+    a simulation is running, or this process has used a real GPU.
+    """
+    is_quiet = config.is_quiet()  # before the simulation sets the variable
+    wanted = config.parse(gpus, card, device_type, force, clock=clock, races=races)
+    line = begin(wanted)
+    if line and not is_quiet:
         print(line)
 
 
 def begin(wanted: config.Config, inherited: bool = False) -> str | None:
-    """Simulate what is `wanted`; returns the line with which `enable` says so. Raises as it does.
-    `inherited`: the environment asked for it. A program that then asks for the same, as a main
-    module that runs again in a spawned process, has it already."""
-    type, number, card = wanted.type, wanted.gpus, wanted.find_card()
+    """Simulate what is `wanted`; returns the line with which `enable` says so.
+
+    `inherited` says that the environment asked for it. A program that then asks for the
+    same has it already, such as a main module that runs again in a spawned process.
+    Raises as `enable` does.
+    """
+    card = wanted.find_card()
     if is_enabled():
-        had = session.inherited
-        if had and had[:2] == (number, card.name) and wanted.clock in (None, had[2]):
+        if _has_inherited(wanted, card):
             return None
         raise RuntimeError("GPUs are simulated already; call cudasim.disable() first")
+    type = wanted.type
     real = getattr(torch, type.name).device_count()
-    if real >= number and not wanted.force:
-        here = f"{real} real {type.word(real)} {'is' if real == 1 else 'are'} here"
-        return f"cudasim: {here}, nothing is simulated (force=True does)"
+    if real >= wanted.gpus and not wanted.force:
+        verb = "is" if real == 1 else "are"
+        there = f"{real} real {type.word(real)} {verb} here"
+        return f"cudasim: {there}, nothing is simulated (force=True does)"
     if torch.cuda.is_initialized() or torch.xpu.is_initialized():
         raise RuntimeError(WORDS["simulation"]["used"])
     _warn_if_untested()
-    config.forks()  # raises for what cannot be
-    clock = None
-    if wanted.clock is not None:
-        booking.forget()
-        clock = Clock(
-            find_sheet(wanted.card), [f"{type.name}:{index}" for index in range(number)]
-        )
-    session.reset(type, clock)
+    config.may_fork()  # raises for an unknown value
+
+    session.reset(type, _make_clock(wanted))
     try:
-        for name, value in config.for_children(wanted, inherited).items():
-            session.patches.replace_item(os.environ, name, value)
-        session.machine = Machine(card, number, modelled=clock is not None)
-        session.card = wanted.card
-        session.look()
-        _read_allocator_settings()
-        for patch in PATCHES:
-            patch(session.patches)
-        session.look_for_races(Order(wanted.races) if wanted.races else None)
-        mode = mode_for(type, clock)
-        mode = checked(mode)() if wanted.races else mode()
-        mode.__enter__()
+        mode = _begin(wanted, card, inherited)
     except BaseException:
         _end()
         raise
-    session.mode, session.home = mode, threading.get_ident()
-    session.inherited = (number, card.name, wanted.clock) if inherited else None
-    said = f"{number} simulated {type.word(number)} ({card.name})"
-    said += ", times modelled" if wanted.clock else ""
+    session.mode = mode
+    session.home = threading.get_ident()
+    if inherited:
+        session.inherited = (wanted.gpus, card.name, wanted.clock)
+    return _announcement(wanted, card)
+
+
+def _has_inherited(wanted: config.Config, card: Card) -> bool:
+    """Return whether the environment asked for the simulation that is `wanted`."""
+    if session.inherited is None:
+        return False
+    number, name, clock = session.inherited
+    is_same = number == wanted.gpus and name == card.name
+    return is_same and wanted.clock in (None, clock)
+
+
+def _make_clock(wanted: config.Config) -> Clock | None:
+    if wanted.clock is None:
+        return None
+    booking.forget()
+    names = [f"{wanted.type.name}:{index}" for index in range(wanted.gpus)]
+    return Clock(find_sheet(wanted.card), names)
+
+
+def _begin(wanted: config.Config, card: Card, inherited: bool) -> TorchDispatchMode:
+    """Patch torch, and enter the dispatch mode that sees every operation."""
+    for name, value in config.for_children(wanted, inherited).items():
+        session.patches.replace_item(os.environ, name, value)
+    is_modelled = session.clock is not None
+    session.machine = Machine(card, wanted.gpus, modelled=is_modelled)
+    session.card = wanted.card
+    session.look()
+    _read_allocator_settings()
+    for patch in PATCHES:
+        patch(session.patches)
+
+    mode_class = mode_for(wanted.type, session.clock)
+    if wanted.races:
+        session.look_for_races(Order(wanted.races))
+        mode_class = checked(mode_class)
+    mode = mode_class()
+    mode.__enter__()
+    return mode
+
+
+def _announcement(wanted: config.Config, card: Card) -> str:
+    number = wanted.gpus
+    gpus = f"{number} simulated {wanted.type.word(number)} ({card.name})"
+    if wanted.clock:
+        gpus += ", times modelled"
     if len(session.gpus) != number:
-        said += f", of which {config.VISIBLE}={os.environ[config.VISIBLE]!r} shows "
-        said += str(len(session.gpus) or "none")
-    return f"cudasim: {said}; real values, computed on the CPU"
+        visible = os.environ[config.VISIBLE]
+        shown = len(session.gpus) or "none"
+        gpus += f", of which {config.VISIBLE}={visible!r} shows {shown}"
+    return f"cudasim: {gpus}; real values, computed on the CPU"
 
 
 def _read_allocator_settings() -> None:
-    names = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"
-    new, old = (os.environ.get(name, "").strip() for name in names)
+    text = os.environ.get("PYTORCH_ALLOC_CONF", "").strip()
+    if not text:
+        text = os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "").strip()  # its old name
     try:
-        session.settings.change(new or old)
+        session.settings.change(text)
     except (NotImplementedError, ValueError) as error:
+        # Of the program: it called `enable`, that `begin`, that `_begin`, and that this.
         warnings.warn(f"{error}; it is left out", stacklevel=5)
 
 
 @cache  # once in a process
 def _warn_if_untested() -> None:
-    versions = *TESTED, torch.__version__
-    first, last, version = (tuple(map(int, each.split(".")[:2])) for each in versions)
-    if not first <= version <= last:
-        warnings.warn(WORDS["simulation"]["untested"].format(*versions), stacklevel=4)
+    first, last = TESTED
+    version = torch.__version__
+    if not _minor(first) <= _minor(version) <= _minor(last):
+        message = WORDS["simulation"]["untested"].format(first, last, version)
+        warnings.warn(message, stacklevel=4)
+
+
+def _minor(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])
 
 
 def disable() -> None:
-    """End the simulation, if one is running: torch is as it was, simulated tensors are unusable.
-    Raises RuntimeError in another thread than that which called `enable`, or within a dispatch mode
-    entered since: both would leave torch patched."""
+    """End the simulation, if one is running.
+
+    Torch is then as it was, and simulated tensors are unusable. Raises RuntimeError in
+    another thread than the one that called `enable`, and within a dispatch mode entered
+    since: both would leave torch patched.
+    """
     if not is_enabled():
         return
     if threading.get_ident() != session.home:
-        raise RuntimeError(
-            "call cudasim.disable() in the thread that called cudasim.enable()"
-        )
+        advice = "call cudasim.disable() in the thread that called cudasim.enable()"
+        raise RuntimeError(advice)
     if _get_current_dispatch_mode() is not session.mode:
-        raise RuntimeError(
-            "leave the dispatch modes entered since cudasim.enable() first"
-        )
+        advice = "leave the dispatch modes entered since cudasim.enable() first"
+        raise RuntimeError(advice)
     session.mode.__exit__(None, None, None)
     _end()
 

@@ -11,17 +11,20 @@ from cudasim import config
 
 
 class AfterTorch(MetaPathFinder):
-    """Stands before Python's finders until they find torch, whose loader then simulates, too."""
+    """A finder before Python's own that lets torch's loader begin the simulation.
+
+    It goes when torch is found.
+    """
 
     def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
         if name != "torch":
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
-        loader = spec and spec.loader
-        if loader is None:
+        if spec is None or spec.loader is None:
             sys.meta_path.insert(0, self)  # torch is not there yet
             return spec
+        loader = spec.loader
 
         def exec_module(module: ModuleType) -> None:
             del loader.exec_module  # the loader is again what Python made
@@ -33,8 +36,11 @@ class AfterTorch(MetaPathFinder):
 
 
 def begin() -> None:
-    """Simulate once torch is there. Called as Python starts if CUDASIM_GPUS is set, by the file of
-    `startup_file`, or by the `sitecustomize` that a simulation hands to what it starts."""
+    """Simulate once torch is there.
+
+    Called as Python starts if CUDASIM_GPUS is set, by the file of `startup_file` or by
+    the `sitecustomize` that a simulation gives to its child processes.
+    """
     if "torch" in sys.modules:
         simulate_as_asked()
     elif not any(isinstance(finder, AfterTorch) for finder in sys.meta_path):
@@ -51,9 +57,9 @@ def simulate_as_asked() -> None:
         wanted = config.from_environment()
         if wanted is None or simulation.is_enabled():
             return
-        quiet = config.quiet()
+        is_quiet = config.is_quiet()  # before the simulation sets the variable
         line = simulation.begin(wanted, inherited=True)
     except (ValueError, RuntimeError) as error:
         sys.exit(f"cudasim: {error}")
-    if not quiet:
+    if not is_quiet:
         print(line, file=sys.stderr)

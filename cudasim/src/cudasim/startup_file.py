@@ -15,46 +15,49 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def in_site_packages() -> bool:
+    """Return whether the package is installed in this Python, and not found elsewhere."""
     folders = [*site.getsitepackages(), site.getusersitepackages()]
     return _PACKAGE.parent in [Path(folder).resolve() for folder in folders]
 
 
 def path() -> Path:
-    """Where the file is, or would be: beside the package, or in this Python's site-packages."""
-    beside = (
-        _PACKAGE.parent if in_site_packages() else Path(sysconfig.get_path("purelib"))
-    )
-    return beside / NAME
+    """Return where the file is, or would be.
+
+    It is beside the package if that is installed, else in this Python's site-packages.
+    """
+    if in_site_packages():
+        return _PACKAGE.parent / NAME
+    return Path(sysconfig.get_path("purelib")) / NAME
 
 
 def install() -> str:
-    outside = [sys.executable, "-E", "-c", "import cudasim"]
-    found = subprocess.run(
-        outside, cwd=os.path.dirname(sys.executable), capture_output=True
-    )
-    if found.returncode:
-        raise RuntimeError(
-            "this Python finds no cudasim by itself: 'pip install' it first"
-        )
+    """Write the file; returns what to tell the user. Raises RuntimeError if it cannot."""
+    command = [sys.executable, "-E", "-c", "import cudasim"]
+    folder = os.path.dirname(sys.executable)  # one from which it is not found by chance
+    result = subprocess.run(command, cwd=folder, capture_output=True)
+    if result.returncode:
+        problem = "this Python finds no cudasim by itself"
+        raise RuntimeError(f"{problem}: 'pip install' it first")
+    file = path()
     try:
-        path().write_text(LINE, encoding="utf-8")
+        file.write_text(LINE, encoding="utf-8")
     except OSError as error:
-        raise RuntimeError(
-            f"{path()}: {error.strerror}; use an environment of your own"
-        ) from None
+        advice = "use an environment of your own"
+        raise RuntimeError(f"{file}: {error.strerror}; {advice}") from None
+    effect = "every program of this Python heeds CUDASIM_GPUS"
     later = "Run 'cudasim remove-startup' before you uninstall cudasim"
-    return (
-        f"{path()}: written; every program of this Python heeds CUDASIM_GPUS. {later}"
-    )
+    return f"{file}: written; {effect}. {later}"
 
 
 def remove() -> str:
-    there = path().is_file()
+    """Remove the file; returns what to tell the user. Raises RuntimeError if it cannot."""
+    file = path()
+    existed = file.is_file()
     try:
-        path().unlink(missing_ok=True)
+        file.unlink(missing_ok=True)
     except OSError as error:
-        raise RuntimeError(f"{path()}: {error.strerror}; remove it by hand") from None
-    return f"{path()}: {'removed' if there else 'was not there'}"
+        raise RuntimeError(f"{file}: {error.strerror}; remove it by hand") from None
+    return f"{file}: removed" if existed else f"{file}: was not there"
 
 
 COMMANDS = {"install-startup": install, "remove-startup": remove}

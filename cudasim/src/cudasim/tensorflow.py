@@ -1,5 +1,8 @@
-"""Simulated GPUs for TensorFlow: the first logical devices of the CPU are called GPUs, as it uses
-its first device unless told, and the last one is called the CPU."""
+"""Simulated GPUs for TensorFlow.
+
+TensorFlow uses its first device unless a program names another. So the first logical
+devices of the CPU are called GPUs, and the last one is called the CPU.
+"""
 
 import functools
 import re
@@ -7,23 +10,26 @@ from typing import Any
 
 from cudasim import frameworks
 
-TRIED = (
-    "2.20.0",
-    "2.21.0",
-)  # of TensorFlow: Colab's, and the newest; both have the names below
+# Versions of TensorFlow: Colab's, and the newest. Both have the private names below.
+TRIED = ("2.20.0", "2.21.0")
 
 
 def enable(gpus: int | None = None) -> None:
     """Let TensorFlow see `gpus` simulated GPUs, two by default, unless real ones are there.
-    One line says what it sees. Raises ValueError for a number that makes no sense; RuntimeError for
-    another than before, for a TensorFlow that is missing, was not tried, or has used devices."""
+
+    One line says what it sees. Raises ValueError for a number that makes no sense;
+    RuntimeError for another number than before, and for a TensorFlow that is missing, was
+    not tried, or has used devices already.
+    """
     frameworks.enable("TensorFlow", TRIED, gpus, simulate)
 
 
 def simulate(tf: Any, gpus: int) -> int:
+    """Add `gpus` GPUs, unless there are real ones; returns how many of those."""
     from tensorflow.python.eager import context
 
-    if real := tf.config.list_physical_devices("GPU"):
+    real = tf.config.list_physical_devices("GPU")
+    if real:
         return len(real)
     own = context.context()
     if own._initialized:
@@ -34,22 +40,26 @@ def simulate(tf: Any, gpus: int) -> int:
     own.ensure_initialized()
     # From here on it answers with one CPU and `gpus` GPUs when it is asked for devices.
     names = ["CPU:0", *(f"GPU:{index}" for index in range(gpus))]
-    physical = [
-        context.PhysicalDevice(f"/physical_device:{each}", each[:3]) for each in names
-    ]
+    physical, logical = [], []
+    for name in names:
+        kind = name[:3]
+        physical.append(context.PhysicalDevice(f"/physical_device:{name}", kind))
+        logical.append(context.LogicalDevice(f"/device:{name}", kind))
     own._physical_devices = physical
-    own._logical_devices = [
-        context.LogicalDevice(f"/device:{each}", each[:3]) for each in names
-    ]
-    own._memory_growth_map = dict.fromkeys(
-        physical[1:], True
-    )  # so that it can be asked for
+    own._logical_devices = logical
+    # So that programs can ask for memory growth.
+    own._memory_growth_map = dict.fromkeys(physical[1:], True)
     own._num_gpus = gpus
     own.get_visible_devices = own.list_physical_devices
-    details = {"GPU": {"device_name": "Simulated GPU"}}
-    own.get_device_details = lambda device: {**details.get(device.device_type, {})}
+    own.get_device_details = _device_details
     rename(gpus)
     return 0
+
+
+def _device_details(device: Any) -> dict[str, str]:
+    if device.device_type == "GPU":
+        return {"device_name": "Simulated GPU"}
+    return {}
 
 
 def rename(gpus: int) -> None:
@@ -60,7 +70,8 @@ def rename(gpus: int) -> None:
     from tensorflow.python.framework.ops import EagerTensor, Operation, SymbolicTensor
 
     @functools.cache
-    def given(name: str | None) -> str | None:
+    def to_own(name: str | None) -> str | None:
+        """Return TensorFlow's name for a device that a program names."""
         spec = DeviceSpec.from_string(name or "")
         index = spec.device_index or 0
         if spec.device_type == "CPU":
@@ -70,28 +81,39 @@ def rename(gpus: int) -> None:
         return name and spec.to_string()
 
     @functools.cache
-    def read(name: str) -> str:
+    def to_public(name: str) -> str:
+        """Return a program's name for a device that TensorFlow names."""
         spec = DeviceSpec.from_string(name)
         if spec.device_type == "CPU":
-            kind, index = ("GPU", 0) if spec.device_index < gpus else ("CPU", gpus)
-            spec = spec.replace(
-                device_type=kind, device_index=spec.device_index - index
-            )
+            index = spec.device_index
+            if index < gpus:
+                spec = spec.replace(device_type="GPU", device_index=index)
+            else:
+                spec = spec.replace(device_type="CPU", device_index=index - gpus)
         return spec.to_string()
 
     def translated(own: Any) -> property:
-        return property(lambda self: read(own.__get__(self)))
+        return property(lambda self: to_public(own.__get__(self)))
 
     for owner in (EagerTensor, SymbolicTensor, Operation):
         owner.device = translated(owner.device)
     EagerTensor.backing_device = translated(EagerTensor.backing_device)
-    enter, place = _EagerDeviceContext.__init__, Operation._set_device_from_string
+
+    enter = _EagerDeviceContext.__init__
+    place = Operation._set_device_from_string
     fail = OpError.__init__
-    _EagerDeviceContext.__init__ = lambda self, context, name: enter(
-        self, context, given(name)
-    )
-    Operation._set_device_from_string = lambda self, name: place(self, given(name))
-    cpu = re.compile(r"/job:localhost\S+CPU:\d+")
-    OpError.__init__ = lambda self, node, op, message, *rest: fail(
-        self, node, op, cpu.sub(lambda name: read(name[0]), message), *rest
-    )
+    own_name = re.compile(r"/job:localhost\S+CPU:\d+")
+
+    def enter_device(self: Any, context: Any, name: str | None) -> None:
+        enter(self, context, to_own(name))
+
+    def place_operation(self: Any, name: str | None) -> Any:
+        return place(self, to_own(name))
+
+    def make_error(self: Any, node: Any, op: Any, message: str, *rest: Any) -> None:
+        public = own_name.sub(lambda match: to_public(match[0]), message)
+        fail(self, node, op, public, *rest)
+
+    _EagerDeviceContext.__init__ = enter_device
+    Operation._set_device_from_string = place_operation
+    OpError.__init__ = make_error

@@ -52,8 +52,8 @@ def write(
     return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": about}
 
 
-def _metadata(kind: str, thread: int, /, **values: str | int) -> dict:
-    return {"ph": "M", "name": kind, "pid": 1, "tid": thread, "args": values}
+def _metadata(what: str, thread: int, **values: str | int) -> dict:
+    return {"ph": "M", "name": what, "pid": 1, "tid": thread, "args": values}
 
 
 def reread(trace: dict) -> list[Span]:

@@ -1,7 +1,7 @@
 """The memory of one simulated GPU, managed as CUDA's caching allocator manages it.
 
 Sizes, the choice of a block, when it is split and what is given back are those of
-c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11 to 2.14, whose functions are named in
+c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11 to 2.13, whose functions are named in
 brackets. The driver decides where a segment lies; here it lies at the lowest free
 address. A block that was used on several streams (`record_stream`) is free at once.
 All sizes are in bytes.

@@ -1,55 +1,65 @@
-"""The figures of an allocator, as `torch.cuda.memory_stats` tells them."""
+"""The figures of an allocator that `torch.cuda.memory_stats` reports.
+
+They are tuples, one number for each of NAMES: an allocation changes them all at once,
+and does so in local variables (see `Pool.replay`).
+"""
 
 from operator import add, gt
 
 NAMES = ("blocks", "used", "requested", "splits", "split_bytes", "segments", "reserved")
-Figures = tuple[int, ...]  # one of each of these
+Figures = tuple[int, ...]
+NONE: Figures = (0,) * len(NAMES)
 
 
 class Counts:
-    """How many blocks and bytes of one kind there are, were at most, and have ever been. `splits`
-    are free blocks beside used ones, which only a fitting request can use."""
+    """How many blocks and bytes of one kind there are, were at most, and have ever been.
+
+    `splits` are free blocks beside used ones, which only a request that fits can use.
+    """
 
     def __init__(self) -> None:
-        self.now: Figures = (0,) * len(NAMES)
-        self.most = self.taken = self.now
-        self.before = self.taken, self.now  # when totals were reset
+        self.now = NONE
+        self.most = NONE
+        self.taken = NONE
+        self.before = NONE, NONE  # `taken` and `now` when the totals were reset
 
     def stat(self, name: str) -> dict[str, int]:
+        """Return one figure as PyTorch reports it."""
         place = NAMES.index(name)
-        now, taken, (taken_before, now_before) = self.now, self.taken, self.before
-        allocated = taken[place] - taken_before[place]
-        freed = allocated - (now[place] - now_before[place])
-        peak = self.most[place]
+        taken_before, now_before = self.before
+        allocated = self.taken[place] - taken_before[place]
+        growth = self.now[place] - now_before[place]
         return {
-            "current": now[place],
-            "peak": peak,
+            "current": self.now[place],
+            "peak": self.most[place],
             "allocated": allocated,
-            "freed": freed,
+            "freed": allocated - growth,
         }
 
 
 class Total:
-    """The same of both kinds together, of which only the peaks are not known from theirs."""
+    """The same for both kinds together. Only the peaks do not follow from theirs."""
 
     def __init__(self, *kinds: Counts) -> None:
-        self.kinds, self.most = kinds, (0,) * len(NAMES)
+        self.kinds = kinds
+        self.most = NONE
 
     @property
     def now(self) -> Figures:
         return tuple(map(add, *[kind.now for kind in self.kinds]))
 
     def change(self, kind: Counts, now: Figures, most: Figures, taken: Figures) -> None:
-        """Of a `kind` there are so many `now`, were so many at most meanwhile, were taken ever."""
+        """Set the figures of a `kind`; `most` is the most that there was meanwhile."""
         small, large = self.kinds
-        kind.now, kind.taken = now, taken
-        both = tuple(map(add, most, (large if kind is small else small).now))
-        for each, there in ((kind, most), (self, both)):
-            if any(map(gt, there, each.most)):  # seldom, and asked faster than raised
-                each.most = tuple(map(max, there, each.most))
+        kind.now = now
+        kind.taken = taken
+        other = large if kind is small else small
+        most_together = tuple(map(add, most, other.now))
+        _raise_peak(kind, most)
+        _raise_peak(self, most_together)
 
     def reserve(self, kind: Counts, size: int, segments: int) -> None:
-        """So many bytes and `segments` were taken from the driver; given back, if below 0."""
+        """Count `size` bytes in `segments` from the driver; below 0 they were given back."""
         *others, before, reserved = kind.now
         now = (*others, before + segments, reserved + size)
         *others, before, reserved = kind.taken
@@ -57,6 +67,13 @@ class Total:
         self.change(kind, now, now, taken)
 
     def stat(self, name: str) -> dict[str, int]:
-        figures = [kind.stat(name) for kind in self.kinds]
-        total = {key: sum(each[key] for each in figures) for key in figures[0]}
-        return total | {"peak": self.most[NAMES.index(name)]}
+        """Return one figure as PyTorch reports it."""
+        small, large = [kind.stat(name) for kind in self.kinds]
+        total = {key: small[key] + large[key] for key in small}
+        total["peak"] = self.most[NAMES.index(name)]
+        return total
+
+
+def _raise_peak(counts: Counts | Total, most: Figures) -> None:
+    if any(map(gt, most, counts.most)):  # seldom, and faster to ask than to do
+        counts.most = tuple(map(max, most, counts.most))

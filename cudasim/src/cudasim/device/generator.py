@@ -1,6 +1,9 @@
-"""Random number generators of simulated GPUs. As CUDA's, one is a seed and an offset: each
-operation draws from a stream of its own that they determine, and moves the offset on. The numbers
-are not those of a real GPU."""
+"""Random number generators of simulated GPUs.
+
+As with CUDA, a generator is a seed and an offset. They determine the stream that an
+operation draws from, and each operation moves the offset on. The numbers are not those
+of a real GPU.
+"""
 
 import struct
 import weakref
@@ -10,34 +13,42 @@ import torch
 
 STEP = 4  # what one operation adds to the offset: CUDA counts in steps of 4 too
 _WORD = 2**64 - 1
+_GOLDEN = 0x9E3779B97F4A7C15  # SplitMix64's increment
 _STATE = struct.Struct("<QQ")  # (seed, offset), as CUDA lays them out
 
 
 class Generator(torch._C.Generator):
-    """A generator whose `device` is a GPU. C++ hands it on without its class: see `find`."""
+    """A generator whose `device` is a GPU.
 
-    device: torch.device | None = None  # for which it draws
-    # Whether the current stream is captured: `backends.cuda.graphs` knows.
+    C++ passes it on without its class; `find` returns the object again.
+    """
+
+    device: torch.device | None = None
+    # Whether the current stream is captured; `backends.cuda.graphs` replaces it.
     is_capturing: Callable[[], bool] = staticmethod(lambda: False)
 
     def __new__(
         cls, device: torch.device, state: list[int] | None = None
     ) -> "Generator":
         self = super().__new__(cls, "cpu")
-        self.device, self._state = device, state or [super().initial_seed(self), 0]
-        self._draws = torch._C.Generator()  # what operations are given
+        self.device = device
+        self._state = state or [super().initial_seed(self), 0]  # seed, offset
+        self._draws = torch._C.Generator()  # the one that operations get
         _known[self._cdata] = self
         _drawing[self._draws._cdata] = self
         return self
 
     def draw(self) -> torch._C.Generator:
-        """The generator from which one operation on the CPU draws; the offset moves on."""
+        """Return the CPU's generator for one operation, and move the offset on."""
         seed, offset = self._state
         self._state[1] = offset + STEP
         return self._draws.manual_seed(mix(seed, offset))
 
     def manual_seed(self, seed: int) -> "Generator":
-        """Restart with `seed`, which is the same in a capture (CUDAGeneratorImpl.cpp)."""
+        """Start again with `seed`.
+
+        In a capture it has to be the same as before (CUDAGeneratorImpl.cpp).
+        """
         seed = torch._C.Generator().manual_seed(seed).initial_seed()
         if not self.is_capturing():
             self._state[:] = [seed, 0]
@@ -65,11 +76,10 @@ class Generator(torch._C.Generator):
         return torch.frombuffer(bytearray(_STATE.pack(*self._state)), dtype=torch.uint8)
 
     def set_state(self, state: torch.Tensor) -> "Generator":
-        """Go on from what `get_state` returned, or from a seed of 8 bytes."""
+        """Continue from what `get_state` returned, or from a seed of 8 bytes."""
         if not isinstance(state, torch.Tensor):
-            raise TypeError(
-                f"expected a torch.ByteTensor, but got {type(state).__name__}"
-            )
+            got = type(state).__name__
+            raise TypeError(f"expected a torch.ByteTensor, but got {got}")
         if state.dtype != torch.uint8 or state.device.type != "cpu":
             raise TypeError("RNG state must be a torch.ByteTensor")
         data = bytes(state.tolist())
@@ -100,20 +110,25 @@ _drawing: weakref.WeakValueDictionary[int, Generator] = weakref.WeakValueDiction
 
 
 def find(generator: torch._C.Generator) -> Generator | None:
-    """The GPU's generator that C++ handed on as `generator`; None for one of the CPU."""
+    """Return the GPU's generator that C++ passed on as `generator`; None for the CPU's."""
     return _known.get(generator._cdata)
 
 
 def find_drawing(generator: torch._C.Generator | None) -> Generator | None:
-    """The GPU's generator whose `draw` returned `generator`; None for any other."""
-    return None if generator is None else _drawing.get(generator._cdata)
+    """Return the GPU's generator whose `draw` returned `generator`; None for any other."""
+    if generator is None:
+        return None
+    return _drawing.get(generator._cdata)
 
 
 def mix(seed: int, offset: int) -> int:
-    """A seed for one operation's stream: two rounds of SplitMix64 (Steele and others, 2014)."""
+    """Return the seed of one operation's stream.
+
+    Two rounds of SplitMix64 (Steele and others, 2014) mix seed and offset.
+    """
     value = seed
-    for step in (offset, 0x9E3779B97F4A7C15):
-        value = (value + step + 0x9E3779B97F4A7C15) & _WORD
+    for step in (offset, _GOLDEN):
+        value = (value + step + _GOLDEN) & _WORD
         value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
         value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _WORD
         value ^= value >> 31

@@ -1,4 +1,4 @@
-"""A simulated GPU: a card, its memory and its random numbers; and a share of that memory."""
+"""Simulated GPUs: a card with its memory and random numbers, and allocations on it."""
 
 import uuid
 from collections.abc import Callable, Sequence
@@ -12,33 +12,38 @@ from cudasim.device.pools import Block
 from cudasim.device.sizes import BLOCK
 from cudasim.device.specs import Card
 
-_NAMESPACE = uuid.UUID(
-    "b6f5c1a0-0000-4000-8000-c0da51000000"
-)  # of the cards' identities
+# Of the cards' identities.
+_NAMESPACE = uuid.UUID("b6f5c1a0-0000-4000-8000-c0da51000000")
 
 
 class GPU:
+    """One simulated GPU that the program sees."""
+
     def __init__(self, machine: "Machine", number: int, index: int) -> None:
-        """`number` is the card's in the machine, of which the program may see some only."""
-        self.card = card = machine.card
-        self.index, self.number, self.type, self.name = (
-            index,
-            number,
-            card.type,
-            machine.name,
-        )
+        """Make the GPU with this `index` out of card `number` of the machine.
+
+        They differ where the program sees only some of the cards.
+        """
+        card = machine.card
+        self.card = card
+        self.type = card.type
+        self.name = machine.name
+        self.index = index
+        self.number = number
         self.device = torch.device(card.type.name, index)
         self.uuid = machine.identity(number)
-        self.alive = True  # until its simulation ends; tensors on it may live longer
-        # What whoever uses it raises, where its context is lost though the simulation goes on.
+        # Until its simulation ends, or its context is lost. Tensors may live longer.
+        self.alive = True
+        # Makes the error for any use of the GPU after its context was lost.
         self.lost: Callable[[], Exception] | None = None
         self.memory = Memory(index, card.memory, card.type)
         self.generator = Generator(self.device)
         self.generator.manual_seed(torch.initial_seed())
 
     def lose(self, error: Callable[[], Exception]) -> None:
-        """Lose the context: from now on who uses the GPU gets the error that `error` makes."""
-        self.alive, self.lost = False, error
+        """Lose the context: from now on any use of the GPU raises what `error` makes."""
+        self.alive = False
+        self.lost = error
         self.memory.change(check=self.check)
 
     def check(self) -> None:
@@ -55,10 +60,11 @@ class Machine(NamedTuple):
 
     @property
     def name(self) -> str:
-        return f"Simulated GPU ({self.card.name}{', modelled time' if self.modelled else ''})"
+        time = ", modelled time" if self.modelled else ""
+        return f"Simulated GPU ({self.card.name}{time})"
 
     def identity(self, number: int) -> uuid.UUID:
-        """The same on every run, for the card with that `number`."""
+        """Return the identity of card `number`, which is the same on every run."""
         return uuid.uuid5(_NAMESPACE, f"{self.card.name} {number}")
 
     def uuids(self) -> list[str]:
@@ -69,35 +75,43 @@ class Machine(NamedTuple):
 
 
 class Allocation:
-    """The tag that a storage carries: its GPU, and the memory that it gives back when it dies."""
+    """The tag of a storage: its GPU, and the memory that it gives back when it dies."""
 
     __slots__ = ("gpu", "held", "requested")
 
     def __init__(self, gpu: GPU, size: int) -> None:
-        """Take `size` bytes, rounded up as CUDA does, of `gpu`'s memory; none for 0."""
-        self.gpu, self.requested, memory = gpu, size, gpu.memory
+        """Take `size` bytes of `gpu`'s memory, rounded up as CUDA does; none for 0."""
+        self.gpu = gpu
+        self.requested = size
+        memory = gpu.memory
         left = memory.slack - size - BLOCK
-        if left >= 0:
+        if left >= 0:  # it surely fits, so a line in the log will do
             memory.slack = left
             self.held = held = [size]
             memory.log.append(held)
+        elif size:
+            self.held = None  # for `__del__`, if there is no room
+            self.held = [memory.take(size)]
         else:
             self.held = None
-            if size:
-                self.held = [memory.take(size)]
 
     @property
     def block(self) -> Block | None:
-        if self.held and type(self.held[0]) is int:
+        if self.held is None:
+            return None
+        if type(self.held[0]) is int:
             self.gpu.memory.settle()
-        return self.held and self.held[0]
+        return self.held[0]
 
     def __del__(self) -> None:
         if self.held is not None:
             self.gpu.memory.give_back(self.held)
 
     def resize(self, size: int) -> None:
-        """Follow a storage. CUDA copies to a new block and frees the old one: peaks see both."""
+        """Follow a storage that was resized.
+
+        CUDA copies to a new block and frees the old one, so peaks count both.
+        """
         if size != self.requested:
             new = Allocation(self.gpu, size)
             new.held, self.held = self.held, new.held

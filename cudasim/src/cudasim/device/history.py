@@ -1,5 +1,8 @@
-"""The history of a GPU's memory: what was taken and given back, when, and by which code. Names are
-those of torch/csrc/cuda/Module.cpp (THCPModule_memorySnapshot). All frames are Python's."""
+"""The history of a GPU's memory: what was taken and given back, when, and by which code.
+
+The names are those of torch/csrc/cuda/Module.cpp (THCPModule_memorySnapshot). All frames
+are Python's.
+"""
 
 import sys
 import time
@@ -10,42 +13,52 @@ from typing import Any
 
 Frames = tuple[dict[str, Any], ...]
 
-# For which events the code is kept: what is held, taken, given back.
-NEVER, STATE, ALLOC, ALL = 4, 1, 2, 3
+# For which events the code is kept. Each level includes those before it.
+STATE = 1  # for what is held
+ALLOC = 2  # for what is taken
+ALL = 3  # for what is given back
+NEVER = 4  # above all levels
 LEVELS = {None: 0, "state": STATE, "alloc": ALLOC, "all": ALL}
 
 PACKAGE = str(Path(__file__).resolve().parents[1])
 
 
 class History:
-    """The events of one GPU's memory since recording began, the latest `entries` of them."""
+    """The latest `entries` events of one GPU's memory since recording began."""
 
     def __init__(
         self, level: int, entries: int, skipped: frozenset[str] = frozenset()
     ) -> None:
-        self.level, self.skipped = level, skipped
+        self.level = level
+        self.skipped = skipped
         self.events: deque[dict[str, Any]] = deque(maxlen=min(entries, sys.maxsize))
 
     def here(self, level: int) -> Frames:
-        """The code that runs now, innermost first; nothing if it is not kept for that `level`."""
+        """Return the frames of the code that runs now, innermost first.
+
+        There are none if they are not kept for that `level`.
+        """
         if self.level < level:
             return ()
-        return tuple(
-            {
-                "filename": frame.f_code.co_filename,
-                "name": frame.f_code.co_name,
-                "line": line,
-            }
-            for frame, line in walk_stack(sys._getframe(1))
-            if not frame.f_code.co_filename.startswith(PACKAGE)
-        )
+        frames = []
+        for frame, line in walk_stack(sys._getframe(1)):
+            code = frame.f_code
+            if not code.co_filename.startswith(PACKAGE):
+                place = {"filename": code.co_filename, "name": code.co_name}
+                frames.append(place | {"line": line})
+        return tuple(frames)
 
     def add(
         self, action: str, at: int, size: int, stream: int, code: Frames, **more: int
     ) -> None:
-        if action not in self.skipped:
-            event = {"action": action, "addr": at, "size": size, "stream": stream}
-            kept = list(code) if self.level >= ALLOC else []
-            self.events.append(
-                event | {"time_us": time.time_ns() // 1000, "frames": kept, **more}
-            )
+        if action in self.skipped:
+            return
+        event = {
+            "action": action,
+            "addr": at,
+            "size": size,
+            "stream": stream,
+            "time_us": time.time_ns() // 1000,
+            "frames": list(code) if self.level >= ALLOC else [],
+        }
+        self.events.append(event | more)

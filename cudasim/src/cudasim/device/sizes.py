@@ -1,5 +1,8 @@
-"""The sizes by which CUDA's caching allocator decides, in bytes, named in brackets as in PyTorch's
-c10/cuda/CUDACachingAllocator.cpp (2.11 to 2.13). Addresses are the simulation's own."""
+"""The sizes by which CUDA's caching allocator decides, in bytes.
+
+The names in brackets are those of c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11 to
+2.13. Addresses are the simulation's own.
+"""
 
 MIB = 2**20
 BLOCK = 512  # every request is rounded up to a multiple of this (kMinBlockSize)
@@ -8,6 +11,4 @@ SMALL_SEGMENT = 2 * MIB  # taken from the driver for small requests (kSmallBuffe
 LARGE_SEGMENT = 20 * MIB  # taken for larger ones, below the next (kLargeBuffer)
 HUGE = 10 * MIB  # from here on a request has a segment of its own (kMinLargeAlloc)
 GRAIN = 2 * MIB  # such a segment has a multiple of this (kRoundLarge)
-FIRST = (
-    0x7F0000000000  # the lowest address of the first GPU; each has a tebibyte of them
-)
+FIRST = 0x7F0000000000  # the lowest address of the first GPU; each has a tebibyte

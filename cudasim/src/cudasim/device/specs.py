@@ -9,42 +9,54 @@ from cudasim.device.types import DEFAULT, TYPES, DeviceType
 
 @dataclass(frozen=True)
 class Card:
-    """What a simulated GPU says of itself. Sizes are in bytes."""
+    """What a simulated GPU says about itself. Sizes are in bytes."""
 
     name: str
-    memory: int  # that programs have, as torch.cuda.get_device_properties was seen to print it
+    # What programs have, as torch.cuda.get_device_properties was seen to print it.
+    memory: int
     capability: tuple[int, int] | None  # CUDA's (major, minor)
     processors: int  # NVIDIA's streaming multiprocessors, or Apple's GPU cores
-    cache: (
-        int | None
-    )  # of the second level, from NVIDIA's whitepapers of the architectures
+    # Of the second level, from NVIDIA's whitepapers on the architectures.
+    cache: int | None
     source: str  # where the figures are printed
     type: DeviceType = DEFAULT
-    board: int = (
-        0  # what nvidia-smi shows: the driver and the check of errors (ECC) keep some
-    )
+    # What nvidia-smi shows. The driver and error correction (ECC) keep some of it.
+    board: int = 0
 
 
 def _card(name: str, row: dict) -> Card:
-    """The card that a row of `cards.json` tells of, in MiB."""
-    sizes = {
-        key: row[key] * 2**20 for key in ("memory", "cache", "board") if row.get(key)
-    }
-    capability = row["capability"] and tuple(row["capability"])
+    """Return the card in a row of `cards.json`, whose sizes are in MiB."""
+    capability = row["capability"]
+    cache = row["cache"]
     return Card(
-        name, **row | sizes | {"capability": capability, "type": TYPES[row["type"]]}
+        name,
+        memory=row["memory"] * 2**20,
+        capability=None if capability is None else tuple(capability),
+        processors=row["processors"],
+        cache=None if cache is None else cache * 2**20,
+        source=row["source"],
+        type=TYPES[row["type"]],
+        board=row.get("board", 0) * 2**20,
     )
 
 
-_rows = json.loads(Path(__file__).with_name("cards.json").read_text(encoding="utf-8"))
-CARDS = {name: _card(name, row) for name, row in _rows.items()}
+def _read_cards() -> dict[str, Card]:
+    path = Path(__file__).with_name("cards.json")
+    rows = json.loads(path.read_text(encoding="utf-8"))
+    return {name: _card(name, row) for name, row in rows.items()}
+
+
+CARDS = _read_cards()
 
 
 def find_card(name: object, type: DeviceType) -> Card:
-    """The card of that `type` called `name`. Raises ValueError, naming those there are."""
+    """Return the card called `name`. Raises ValueError if there is none of that `type`."""
     card = CARDS.get(name) if isinstance(name, str) else None
-    if card is None or card.type is not type:
-        known = f"is of type {card.type.name}, not {type.name}" if card else "unknown"
-        names = ", ".join(each.name for each in CARDS.values() if each.type is type)
-        raise ValueError(f"card={name!r}: {known}; choose one of {names}")
-    return card
+    if card is not None and card.type is type:
+        return card
+    if card is None:
+        problem = "unknown"
+    else:
+        problem = f"is of type {card.type.name}, not {type.name}"
+    names = ", ".join(card.name for card in CARDS.values() if card.type is type)
+    raise ValueError(f"card={name!r}: {problem}; choose one of {names}")

@@ -1,4 +1,7 @@
-"""What pytest loads. Without an option and a marker it does nothing and imports no torch."""
+"""The plugin that pytest loads.
+
+Without an option and a marker it does nothing, and imports no torch.
+"""
 
 import os
 import sys
@@ -14,10 +17,24 @@ if TYPE_CHECKING:
     from cudasim.config import Config
     from cudasim.testing.gpus import Gpus
 
-GPUS, CARD, TYPE = "--simulated-gpus", "--simulated-card", "--simulated-device-type"
+GPUS = "--simulated-gpus"
+CARD = "--simulated-card"
+TYPE = "--simulated-device-type"
 FORCE = "--simulated-force"
-RAN, LACKED = "gpus", "lacked gpus"  # properties of a test's report
-said = pytest.StashKey[str]()  # the line with which the simulation began
+
+# Properties in a test's report.
+RAN = "gpus"
+LACKED = "lacked gpus"
+
+MARKERS = (
+    "gpus(n, memory=None): the test needs n GPUs; of each it may take `memory`, such as "
+    "'1GiB'. It is skipped where there are fewer.",
+    f"world(n, gpus=n, timeout={markers.PATIENCE}): the test runs in n processes, one a "
+    "rank, each with the environment that torchrun gives it; it needs as many GPUs, or "
+    "`gpus`, and may take `timeout` seconds.",
+)
+
+announcement = pytest.StashKey[str]()  # the line with which the simulation began
 wanted = pytest.StashKey["Config | None"]()
 
 
@@ -31,119 +48,131 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Begin the simulation before tests are collected; with pytest-xdist, in each worker."""
-    for line in (
-        "gpus(n, memory=None): the test needs n GPUs; of each it may take `memory`, such as "
-        "'1GiB'. It is skipped where there are fewer.",
-        f"world(n, gpus=n, timeout={markers.PATIENCE}): the test runs in n processes, one a rank, "
-        "each with the environment that torchrun gives it; it needs as many GPUs, or `gpus`, and "
-        "may take `timeout` seconds.",
-    ):
+    for line in MARKERS:
         config.addinivalue_line("markers", line)
-    asked = config.stash[wanted] = _asked(config)
-    if asked is None or _leads_workers(config):
+    wish = _read_options(config)
+    config.stash[wanted] = wish
+    if wish is None or _leads_workers(config):
         return
     try:
         from cudasim import simulation
 
-        begun = simulation.begin(asked)
+        line = simulation.begin(wish)
     except (ImportError, ValueError, RuntimeError) as error:  # no torch, for instance
         raise pytest.UsageError(f"{GPUS}: {error}") from None
-    config.stash[said] = begun or "cudasim: simulated by the environment"
+    config.stash[announcement] = line or "cudasim: simulated by the environment"
     config.add_cleanup(simulation.disable)
 
 
-def _asked(config: pytest.Config) -> "Config | None":
-    number, card, type, force = map(config.getoption, (GPUS, CARD, TYPE, FORCE))
-    if number is card is type is None:
+def _read_options(config: pytest.Config) -> "Config | None":
+    number = config.getoption(GPUS)
+    card = config.getoption(CARD)
+    type = config.getoption(TYPE)
+    force = config.getoption(FORCE)
+    if number is None and card is None and type is None:
         if force:
             raise pytest.UsageError(f"{FORCE}: say with {GPUS} how many GPUs")
         return None
-    from cudasim.config import parse
+    from cudasim.config import Source, parse
 
     try:
-        found = parse(number, card, type, force, source=(GPUS, TYPE))
-        found.find_card()
+        wish = parse(number, card, type, force, source=Source(GPUS, TYPE))
+        wish.find_card()
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
-    return found
+    return wish
 
 
 def _leads_workers(config: pytest.Config) -> bool:
-    return bool(getattr(config.option, "tx", None)) and not hasattr(
-        config, "workerinput"
-    )
+    """Return whether this process leaves the tests to workers of pytest-xdist."""
+    has_workers = bool(getattr(config.option, "tx", None))
+    return has_workers and not hasattr(config, "workerinput")
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    asked = config.stash[wanted]
-    if asked is not None and _leads_workers(config):
-        card = asked.find_card().name
-        return f"cudasim: each worker has {asked.gpus} GPUs; {card}, simulated, where none are"
-    return config.stash.get(said, None)
+    wish = config.stash[wanted]
+    if wish is not None and _leads_workers(config):
+        gpus = f"{wish.gpus} GPUs; {wish.find_card().name}, simulated, where none are"
+        return f"cudasim: each worker has {gpus}"
+    return config.stash.get(announcement, None)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test that needs more GPUs than are here; give it fresh ones otherwise."""
-    number, memory = markers.read(item, markers.gpus) or (0, None)
-    size, shared, timeout = markers.read(item, markers.world) or (0, 0, 0)
+    own = markers.read(item, markers.gpus)
+    world = markers.read(item, markers.world)
+    memory = own.memory if own else None
     in_rank = IN_RANK in os.environ
     if in_rank and memory is None:
-        return  # the process is as fresh, and who started it has counted
-    number = max(number, shared, int("gpus" in getattr(item, "fixturenames", ())))
-    if number or said in item.config.stash:
+        return  # the process is new, and the one that started it has counted the GPUs
+
+    number = int("gpus" in getattr(item, "fixturenames", ()))
+    if own:
+        number = max(number, own.gpus)
+    if world:
+        number = max(number, world.gpus)
+    if number or announcement in item.config.stash:
         _renew(item, number, memory)
-    if size and not in_rank:
+    if world and not in_rank:
         from cudasim.testing.world import spread
 
-        spread(item, size, timeout)
+        spread(item, world.ranks, world.timeout)
 
 
 def _renew(item: pytest.Item, number: int, memory: int | None) -> None:
-    """Fresh GPUs, `memory` bytes of each; skips if there are fewer than `number`, or smaller."""
+    """Make the GPUs fresh, `memory` bytes of each; skip the test if they do not suffice."""
     from cudasim.testing.gpus import Gpus
 
-    gpus, asked, lacks = Gpus(), item.config.stash[wanted], ""
+    gpus = Gpus()
+    lack = None
     if len(gpus) < number:
-        mend = f"{GPUS}={number} simulates them"
-        if asked is not None and asked.gpus >= number:
-            mend = f"CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES')!r} hides others"
-        lacks = f"needs {_counted(number, 'GPU')}, {len(gpus)} here: {mend}"
+        advice = _how_to_get(number, item.config.stash[wanted])
+        lack = f"needs {_count(number, 'GPU')}, {len(gpus)} here: {advice}"
     elif memory is not None and memory > min(gpu.memory for gpu in gpus):
-        lacks = f"needs {memory:,} bytes on each GPU, and there are fewer"
-    if lacks:
-        item.user_properties.append((LACKED, lacks))
-        pytest.skip(lacks)
-    item.user_properties.append((RAN, _described(len(gpus))))
+        lack = f"needs {memory:,} bytes on each GPU, and there are fewer"
+    if lack is not None:
+        item.user_properties.append((LACKED, lack))
+        pytest.skip(lack)
+    item.user_properties.append((RAN, _describe(len(gpus))))
     gpus.renew(memory)
+
+
+def _how_to_get(number: int, wish: "Config | None") -> str:
+    if wish is not None and wish.gpus >= number:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        return f"CUDA_VISIBLE_DEVICES={visible!r} hides others"
+    return f"{GPUS}={number} simulates them"
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """A rank leaves its process group, if the test has not."""
+    """Let a rank leave its process group, if the test has not."""
     distributed = sys.modules.get("torch.distributed")
     if IN_RANK in os.environ and distributed and distributed.is_initialized():
         distributed.destroy_process_group()
 
 
-def _described(number: int) -> str:
+def _describe(number: int) -> str:
     import torch
 
     from cudasim.session import session
 
     if session.mode is not None and session.machine is not None:
-        return f"{number} simulated {session.type.word(number)} ({session.machine.card.name})"
-    name = getattr(torch.get_device_module(), "get_device_name", lambda index: "MPS")(0)
+        noun = session.type.word(number)
+        return f"{number} simulated {noun} ({session.machine.card.name})"
+    module = torch.get_device_module()
+    name = module.get_device_name(0) if hasattr(module, "get_device_name") else "MPS"
     return f"{number} real GPUs ({name})"
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 @pytest.fixture
 def gpus() -> "Gpus":
-    """The GPUs, real or simulated: a sequence, with claims about blocks of code."""
+    """The GPUs, real or simulated: a list, with claims about blocks of code."""
     from cudasim.testing.gpus import Gpus
 
     return Gpus()
@@ -158,17 +187,17 @@ def rank() -> int:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say how many tests ran on which GPUs, and how many were skipped without."""
     ran: Counter[str] = Counter()
-    lacking = 0
+    skipped = 0
     for report in chain.from_iterable(terminalreporter.stats.values()):
-        about = dict(getattr(report, "user_properties", ()))
-        if RAN in about and report.when == "call":
-            ran[about[RAN]] += 1
-        lacking += LACKED in about and report.when == "setup"
-    parts = [
-        f"{_counted(number, 'test')} on {what}" for what, number in sorted(ran.items())
-    ]
-    if lacking:
-        parts.append(f"{lacking} skipped for want of GPUs")
+        properties = dict(getattr(report, "user_properties", ()))
+        if RAN in properties and report.when == "call":
+            ran[properties[RAN]] += 1
+        if LACKED in properties and report.when == "setup":
+            skipped += 1
+    parts = [f"{_count(ran[gpus], 'test')} on {gpus}" for gpus in sorted(ran)]
+    if skipped:
+        parts.append(f"{skipped} skipped for want of GPUs")
     if parts:
         terminalreporter.write_line(f"cudasim: {'; '.join(parts)}")

@@ -1,4 +1,4 @@
-"""A test in a world: one process a rank, as `torchrun` starts them, and one report of all."""
+"""A test in a world: one process for each rank, as `torchrun` has it, and one report."""
 
 import contextlib
 import functools
@@ -19,34 +19,34 @@ import pytest
 from cudasim.testing import IN_RANK
 
 GRACE = 20  # seconds that the others have once a rank has failed
-LINES = 60  # so many last lines of what a rank printed are shown
+LINES = 60  # how many of the last lines that a rank printed are shown
 
 
 @dataclass
 class Rank:
+    """One process that runs the test, and the files that it writes."""
+
     number: int
     process: Popen
-    found: Path
-    printed: Path
+    reports_path: Path  # a report of the test's set-up, call or teardown on each line
+    output_path: Path
     ended: str = ""  # why it was ended from outside
 
     def reports(self) -> list[dict]:
-        return [
-            json.loads(line)
-            for line in self.found.read_text(encoding="utf-8").splitlines()
-        ]
+        lines = self.reports_path.read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
 
     def failures(self) -> list[str]:
-        return [
-            report["text"] for report in self.reports() if report["outcome"] == "failed"
-        ]
+        reports = self.reports()
+        return [each["text"] for each in reports if each["outcome"] == "failed"]
 
     def failed(self) -> bool:
         return bool(self.process.poll() or self.failures())
 
-    def end(self, why: str) -> None:
-        self.ended = why
-        if os.name == "posix":  # it prints first where each of its threads is
+    def end(self, reason: str) -> None:
+        """End the process. Where the system can, it prints first where its threads are."""
+        self.ended = reason
+        if os.name == "posix":
             self.process.send_signal(signal.SIGABRT)
             with contextlib.suppress(TimeoutExpired):
                 self.process.wait(timeout=5)
@@ -56,130 +56,172 @@ class Rank:
         self.process.kill()
         self.process.wait()
 
-    def said(self) -> str:
-        texts, code = self.failures(), self.process.returncode
-        left = f"ended with exit code {code}" if code else "passed"
-        end = self.ended or ("failed" if texts else left)
-        if end != "passed" and not texts:  # it had no time to tell: its last words
-            words = self.printed.read_text(
-                encoding="utf-8", errors="replace"
-            ).splitlines()
-            texts = ["\n".join(words[-LINES:])]
-        return "\n".join([f"===== rank {self.number}: {end} =====", *texts])
+    def summary(self) -> str:
+        """Say how the rank ended, with its failures or the last lines of its output."""
+        texts = self.failures()
+        if self.ended:
+            outcome = self.ended
+        elif texts:
+            outcome = "failed"
+        elif self.process.returncode:
+            outcome = f"ended with exit code {self.process.returncode}"
+        else:
+            outcome = "passed"
+        if outcome != "passed" and not texts:  # it had no time for a report
+            output = self.output_path.read_text(encoding="utf-8", errors="replace")
+            texts = ["\n".join(output.splitlines()[-LINES:])]
+        return "\n".join([f"===== rank {self.number}: {outcome} =====", *texts])
 
 
 def spread(item: pytest.Item, size: int, timeout: float) -> None:
-    """Let `item` run in `size` processes, instead of in this one; its fixtures are theirs."""
+    """Let `item`, with its fixtures, run in `size` processes instead of in this one."""
     item.setup = item.teardown = lambda: None  # type: ignore[method-assign]
     item.runtest = functools.partial(run, item, size, timeout)  # type: ignore[method-assign]
 
 
 def run(item: pytest.Item, size: int, timeout: float) -> None:
-    """Run `item` on `size` ranks; fails if one does, is skipped if one is. After `timeout` seconds,
-    or soon after a rank has failed, those that still run are ended."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]  # a free one
+    """Run `item` on `size` ranks; fail if one of them fails, skip if one is skipped.
+
+    After `timeout` seconds, or soon after a rank has failed, those that still run are
+    ended.
+    """
     with tempfile.TemporaryDirectory(prefix="ranks-") as folder:
         home = Path(folder)
         values = home / "values"  # of options, for all ranks
-        values.write_bytes(pickle.dumps(_values(item.config)))
-        world = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": f"{port}"}
-        world |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), f"{size}")
-        ranks = [_start(item, number, home, values, world) for number in range(size)]
+        values.write_bytes(pickle.dumps(_pickle_options(item.config)))
+        port = _free_port()
+        ranks = []
         try:
+            for number in range(size):
+                env = _environment(number, size, port)
+                ranks.append(_start(item, number, home, values, env))
             _wait(ranks, timeout)
         finally:
             for rank in ranks:
                 rank.kill()
-        if any(rank.ended or rank.failed() for rank in ranks):
-            pytest.fail("\n".join(rank.said() for rank in ranks), pytrace=False)
-        reports = [report for rank in ranks for report in rank.reports()]
-        if skipped := [each for each in reports if each["outcome"] == "skipped"]:
-            pytest.skip(skipped[0]["text"])
-        if not all(rank.reports() for rank in ranks):
-            pytest.fail(f"{item.nodeid}: a rank did not find its test", pytrace=False)
+        _report(item, ranks)
+
+
+def _report(item: pytest.Item, ranks: list[Rank]) -> None:
+    if any(rank.ended or rank.failed() for rank in ranks):
+        pytest.fail("\n".join(rank.summary() for rank in ranks), pytrace=False)
+    for rank in ranks:
+        for report in rank.reports():
+            if report["outcome"] == "skipped":
+                pytest.skip(report["text"])
+    if not all(rank.reports() for rank in ranks):
+        pytest.fail(f"{item.nodeid}: a rank did not find its test", pytrace=False)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return listening.getsockname()[1]
+
+
+def _environment(number: int, size: int, port: int) -> dict[str, str]:
+    """Return the variables of a rank, as torchrun sets them."""
+    env = {"OMP_NUM_THREADS": "1", **os.environ}
+    for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
+        env.pop(name, None)
+    return env | {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "WORLD_SIZE": str(size),
+        "LOCAL_WORLD_SIZE": str(size),
+        "RANK": str(number),
+        "LOCAL_RANK": str(number),
+        IN_RANK: "1",
+    }
 
 
 def _start(
-    item: pytest.Item, number: int, home: Path, values: Path, world: dict
+    item: pytest.Item, number: int, home: Path, values: Path, env: dict[str, str]
 ) -> Rank:
-    config, option = item.config, item.config.option
-    found, printed = home / f"found-{number}", home / f"printed-{number}"
-    options = [
-        f"{item.path}::{item.nodeid.partition('::')[2]}",
-        "-p",
-        "no:cacheprovider",
-    ]
-    options += ["--runxfail", "--rootdir", str(config.rootpath), "--tb", option.tbstyle]
-    options += ["--import-mode", option.importmode]
-    options += ["-c", str(config.inipath)] if config.inipath is not None else []
-    settings = [*(option.override_ini or ()), "addopts="]
-    lists = {"-p": option.plugins, "-W": option.pythonwarnings or (), "-o": settings}
-    for name, words in lists.items():
-        options += [each for word in words for each in (name, word)]
+    reports = home / f"reports-{number}"
+    reports.touch()
+    arguments = f"{str(reports)!r}, {str(values)!r}, {_options(item)!r}"
     program = (
-        f"import sys; sys.path[:] = {sys.path!r}; from cudasim.testing.world import main; "
-        f"sys.exit(main({str(found)!r}, {str(values)!r}, {options!r}))"
+        f"import sys; sys.path[:] = {sys.path!r}; "
+        f"from cudasim.testing.world import main; sys.exit(main({arguments}))"
     )
-    env = {"OMP_NUM_THREADS": "1", **os.environ}  # as torchrun does
-    for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
-        env.pop(name, None)
-    env |= world | dict.fromkeys(("RANK", "LOCAL_RANK"), f"{number}") | {IN_RANK: "1"}
-    found.touch()
-    with printed.open("wb") as output:
-        command = [sys.executable, "-X", "faulthandler", "-c", program]
-        folder = config.invocation_params.dir
+    output_path = home / f"output-{number}"
+    with output_path.open("wb") as output:
         process = Popen(
-            command, cwd=folder, env=env, stdin=DEVNULL, stdout=output, stderr=STDOUT
+            [sys.executable, "-X", "faulthandler", "-c", program],
+            cwd=item.config.invocation_params.dir,
+            env=env,
+            stdin=DEVNULL,
+            stdout=output,
+            stderr=STDOUT,
         )
-    return Rank(number, process, found, printed)
+    return Rank(number, process, reports, output_path)
 
 
-def _values(config: pytest.Config) -> dict[str, bytes]:
-    """The values of pytest's options, each pickled; what cannot be is left out."""
+def _options(item: pytest.Item) -> list[str]:
+    """Return pytest's command line for a rank: the test, and what this process was told."""
+    config = item.config
+    option = config.option
+    options = [f"{item.path}::{item.nodeid.partition('::')[2]}"]
+    options += ["-p", "no:cacheprovider", "--runxfail"]
+    options += ["--rootdir", str(config.rootpath)]
+    options += ["--tb", option.tbstyle]
+    options += ["--import-mode", option.importmode]
+    if config.inipath is not None:
+        options += ["-c", str(config.inipath)]
+    for plugin in option.plugins:
+        options += ["-p", plugin]
+    for warning in option.pythonwarnings or ():
+        options += ["-W", warning]
+    for setting in (*(option.override_ini or ()), "addopts="):
+        options += ["-o", setting]
+    return options
+
+
+def _pickle_options(config: pytest.Config) -> dict[str, bytes]:
+    """Return the values of pytest's options, each pickled.
+
+    Values that cannot be pickled are left out; a rank that needs one says so.
+    """
     values = {}
     for name, value in vars(config.option).items():
-        with contextlib.suppress(
-            Exception
-        ):  # pickling raises what it likes; a rank that
-            values[name] = pickle.dumps(
-                value
-            )  # needs the value says that it is not there
+        with contextlib.suppress(Exception):  # pickling may raise any
+            values[name] = pickle.dumps(value)
     return values
 
 
 def _wait(ranks: list[Rank], timeout: float) -> None:
-    deadline, why = time.monotonic() + timeout, f"ended after its {timeout:g} seconds"
-    hurried = False
+    """Wait until all ranks have ended, and end those that take too long."""
+    deadline = time.monotonic() + timeout
+    reason = f"ended after its {timeout:g} seconds"
+    has_failed = False
     while running := [rank for rank in ranks if rank.process.poll() is None]:
-        if not hurried and any(rank.failed() for rank in ranks):
-            hurried, soon = True, time.monotonic() + GRACE
+        if not has_failed and any(rank.failed() for rank in ranks):
+            has_failed = True
+            soon = time.monotonic() + GRACE
             if soon < deadline:
-                deadline, why = (
-                    soon,
-                    f"waited {GRACE} seconds longer than a rank that failed",
-                )
+                deadline = soon
+                reason = f"waited {GRACE} seconds longer than a rank that failed"
         if time.monotonic() > deadline:
             for rank in running:
-                rank.end(why)
+                rank.end(reason)
         time.sleep(0.05)
 
 
 class Recorder:
-    """In the process of a rank: writes each report to a file at once, as it may not live long."""
+    """Write each report to a file at once, as the process of a rank may not live long."""
 
     def __init__(self, path: Path, values: dict[str, bytes]) -> None:
-        self.path, self.values = path, values
+        self.path = path
+        self.values = values
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        for name in (
-            vars(config.option).keys() - vars(config.known_args_namespace).keys()
-        ):
+        """Take over the options that the command line of a rank does not have."""
+        known = vars(config.known_args_namespace)
+        for name in vars(config.option).keys() - known.keys():
             if name not in self.values:
-                raise pytest.UsageError(
-                    f"the option {name!r} has a value that no rank can have"
-                )
+                problem = f"the option {name!r} has a value that no rank can have"
+                raise pytest.UsageError(problem)
             setattr(config.option, name, pickle.loads(self.values[name]))
 
     def pytest_runtest_logreport(

@@ -340,7 +340,7 @@ def call_now(action: Callable[[], Any], **when: Any) -> None:
 
 def _after_fork() -> None:
     """Lose, in a process that was forked, what the other had begun to use."""
-    if not session.used or session.type.survives_fork or config.forks():
+    if not session.used or session.type.survives_fork or config.may_fork():
         return
     session.used = False
     session.forked = True

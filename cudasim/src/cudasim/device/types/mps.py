@@ -1,6 +1,9 @@
-"""Apple's GPUs: what they lack, and how PyTorch's MPS backend says so. The texts are those of
-`aten/src/ATen/mps/EmptyTensor.cpp`, `MPSAllocator.mm` there and, in `aten/src/ATen/native/mps`,
-`OperationUtils.mm`, `operations/LinearAlgebra.mm` and `Shape.mm`."""
+"""Apple's GPUs: what they lack, and how PyTorch's MPS backend says so.
+
+The texts are those of `aten/src/ATen/mps/EmptyTensor.cpp`, `MPSAllocator.mm` there and,
+in `aten/src/ATen/native/mps`, `OperationUtils.mm`, `operations/LinearAlgebra.mm` and
+`Shape.mm`.
+"""
 
 import sys
 from typing import Any, ClassVar
@@ -8,42 +11,56 @@ from typing import Any, ClassVar
 from cudasim.device.types.base import DeviceType, Named, in_units
 from cudasim.words import WORDS
 
-# Kernels that compare devices themselves, by what they call themselves and their arguments.
-NAMED = {
+MESSAGES = WORDS["MPS"]
+# Kernels that compare devices themselves, and what they call themselves and their
+# arguments, in order.
+COMPARING = {
     "mm": ("mm", {"self": "mat1", "mat2": "mat2"}),
     "addmm": ("addmm_out_mps_impl", {"self": "self", "mat1": "mat1", "mat2": "mat2"}),
 }
 
 
 class MPS(DeviceType):
-    name, key, number, noun, card = "mps", "MPS", 13, "mps device", "M1"
-    most = usual = 1
+    """Apple's GPUs; a machine has one."""
+
+    name = "mps"
+    key = "MPS"
+    number = 13
+    noun = "mps device"
+    card = "M1"
+    usual = 1
+    most = 1
     missing: ClassVar[dict[str, str]] = WORDS["lacked by MPS"]
     survives_fork = True  # PyTorch does not look
-    has_cudnn = pins_copies = lists_kernels = False
-    has_slow_convolution = decomposes_recurrent_layers = False
+    has_cudnn = False
+    pins_copies = False
+    lists_kernels = False
+    has_slow_convolution = False
+    decomposes_recurrent_layers = False
     casts_sums = True
 
     def memory_limit(self, fraction: float, size: int) -> int:
-        return super().memory_limit(fraction, size) if fraction else sys.maxsize
+        if not fraction:
+            return sys.maxsize
+        return super().memory_limit(fraction, size)
 
     def tensor_type(self, name: str) -> str:
-        return f"MPS{name.rpartition('.')[2].removesuffix('Tensor')}Type"
+        dtype = name.rpartition(".")[2].removesuffix("Tensor")
+        return f"MPS{dtype}Type"
 
     def out_of_memory(self, memory: Any, size: int) -> RuntimeError:
         sizes = map(in_units, (memory.reserved, memory.limit, size))
-        return RuntimeError(WORDS["MPS"]["full"].format(*sizes))
+        return RuntimeError(MESSAGES["full"].format(*sizes))
 
     def disagreement(self, name: str, devices: Named) -> RuntimeError | None:
         if name in ("cat", "stack"):
             first = devices[0][1]
             other = next(device for _, device in devices if device != first)
-            return RuntimeError(WORDS["MPS"]["cat"].format(other, first))
-        if name in NAMED:
-            kernel, arguments = NAMED[name]
-            absent = next(
-                argument for argument, device in devices if device.type == "cpu"
-            )
-            which = f"#{[*arguments].index(absent) + 1} '{arguments[absent]}'"
-            return RuntimeError(WORDS["MPS"]["argument"].format(which, kernel))
+            return RuntimeError(MESSAGES["cat"].format(other, first))
+        if name in COMPARING:
+            kernel, arguments = COMPARING[name]
+            on_cpu = [argument for argument, device in devices if device.type == "cpu"]
+            place = list(arguments).index(on_cpu[0]) + 1
+            argument = f"#{place} '{arguments[on_cpu[0]]}'"
+            return RuntimeError(MESSAGES["argument"].format(argument, kernel))
         return RuntimeError("Placeholder storage has not been allocated on MPS device!")
