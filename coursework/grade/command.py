@@ -49,6 +49,7 @@ def grade_class(
     source: str | None = None,
     assignment: Path | None = None,
 ) -> None:
+    """Grade a download of submissions, and print what came of it. Raises BookError."""
     if not sys.platform.startswith("linux"):  # said before a submission is read
         raise BookError("grading needs Linux: a Linux machine, WSL, or the container")
     engine = engine_for(workers, address)

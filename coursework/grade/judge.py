@@ -240,19 +240,20 @@ class Judge:
 
         # An instructor may have set other points than the master's: to the half.
         share = sum(test.points for test in tests) / sum(test.of for test in tests)
-        won = round(2 * question.points * share) / 2
+        points = round(2 * question.points * share) / 2
+        about_answer = None
+        if points < question.points:
+            about_answer = remark(self.cells[number], question)
         check = "not run"
         if self.runs_checks and not blank and not ended:
             check, ended = self._check(question, session)
         return QuestionResult(
-            points=int(won) if won.is_integer() else won,
+            points=int(points) if points.is_integer() else points,
             of=question.points,
             tests=tests,
             blank=blank,
             check=check,
-            remark=remark(self.cells[number], question)
-            if won < question.points
-            else None,
+            remark=about_answer,
             ended=ended,
             gaps=gaps,
         )
@@ -262,9 +263,8 @@ class Judge:
     ) -> tuple[list[Attempt], list[str], str | None]:
         """Return what came of each hidden test, the gaps of measurements, how the session ended."""
         question = self.questions[number]
-        reference = partial(
-            REFERENCES_OF_WORKER.ask, self.assignment, question, self.tier
-        )
+        ask_reference = REFERENCES_OF_WORKER.ask
+        reference = partial(ask_reference, self.assignment, question, self.tier)
         fresh_session = partial(self._fresh_session, number)
         ended = cells_ended
         answers: dict[tuple[str, int], Any] = {}

@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from datetime import date
 from functools import cache
 from hashlib import sha256
-from itertools import count
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -174,10 +173,9 @@ class Store:
         if data is None:
             return None
         name = f"earlier/{path.stem}.{date.today().isoformat()}"
-        for number in count(1):
-            copy = self.folder / f"{name}-{number}{path.suffix}"
-            if not copy.exists():
-                break
+        number = 1
+        while (copy := self.folder / f"{name}-{number}{path.suffix}").exists():
+            number += 1
         write_bytes(copy, data, self.folder.parent)
         return copy.relative_to(self.folder).as_posix()
 

@@ -12,6 +12,7 @@ import cudasim
 from coursework.exercises.masters import read_master
 from coursework.grade.command import assignments_of
 from coursework.grade.reach import PUBLIC, reaches
+from coursework.grade.results import Grade
 
 TABLE = tomllib.loads((DATA / "reach.toml").read_text(encoding="utf-8"))
 ASKS = (
@@ -37,32 +38,31 @@ def test_honest_code_is_not(code):
     assert reaches({1: [code]}, ASSIGNMENT) == []
 
 
-def test_nothing_that_the_books_masters_hold_is_listed_but_a_computed_name():
-    listed = []
+def codes_of_masters():
+    """Yield all code that may stand in an honest cell: (assignment, exercise, part, code)."""
     for name, assignment in assignments_of(None, None, None).items():
         master = read_master(ROOT / "masters" / f"{name}.md", ROOT)
         for exercise in master.exercises:
             for part in ("Solution", "Wrong answer", "Starter"):
                 for answer in exercise.parts[part]:
-                    sources = {exercise.number: answer.blocks[:1]}
-                    entries = reaches(sources, assignment)
-                    listed += [
-                        (name, exercise.number, part, one.code) for one in entries
-                    ]
+                    yield assignment, exercise.number, part, answer.blocks[0]
+
+
+def test_nothing_that_the_books_masters_hold_is_listed_but_a_computed_name():
+    listed = []
+    for assignment, number, part, code in codes_of_masters():
+        for entry in reaches({number: [code]}, assignment):
+            listed.append((assignment.name, number, part, entry.code))
     # It finds a parameter's module by the parameter's name.
     looked_up = "parameter = getattr(module, last)"
     assert listed == [("neural-networks-on-gpus", 2, "Wrong answer", looked_up)]
 
 
 def test_lines_are_counted_as_in_the_answer_and_a_text_that_is_run_is_read():
-    cells = [
-        "%%time\nx = 1\nsys.settrace(f)",
-        "a = 1\n\nexec('torch.stack = f; s.f_back')",
-    ]
-    found = [
-        (entry.line, entry.text) for entry in reaches({None: [], 1: cells}, ASSIGNMENT)
-    ]
-    assert found == [
+    timed = "%%time\nx = 1\nsys.settrace(f)"
+    runs_text = "a = 1\n\nexec('torch.stack = f; s.f_back')"
+    entries = reaches({None: [], 1: [timed, runs_text]}, ASSIGNMENT)
+    assert [(entry.line, entry.text) for entry in entries] == [
         (3, "traces what runs"),
         (7, "looks into stack frames"),
         (7, "replaces an attribute of `torch`"),
@@ -95,30 +95,36 @@ def test_odd_code_takes_no_longer_than_its_size(code, request):
 def test_they_stand_in_the_review_and_in_the_results_and_take_no_points(
     grade, tmp_path
 ):
-    above = edition(HERE | {1: f"import sys\nsys._getframe()\n\n{HERE[1]}"})
-    place = next(
-        n for n, cell in enumerate(above["cells"]) if cell["id"] == "exercise-1"
-    )
-    code = {"cell_type": "code", "id": "mine", "metadata": {}, "outputs": []}
-    above["cells"].insert(
-        place, code | {"execution_count": None, "source": "import gc # <b>"}
-    )
-    grade({"Ann": above, "Bob": HERE})
-    out = tmp_path / "out"
-    review = (out / "review.html").read_text(encoding="utf-8")
-    assert "Code that reaches beyond its exercise" in review and "no verdict" in review
-    assert "Ann: small, exercise 1, line 2: looks into stack frames" in review
-    assert "<code>sys._getframe()</code>" in review and "&lt;b&gt;" in review
-    assert (
-        "Ann: small, above the exercises, line 1: looks through all of Python" in review
-    )
-    assert (
-        "Bob: small, exercise"
-        not in review.partition("Code that reaches")[2].partition("<h2>")[0]
-    )
-    results = [json.loads(path.read_text()) for path in (out / "results").iterdir()]
-    by_student = {result["student"]: result for result in results}
-    assert by_student["Bob"]["reach"] == [] and by_student["Ann"]["points"] == 9
-    assert {"exercise": None, "line": 1, "code": "import gc # <b>"}.items() <= (
-        by_student["Ann"]["reach"][0].items()
-    )
+    notebook = edition(HERE | {1: f"import sys\nsys._getframe()\n\n{HERE[1]}"})
+    ids = [cell["id"] for cell in notebook["cells"]]
+    own_cell = {
+        "cell_type": "code",
+        "id": "mine",
+        "metadata": {},
+        "outputs": [],
+        "execution_count": None,
+        "source": "import gc # <b>",
+    }
+    notebook["cells"].insert(ids.index("exercise-1"), own_cell)
+    grade({"Ann": notebook, "Bob": HERE})
+
+    review = (tmp_path / "out" / "review.html").read_text(encoding="utf-8")
+    _, heading, section = review.partition("Code that reaches beyond its exercise")
+    section = section.partition("<h2>")[0]
+    assert heading
+    assert "no verdict" in review
+    assert "Ann: small, exercise 1, line 2: looks into stack frames" in section
+    assert "<code>sys._getframe()</code>" in section
+    place = "Ann: small, above the exercises, line 1"
+    assert f"{place}: looks through all of Python" in section
+    assert "&lt;b&gt;" in section
+    assert "Bob: small, exercise" not in section
+
+    grades = {}
+    for path in (tmp_path / "out" / "results").iterdir():
+        result = Grade.from_json(json.loads(path.read_text()))
+        grades[result.student] = result
+    assert grades["Bob"].reach == []
+    assert grades["Ann"].points == 9
+    entry = grades["Ann"].reach[0]
+    assert (entry.exercise, entry.line, entry.code) == (None, 1, "import gc # <b>")

@@ -66,9 +66,10 @@ def graded(root: Path) -> dict[str, Any]:
 
 def output_text(assignment: Assignment, judgement: Judgement) -> str:
     points = f"{shown(judgement.points)} of {shown(judgement.of)} points by tests."
-    by_hand = [
-        str(question.number) for question in assignment.questions if question.by_hand
-    ]
+    by_hand = []
+    for question in assignment.questions:
+        if question.by_hand:
+            by_hand.append(str(question.number))
     if not by_hand:
         return points
     return f"{points} A person reads exercise {', '.join(by_hand)} besides."
