@@ -1,6 +1,6 @@
-"""Other projects' own tests, from their sources, without a GPU and on two simulated ones.
+"""Other projects' own tests, run from their sources without a GPU and on two simulated ones.
 
-`suites.toml` names the files of each project, and says why a test fails that a card might pass.
+`suites.toml` lists the test files of each project, and the reasons why some tests fail.
 """
 
 import fnmatch
@@ -21,8 +21,9 @@ from facts import FactsError
 LISTED = Path(__file__).with_name("suites.toml")
 PACKAGE = Path(cudasim.__file__).resolve().parent
 GPUS = 2
-OPTIONS = ("-q", "-p", "no:cacheprovider", "-o", "addopts=")  # of pytest
-ENDED = (0, 1)  # codes of pytest: all tests ran, whether they passed or not
+PYTEST_OPTIONS = ("-q", "-p", "no:cacheprovider", "-o", "addopts=")
+# Exit codes with which pytest says that all tests ran, whether they passed or not.
+ALL_RAN = (0, 1)
 
 Outcomes = dict[str, str]  # of tests by name: passed, failed or skipped
 
@@ -30,19 +31,21 @@ Outcomes = dict[str, str]  # of tests by name: passed, failed or skipped
 def run(argument: str) -> dict[str, Any]:
     """Return the outcome of a project's tests, given as `project=folder of its sources`.
 
-    Raises FactsError for another project or folder, where pytest could not begin, and for a
-    test that fails on simulated GPUs alone and has no reason in the list.
+    Raises FactsError if the project is not listed, not in that folder or not installed, if
+    pytest could not begin, and if a test fails on simulated GPUs alone without a listed reason.
     """
     project, _, folder = argument.partition("=")
-    suite = tomllib.loads(LISTED.read_text(encoding="utf-8")).get(project)
+    listed = tomllib.loads(LISTED.read_text(encoding="utf-8"))
+    suite = listed.get(project)
     if suite is None:
         raise FactsError(f"{project}: not a project of {LISTED.name}; add it there")
+
     sources = Path(folder or project)
     first = suite["tests"][0]
     if not (sources / first).exists():
-        raise FactsError(
-            f"{argument}: no {first} there; name the folder of its sources"
-        )
+        text = f"{argument}: no {first} there; name the folder of its sources"
+        raise FactsError(text)
+
     try:
         installed = version(suite.get("package", project))
     except PackageNotFoundError:
@@ -59,39 +62,45 @@ def count(
 ) -> dict[str, Any]:
     """Return the figures of a project: its tests without a GPU, and on simulated ones.
 
-    `reasons` has patterns of names of tests by reason. Raises FactsError for a test that
-    fails on simulated GPUs alone and has none.
+    `reasons` holds the patterns of test names that each reason covers. Raises FactsError for
+    a test that fails on simulated GPUs alone and has no reason.
     """
-    failed = _named(simulated, "failed")
-    anyway = failed & _named(plain, "failed")
+    failed = _with_outcome(simulated, "failed")
+    anyway = failed & _with_outcome(plain, "failed")
+    explained = _explain(failed - anyway, reasons)
 
-    explained = []
-    without_reason = failed - anyway
-    for reason, patterns in reasons.items():
-        tests = {name for name in without_reason if _matches(name, patterns)}
-        without_reason -= tests
-        if tests:
-            explained.append([len(tests), reason])
-    if without_reason:
-        lines = [
-            f"{name}: failed, no reason in {LISTED.name}"
-            for name in sorted(without_reason)
-        ]
-        raise FactsError("\n".join(lines))
-
-    ran = set(simulated) - _named(simulated, "skipped")
-    ran_before = set(plain) - _named(plain, "skipped")
+    ran = set(simulated) - _with_outcome(simulated, "skipped")
+    ran_before = set(plain) - _with_outcome(plain, "skipped")
     return {
-        "alone": len(_named(plain, "passed")),
-        "passed": len(_named(simulated, "passed")),
+        "alone": len(_with_outcome(plain, "passed")),
+        "passed": len(_with_outcome(simulated, "passed")),
         "thanks": len(ran - ran_before),
-        "failed": sum(number for number, _ in explained),
+        "failed": len(failed - anyway),
         "anyway": len(anyway),
         "reasons": explained,
     }
 
 
-def _named(outcomes: Outcomes, wanted: str) -> set[str]:
+def _explain(failed: set[str], reasons: dict[str, list[str]]) -> list[list]:
+    """Return [number of tests, reason] for each reason that covers some of the tests.
+
+    A test counts for the first reason only. Raises FactsError if one has no reason.
+    """
+    explained = []
+    for reason, patterns in reasons.items():
+        tests = {name for name in failed if _matches(name, patterns)}
+        failed = failed - tests
+        if tests:
+            explained.append([len(tests), reason])
+
+    if failed:
+        names = sorted(failed)
+        lines = [f"{name}: failed, no reason in {LISTED.name}" for name in names]
+        raise FactsError("\n".join(lines))
+    return explained
+
+
+def _with_outcome(outcomes: Outcomes, wanted: str) -> set[str]:
     return {name for name, outcome in outcomes.items() if outcome == wanted}
 
 
@@ -100,26 +109,35 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
 
 
 def run_tests(folder: Path, suite: dict[str, Any], gpus: int) -> Outcomes:
-    """Run a project's tests with so many simulated GPUs."""
-    simulating = ["cudasim", "--gpus", str(gpus), "-m"] if gpus else []
-    ignored = [f"--ignore={name}" for name in suite.get("without", {})]
-    with tempfile.TemporaryDirectory() as place:
-        report = Path(place, "report.xml")
-        command = [sys.executable, "-m", *simulating, "pytest", *suite["tests"]]
-        command += [*OPTIONS, *suite.get("options", []), *ignored]
-        command.append(f"--junitxml={report}")
-        variables = os.environ | _environment() | suite.get("environment", {})
+    """Run a project's tests on `gpus` simulated GPUs. Raises FactsError if pytest cannot."""
+    variables = os.environ | _environment()
+    variables |= suite.get("environment", {})
+    with tempfile.TemporaryDirectory() as temporary:
+        report = Path(temporary, "report.xml")
+        command = _command(suite, gpus, report)
         done = subprocess.run(command, cwd=folder, env=variables, check=False)
-        if done.returncode not in ENDED:
-            raise FactsError(
-                f"{folder}: pytest ended with {done.returncode}; see above"
-            )
+        if done.returncode not in ALL_RAN:
+            text = f"{folder}: pytest ended with {done.returncode}; see above"
+            raise FactsError(text)
         return _read_report(report)
 
 
+def _command(suite: dict[str, Any], gpus: int, report: Path) -> list[str]:
+    """Return the command line that runs a suite and writes a report."""
+    command = [sys.executable, "-m"]
+    if gpus:
+        command += ["cudasim", "--gpus", str(gpus), "-m"]
+    command += ["pytest", *suite["tests"], *PYTEST_OPTIONS]
+    command += suite.get("options", [])
+    for name in suite.get("without", {}):
+        command.append(f"--ignore={name}")
+    command.append(f"--junitxml={report}")
+    return command
+
+
 def _environment() -> dict[str, str]:
-    """Return the variables with which what a suite starts sees this Python and the GPUs."""
-    # A `sitecustomize` in the first enables cudasim in every Python that is started.
+    """Return variables that let the processes of a suite see this Python and the GPUs."""
+    # The first folder has a `sitecustomize` that enables cudasim in every new Python.
     paths = [str(PACKAGE / "inherit"), str(PACKAGE.parent)]
     if os.environ.get("PYTHONPATH"):
         paths.append(os.environ["PYTHONPATH"])
@@ -134,13 +152,14 @@ def _environment() -> dict[str, str]:
 def _read_report(path: Path) -> Outcomes:
     """Return the outcomes in a JUnit report."""
     outcomes = {}
-    for case in ElementTree.parse(path).getroot().iter("testcase"):
-        kinds = {child.tag for child in case}
-        if kinds & {"failure", "error"}:
-            outcome = "failed"
-        elif "skipped" in kinds:
-            outcome = "skipped"
+    root = ElementTree.parse(path).getroot()
+    for case in root.iter("testcase"):
+        name = f"{case.get('classname')}::{case.get('name')}"
+        tags = {child.tag for child in case}
+        if tags & {"failure", "error"}:
+            outcomes[name] = "failed"
+        elif "skipped" in tags:
+            outcomes[name] = "skipped"
         else:
-            outcome = "passed"
-        outcomes[f"{case.get('classname')}::{case.get('name')}"] = outcome
+            outcomes[name] = "passed"
     return outcomes

@@ -4,14 +4,15 @@ It runs every operator of `op_db` that has float32 samples, and every module of 
 forward and backward, on a simulated GPU and on the CPU. Values must be the same, and every
 result and gradient must live where its operands do.
 
-The databases are `torch.testing._internal.common_methods_invocations` and `common_modules`,
-which torch's own tests use; they come with torch and may change with it.
+The databases are in `torch.testing._internal.common_methods_invocations` and `common_modules`.
+They are written for PyTorch's own tests, come with torch and may change with it.
 """
 
 import copy
 import importlib.util
 import multiprocessing
 import os
+import platform
 import sys
 import time
 import types
@@ -26,7 +27,7 @@ from unittest.mock import patch
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_flatten, tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 import cudasim
 from cudasim.device.generator import Generator
@@ -87,8 +88,8 @@ def load_databases() -> Databases:
 def _expecttest() -> Iterator[None]:
     """Stand in for `expecttest` where it is not installed.
 
-    The databases need only a base class of test cases; `unittest`'s will do. Afterwards
-    the stand-in goes, so that nobody else takes it for the real one.
+    The databases only need its base class for test cases, and that of `unittest` will do.
+    Afterwards the stand-in is removed, so that no other code takes it for the real module.
     """
     if importlib.util.find_spec("expecttest"):
         yield
@@ -104,7 +105,9 @@ def _expecttest() -> Iterator[None]:
 
 def full_name(op: Any) -> str:
     """Return the name of an operator with its variant."""
-    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
+    if op.variant_test_name:
+        return f"{op.name}.{op.variant_test_name}"
+    return op.name
 
 
 @dataclass
@@ -114,15 +117,17 @@ class Call:
     function: Callable
     args: tuple
     kwargs: dict[str, Any]
-    pick: Callable | None  # of a result, the part that has a gradient; None for none
+    # Returns the part of a result that has a gradient; None if there is no gradient.
+    pick: Callable | None
 
-    def at_home(self) -> "Call":
+    def on_cpu(self) -> "Call":
         """Return the same call on the CPU."""
-        function = self.function
-        if isinstance(function, torch.nn.Module):
-            function = copy.deepcopy(function).cpu()
-        args, kwargs = home((self.args, self.kwargs))
+        function, args, kwargs = on_cpu((self.function, self.args, self.kwargs))
         return Call(function, args, kwargs, self.pick)
+
+    def tensors(self) -> list[Tensor]:
+        """Return the tensors among the arguments."""
+        return _tensors((self.args, self.kwargs))
 
 
 def survey_operator(op: Any, device: str) -> int:
@@ -132,12 +137,14 @@ def survey_operator(op: Any, device: str) -> int:
     """
     number = 0
     has_gradient = op.supports_autograd
+    has_values = op.name not in UNINITIALISED
     _seed()
     for sample in op.sample_inputs(device, torch.float32, requires_grad=has_gradient):
         number += 1
+        args = (sample.input, *sample.args)
         pick = sample.output_process_fn_grad if has_gradient else None
-        call = Call(op, (sample.input, *sample.args), sample.kwargs, pick)
-        _compare(call, _home_of(call, device), op.name not in UNINITIALISED)
+        call = Call(op, args, sample.kwargs, pick)
+        _compare(call, _expected_device(call, device), has_values)
     return number
 
 
@@ -146,7 +153,7 @@ def _seed() -> None:
 
 
 class _Draws:
-    """Sees whether random numbers are drawn: a GPU's are not those of the CPU."""
+    """Notices whether random numbers are drawn: those of a GPU differ from the CPU's."""
 
     random = False
 
@@ -157,21 +164,23 @@ class _Draws:
             self.random = True
             return self.draw(generator)
 
-        Generator.draw = noting  # an offset would not do: some samples put it back
+        # Comparing offsets would not do: some samples restore them.
+        Generator.draw = noting
         return self
 
     def __exit__(self, *error: object) -> None:
         Generator.draw = self.draw
 
 
-def _home_of(call: Call, device: str) -> str:
-    """Return where the results live: on the device that is named, or on the tensors'."""
+def _expected_device(call: Call, device: str) -> str:
+    """Return where results must live: on the device that is named, or with the operands."""
     named = call.kwargs.get("device")
     if named is not None:
-        return str(torch.empty(0, device=named).device)  # `cuda` is the current one
-    tensors = _tensors((call.args, call.kwargs))
-    on_gpu = any(tensor.device.type in TYPES for tensor in tensors)
-    return device if on_gpu else "cpu"
+        # A plain `cuda` means the current GPU.
+        return str(torch.empty(0, device=named).device)
+    if any(tensor.device.type in TYPES for tensor in call.tensors()):
+        return device
+    return "cpu"
 
 
 def _compare(call: Call, device: str, values: bool = True) -> None:
@@ -179,12 +188,13 @@ def _compare(call: Call, device: str, values: bool = True) -> None:
 
     Values that are random, or not set by the operator, are not compared.
     """
-    expected = _outcome(call.at_home())
+    expected, expected_gradients = _outcome(call.on_cpu())
     with _Draws() as draws:
-        got = _outcome(call)
-    values = values and not draws.random
-    _agree("result", got[0], expected[0], device, values)
-    _agree("gradient", got[1], expected[1], device, values)
+        result, gradients = _outcome(call)
+    if draws.random:
+        values = False
+    _agree("result", result, expected, device, values)
+    _agree("gradient", gradients, expected_gradients, device, values)
 
 
 def _outcome(call: Call) -> tuple[Any, list]:
@@ -194,7 +204,7 @@ def _outcome(call: Call) -> tuple[Any, list]:
     if call.pick is None:
         return result, []
 
-    tensors = _tensors((call.args, call.kwargs))
+    tensors = call.tensors()
     if isinstance(call.function, torch.nn.Module):
         tensors += call.function.parameters()
     leaves = [tensor for tensor in tensors if tensor.requires_grad]
@@ -242,12 +252,15 @@ def survey_module(info: Any, device: str) -> int:
 
 
 def _whole(result: Any) -> Any:
-    """Return all of a result: every part of a module's may have a gradient."""
+    """Return the whole result of a module: every part of it may have a gradient."""
     return result
 
 
-def home(arguments: Any) -> Any:
-    """Return arguments for the CPU: tensors copied, once each, and devices renamed."""
+def on_cpu(arguments: Any) -> Any:
+    """Return arguments for the CPU: tensors and modules copied, and devices renamed.
+
+    A tensor that occurs twice is copied once.
+    """
     copies: dict[int, Tensor] = {}
 
     def move(value: Any) -> Any:
@@ -268,48 +281,49 @@ def home(arguments: Any) -> Any:
 
 
 def _copied(tensor: Tensor) -> Tensor:
-    """Return a copy on the CPU; one of a part of a storage is such a part too."""
+    """Return a copy on the CPU; the copy of a view is a view of a copied storage."""
     source = tensor.detach()
     if source.layout is not torch.strided or source.is_conj() or source.is_neg():
         return source.cpu().clone()
-    held = source.untyped_storage().nbytes()
-    if held == source.numel() * source.element_size():
+    length = source.untyped_storage().nbytes() // source.element_size()
+    if length == source.numel():
         return source.cpu().clone()
 
     # `as_strided` reaches the rest of the storage.
-    everything = source.as_strided((held // source.element_size(),), (1,), 0).cpu()
-    return everything.as_strided(
-        source.size(), source.stride(), source.storage_offset()
-    )
+    everything = source.as_strided((length,), (1,), 0).cpu()
+    offset = source.storage_offset()
+    return everything.as_strided(source.size(), source.stride(), offset)
 
 
 def _tensors(value: Any) -> list[Tensor]:
-    return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, Tensor)]
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)]
 
 
-def _agree(part: str, got: Any, expected: Any, device: str, values: bool) -> None:
-    """Raise AssertionError unless both hold the same, `got` on `device`."""
-    ours, theirs = tree_flatten(got)[0], tree_flatten(expected)[0]
-    assert len(ours) == len(theirs), (
-        f"{part}: {len(ours)} values, {len(theirs)} on the CPU"
-    )
-    for mine, other in zip(ours, theirs, strict=True):
-        if isinstance(other, Tensor):
-            _agree_tensors(part, mine, other, device, values)
-        elif not isinstance(other, torch.device | torch.Generator):
-            both_nan = mine != mine
-            assert mine == other or both_nan, f"{part}: {mine!r}, {other!r} on the CPU"
+def _agree(part: str, result: Any, expected: Any, device: str, values: bool) -> None:
+    """Raise AssertionError unless both hold the same, `result` on `device`."""
+    ours = tree_leaves(result)
+    theirs = tree_leaves(expected)
+    counts = f"{len(ours)} values, {len(theirs)} on the CPU"
+    assert len(ours) == len(theirs), f"{part}: {counts}"
+
+    for our, their in zip(ours, theirs, strict=True):
+        if isinstance(their, Tensor):
+            _agree_tensors(part, our, their, device, values)
+        elif not isinstance(their, torch.device | torch.Generator):
+            is_nan = our != our
+            assert our == their or is_nan, f"{part}: {our!r}, {their!r} on the CPU"
 
 
 def _agree_tensors(
-    part: str, got: Tensor, expected: Tensor, device: str, values: bool
+    part: str, result: Tensor, expected: Tensor, device: str, values: bool
 ) -> None:
-    assert str(got.device) == device, f"{part} on {got.device}"
+    assert str(result.device) == device, f"{part} on {result.device}"
     for name in ("shape", "dtype"):
-        mine, other = getattr(got, name), getattr(expected, name)
-        assert mine == other, f"{part}: {mine}, {other} on the CPU"
+        our = getattr(result, name)
+        their = getattr(expected, name)
+        assert our == their, f"{part}: {our}, {their} on the CPU"
     if values:
-        torch.testing.assert_close(got.cpu(), expected, equal_nan=True)
+        torch.testing.assert_close(result.cpu(), expected, equal_nan=True)
 
 
 def survey_one(kind: str, name: str, databases: Databases, device: str) -> Verdict:
@@ -317,24 +331,28 @@ def survey_one(kind: str, name: str, databases: Databases, device: str) -> Verdi
     if name.startswith(CUDA_ONLY):
         return Verdict(kind, name, "skipped", "CUDA source, which no CPU runs")
 
-    samples, outcome, reason = 0, "passed", ""
     run = survey_operator if kind == "operator" else survey_module
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             samples = run(databases[kind][name], device)
     except Exception as error:  # whatever it is: the survey looks for errors
-        outcome = "failed"
-        reason = f"{type(error).__name__}: {str(error).strip()[:400]}"
-    if outcome == "passed" and not samples:
-        outcome, reason = "skipped", "no samples for float32"
-    if outcome == "failed" and name in EXPECTED:
-        outcome, reason = "expected", EXPECTED[name]
-    return Verdict(kind, name, outcome, reason)
+        message = str(error).strip()[:400]
+        return _failure(kind, name, f"{type(error).__name__}: {message}")
+    if not samples:
+        return Verdict(kind, name, "skipped", "no samples for float32")
+    return Verdict(kind, name, "passed", "")
+
+
+def _failure(kind: str, name: str, reason: str) -> Verdict:
+    """Return the verdict on what failed, which may have been expected."""
+    if name in EXPECTED:
+        return Verdict(kind, name, "expected", EXPECTED[name])
+    return Verdict(kind, name, "failed", reason)
 
 
 def _work(connection: Connection, device: str) -> None:
-    """A worker: survey each (kind, name) that arrives, until None does."""
+    """Survey each (kind, name) that arrives, until None does. This is a worker's process."""
     torch.set_num_threads(1)
     sys.stdout = open(os.devnull, "w")  # operators may print
     with cudasim.simulate(force=True, device_type=device.partition(":")[0]):
@@ -347,26 +365,27 @@ class Worker:
     """A process that surveys one thing at a time, and may crash or hang."""
 
     def __init__(self, device: str) -> None:
-        """Start it; it is ready when its databases are loaded."""
+        """Start the process; it takes tasks once its databases are loaded."""
         context = multiprocessing.get_context("spawn")
         self.connection, other = context.Pipe()
         self.process = context.Process(target=_work, args=(other, device), daemon=True)
         self.process.start()
         other.close()
         self.task: tuple[str, str] | None = None
-        self.seconds = self.deadline = 0.0
+        self.seconds = 0.0
+        self.deadline = 0.0
 
-    def give(self, task: tuple[str, str], seconds: float) -> None:
-        """Let it survey `task`, for `seconds` at most."""
+    def start(self, task: tuple[str, str], seconds: float) -> None:
+        """Begin to survey `task`, for `seconds` at most."""
         self.connection.send(task)
         self.task = task
         self.seconds = seconds
         self.deadline = time.monotonic() + seconds
 
     def verdict(self, ready: bool) -> Verdict | None:
-        """Return the verdict on its task, `ready` to be read; None while it works.
+        """Return the verdict on the task, if it is `ready` to be read; None while it runs.
 
-        A worker that has crashed or is late has failed its task.
+        A process that has crashed or is late has failed its task, and is ended.
         """
         reason = None
         if time.monotonic() > self.deadline:
@@ -382,12 +401,10 @@ class Worker:
 
         self.stop()
         kind, name = self.task
-        if name in EXPECTED:
-            return Verdict(kind, name, "expected", EXPECTED[name])
-        return Verdict(kind, name, "failed", reason)
+        return _failure(kind, name, reason)
 
     def stop(self) -> None:
-        """End it."""
+        """End the process."""
         self.process.kill()
         self.process.join()
         self.connection.close()
@@ -401,7 +418,7 @@ def survey(
 ) -> Iterator[Verdict]:
     """Survey (kind, name) pairs in `processes` processes; yield a verdict for each.
 
-    `seconds` is the limit for each of them; a process that crashes or is late is replaced.
+    Each may take `seconds`. A process that crashes or is late is replaced.
     """
     waiting = list(reversed(list(tasks)))
     workers = [Worker(device) for _ in range(min(processes, len(waiting)))]
@@ -409,7 +426,7 @@ def survey(
         while waiting or any(worker.task for worker in workers):
             for worker in workers:
                 if worker.task is None and waiting:
-                    worker.give(waiting.pop(), seconds)
+                    worker.start(waiting.pop(), seconds)
 
             busy = [worker for worker in workers if worker.task]
             ready = wait([worker.connection for worker in busy], timeout=1)
@@ -429,7 +446,7 @@ def survey(
 def summary(verdicts: list[Verdict]) -> dict[str, dict[str, float]]:
     """Return counts and the percentage that passed, for operators and for modules.
 
-    What has no samples is not counted; what is expected to fail counts as not passed.
+    Those without samples are not counted; those that are expected to fail have not passed.
     """
     table = {}
     for kind in ("operator", "module"):
@@ -437,14 +454,17 @@ def summary(verdicts: list[Verdict]) -> dict[str, dict[str, float]]:
         counts = {}
         for outcome in ("passed", "failed", "expected", "skipped"):
             counts[outcome] = outcomes.count(outcome)
+
         total = len(outcomes) - counts["skipped"]
-        percent = round(100 * counts["passed"] / total, 2) if total else 0.0
+        percent = 0.0
+        if total:
+            percent = round(100 * counts["passed"] / total, 2)
         table[kind] = {**counts, "total": total, "percent": percent}
     return table
 
 
 def _progress(verdicts: Iterator[Verdict], total: int) -> Iterator[Verdict]:
-    """Show a bar where tqdm is installed, else a line now and then."""
+    """Show a progress bar if tqdm is installed, otherwise a line now and then."""
     if importlib.util.find_spec("tqdm"):
         from tqdm import tqdm
 
@@ -459,7 +479,7 @@ def _progress(verdicts: Iterator[Verdict], total: int) -> Iterator[Verdict]:
 def choose(
     databases: Databases, stride: int = 1, only: str = ""
 ) -> list[tuple[str, str]]:
-    """Return every `stride`-th (kind, name), of those with `only` in their name."""
+    """Return every `stride`-th (kind, name) of those with `only` in their name."""
     tasks = []
     for kind, entries in databases.items():
         tasks += [(kind, name) for name in entries if only in name]
@@ -471,25 +491,30 @@ def run(
 ) -> dict[str, Any]:
     """Survey, print progress and figures; return torch, python, summary and verdicts."""
     tasks = choose(load_databases(), stride, only)
-    verdicts = list(_progress(survey(tasks, device, processes), len(tasks)))
+    running = survey(tasks, device, processes)
+    verdicts = list(_progress(running, len(tasks)))
+    _print_not_passed(verdicts)
 
-    not_passed = [verdict for verdict in verdicts if verdict.outcome != "passed"]
-    not_passed.sort(key=lambda verdict: (verdict.outcome, verdict.kind, verdict.name))
-    for verdict in not_passed:
-        reason = " ".join(verdict.reason.split())
-        print(f"{verdict.outcome}: {verdict.kind} {verdict.name}: {reason}")
-
-    python = sys.version.split()[0]
+    python = platform.python_version()
     print(f"torch {torch.__version__}, Python {python}, {device}")
     table = summary(verdicts)
     for kind, row in table.items():
-        print(
-            f"{kind}s: {row['passed']} of {row['total']} pass ({row['percent']} %), "
-            f"{row['expected']} exceptions, {row['failed']} failures"
-        )
+        passed = f"{row['passed']} of {row['total']} pass ({row['percent']} %)"
+        others = f"{row['expected']} exceptions, {row['failed']} failures"
+        print(f"{kind}s: {passed}, {others}")
     return {
         "torch": torch.__version__,
         "python": python,
         "summary": table,
         "verdicts": verdicts,
     }
+
+
+def _print_not_passed(verdicts: list[Verdict]) -> None:
+    lines = []
+    for verdict in verdicts:
+        if verdict.outcome != "passed":
+            reason = " ".join(verdict.reason.split())
+            lines.append(f"{verdict.outcome}: {verdict.kind} {verdict.name}: {reason}")
+    for line in sorted(lines):
+        print(line)

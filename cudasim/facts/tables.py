@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable
 
 from facts import files, model_tables, recorded_tables
 
-BEGIN, END = "<!-- suites -->\n", "<!-- end of suites -->"
+# The marks on the page of other projects' tests.
+BEGIN = "<!-- suites -->\n"
+END = "<!-- end of suites -->"
 
 TABLES: dict[str, Callable[[], list[str]]] = {
     "survey": recorded_tables.survey,
@@ -24,16 +26,20 @@ def write(names: Iterable[str]) -> None:
         files.replace(files.FOLDER / f"{name}.md", draw(name))
         if name == "suites":
             page = files.PROJECTS_PAGE.read_text(encoding="utf-8")
-            files.replace(files.PROJECTS_PAGE, with_suites(page))
+            page = with_suites(page)
+            files.replace(files.PROJECTS_PAGE, page)
 
 
 def draw(name: str) -> str:
     """Return the Markdown of one of TABLES."""
-    return "\n".join(TABLES[name]()).strip("\n") + "\n"
+    lines = TABLES[name]()
+    text = "\n".join(lines).strip("\n")
+    return f"{text}\n"
 
 
-def with_suites(readme: str) -> str:
+def with_suites(page: str) -> str:
     """Return the page with the table of other projects' tests between its marks."""
-    head, rest = readme.split(BEGIN)
-    tail = rest[rest.index(END) :]
-    return f"{head}{BEGIN}{draw('suites')}\n{tail}"
+    head, rest = page.split(BEGIN)
+    _, tail = rest.split(END)
+    table = draw("suites")
+    return f"{head}{BEGIN}{table}\n{END}{tail}"

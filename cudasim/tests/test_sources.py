@@ -1,7 +1,7 @@
-"""What PyTorch's sources and documentation say of CUDA, each with the place that says it.
+"""What PyTorch's sources and documentation say about CUDA, each with its source.
 
-Paths are of https://github.com/pytorch/pytorch. Words that real machines have said in public are
-in `witnesses.toml`, what is to be asked of a real card in `fidelity/programs`.
+Paths are those of https://github.com/pytorch/pytorch. Output of real machines that others have
+published is in `witnesses.toml`, and questions for a real card are in `fidelity/programs`.
 """
 
 import copy
@@ -152,7 +152,7 @@ REFUSALS = [
         "RuntimeError: Tensor on device meta is not on the expected device cuda:0!",
     ),
     (
-        "aten/src/ATen/native/sparse/cuda/SparseCUDABlas.cpp",
+        "aten/src/ATen/native/sparse/cuda/SparseCUDATensorMath.cu",
         lambda x, y: y.long().to_sparse() @ y.long(),
         "NotImplementedError: \"addmm_sparse_cuda\" not implemented for 'Long'",
     ),
@@ -162,7 +162,7 @@ REFUSALS = [
         "RuntimeError: GET was unable to find an engine to execute this computation",
     ),
     (
-        "aten/src/ATen/native/ConvolutionMM2d.cpp",
+        "aten/src/ATen/core/adaption.cpp",
         lambda x, y: F.conv2d(x[None, None], y[None, None]),
         "RuntimeError: Expected all tensors to be on the same device, but got weight is "
         "on cuda:0, different from other tensors on cpu (when checking argument in method "
@@ -201,16 +201,18 @@ def test_what_is_refused(source, call, message):
 
 def test_collectives_refuse_what_does_not_fit():
     """torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp"""
-    x, five = torch.ones(4, device="cuda"), torch.ones(5, device="cuda")
+    x = torch.ones(4, device="cuda")
+    five = torch.ones(5, device="cuda")
     number = "Tensor list input to scatter/gather must match number of collective participants"
-    assert in_a_group(
+    messages = in_a_group(
         lambda: dist.all_gather([x, x], x),
         lambda: dist.reduce_scatter(x, [x, x]),
         lambda: dist.all_to_all([x], [x, x]),
         lambda: dist.all_gather_into_tensor(five, x),
         lambda: dist.reduce_scatter_tensor(five, x),
         lambda: dist.all_gather([x.to("cuda:1")], x),
-    ) == [
+    )
+    assert messages == [
         f"ValueError: {number}",
         f"ValueError: {number}",
         f"ValueError: {number}",
@@ -241,7 +243,7 @@ def test_autocast_keeps_a_type_that_is_asked_for():
 
 
 def test_hooks_and_changed_values_are_named_by_their_type():
-    """torch/csrc/autograd/python_hook.cpp, torch/csrc/autograd/saved_variable.cpp"""
+    """torch/csrc/autograd/custom_function.cpp, torch/csrc/autograd/saved_variable.cpp"""
     w = torch.ones(2, device="cuda", requires_grad=True)
     y = w.exp()
     y.add_(1)
@@ -257,11 +259,14 @@ def test_streams_and_events_print_and_have_priorities():
     """torch/cuda/streams.py, and c10/cuda/CUDAStream.h on priorities"""
     stream = torch.cuda.default_stream()
     assert repr(stream) == "<torch.cuda.Stream device=cuda:0 cuda_stream=0x0>"
-    priorities = [torch.cuda.Stream(priority=each).priority for each in (0, -1, 1)]
-    assert priorities == [0, -1, 0]
-    first, second = torch.cuda.Event(), torch.cuda.Event()
+    assert torch.cuda.Stream(priority=0).priority == 0
+    assert torch.cuda.Stream(priority=-1).priority == -1
+    assert torch.cuda.Stream(priority=1).priority == 0
+    first = torch.cuda.Event()
+    second = torch.cuda.Event()
     assert repr(first) == "<torch.cuda.Event uninitialized>"
-    first.record(), second.record()
+    first.record()
+    second.record()
     assert repr(first).startswith("<torch.cuda.Event 0x")
     assert raised(lambda: first.elapsed_time(second)) == (
         "ValueError: Both events must be created with argument 'enable_timing=True'."
@@ -303,17 +308,16 @@ def test_settings_of_the_allocator_have_bounds(setting):
 
 def test_the_classes_of_old_name_a_device_and_a_type():
     """https://docs.pytorch.org/docs/stable/tensors.html, the table of data types"""
-    x, y = torch.ones(2), torch.ones(2, device="cuda")
+    x = torch.ones(2)
+    y = torch.ones(2, device="cuda")
     assert isinstance(y, torch.cuda.FloatTensor)
     assert not isinstance(y, torch.FloatTensor | torch.cuda.LongTensor)
     assert not isinstance(x, torch.cuda.FloatTensor)
-    moved = (
-        x.type("torch.cuda.FloatTensor"),
-        x.type(torch.cuda.HalfTensor),
-        x.type_as(y),
-    )
-    assert places(*moved, y.type("torch.FloatTensor")) == [*["cuda:0"] * 3, "cpu"]
-    assert moved[1].dtype == torch.float16
+    named = x.type("torch.cuda.FloatTensor")
+    half = x.type(torch.cuda.HalfTensor)
+    assert places(named, half, x.type_as(y)) == ["cuda:0", "cuda:0", "cuda:0"]
+    assert half.dtype == torch.float16
+    assert places(y.type("torch.FloatTensor")) == ["cpu"]
     assert places(y.new([1, 2]), y.new(2, 3), x.new([1])) == ["cuda:0", "cuda:0", "cpu"]
     expected, _, got = raised(lambda: torch.FloatTensor(y)).partition(" (got ")
     assert expected.startswith(
@@ -327,13 +331,12 @@ def test_storages_have_a_type_and_grow():
     x = torch.arange(4.0, device="cuda")
     storage = x.storage()
     storage[0] = 7
-    assert (storage.type(), str(storage.device)) == (
-        "torch.cuda.FloatStorage",
-        "cuda:0",
-    )
+    assert storage.type() == "torch.cuda.FloatStorage"
+    assert str(storage.device) == "cuda:0"
     assert x.tolist() == storage.tolist() == [7, 1, 2, 3]
     assert isinstance(storage, torch.cuda.FloatStorage)
-    assert storage.is_shared() and x.untyped_storage().cuda() is not None
+    assert storage.is_shared()
+    assert x.untyped_storage().cuda() is not None
 
     before = torch.cuda.memory_allocated()
     x.resize_(1000)
@@ -343,11 +346,13 @@ def test_storages_have_a_type_and_grow():
 
 
 def test_copies_of_views_share_one_storage():
-    """torch/_tensor.py: `__deepcopy__` copies the storage once for all in a memo"""
+    """torch/storage.py: a storage notes its copy in the memo of `__deepcopy__`"""
     x = torch.zeros(4, device="cuda")
     whole, part = copy.deepcopy([x, x[2:]])
     whole[3] = 5
-    assert (part.tolist(), str(part.device), x.tolist()) == ([0, 5], "cuda:0", [0] * 4)
+    assert part.tolist() == [0, 5]
+    assert str(part.device) == "cuda:0"
+    assert x.tolist() == [0, 0, 0, 0]
 
 
 def test_dlpack_shares_unless_a_copy_is_asked_for():
@@ -355,7 +360,8 @@ def test_dlpack_shares_unless_a_copy_is_asked_for():
     x = torch.zeros(2, device="cuda")
     y = torch.from_dlpack(x)
     y += 1
-    assert (x.tolist(), str(y.device)) == ([1, 1], "cuda:0")
+    assert x.tolist() == [1, 1]
+    assert str(y.device) == "cuda:0"
     assert [int(part) for part in x.__dlpack_device__()] == [2, 0]
     assert torch.from_dlpack(x, copy=True).data_ptr() != x.data_ptr()
 
@@ -383,7 +389,9 @@ def test_a_convolution_by_cudnns_name():
 
 
 def test_half_precision_of_complex_numbers_is_computed():
-    """aten/src/ATen/native/cuda: kernels of complex32, which the CPU lacks"""
+    """aten/src/ATen/native/cuda: `angle` in UnaryComplexKernels.cu, `exp` in UnaryOpsKernel.cu,
+    `nansum` in ReduceSumProdKernel.cu
+    """
     x = torch.tensor([1 + 2j, -3 + 0.5j])
     half = x.cuda().to(torch.complex32)
     assert half.angle().dtype == torch.float16
@@ -393,7 +401,8 @@ def test_half_precision_of_complex_numbers_is_computed():
 
 def test_sequences_keep_their_lengths_on_the_host():
     """https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.rnn.pack_padded_sequence.html"""
-    x, lengths = torch.ones(3, 2, 4, device="cuda"), torch.tensor([3, 2])
+    x = torch.ones(3, 2, 4, device="cuda")
+    lengths = torch.tensor([3, 2])
     packed = nn.utils.rnn.pack_padded_sequence(x, lengths)
     assert places(packed.data, packed.batch_sizes) == ["cuda:0", "cpu"]
     output, _ = nn.LSTM(4, 5).cuda()(packed)
@@ -402,11 +411,12 @@ def test_sequences_keep_their_lengths_on_the_host():
 
 def test_sparse_and_nested_tensors_move_with_all_their_parts():
     """https://docs.pytorch.org/docs/stable/sparse.html, .../nested.html"""
-    index, values = torch.tensor([[0, 1], [1, 0]]), torch.tensor([1.0, 2.0])
-    made = torch.sparse_coo_tensor(index, values, (2, 2), device="cuda")
-    lists = torch.sparse_csr_tensor([0, 1, 2], [0, 1], [1.0, 2.0], device="cuda")
-    parts = made._indices(), made._values(), lists.crow_indices(), lists.values()
-    assert set(places(*parts)) == {"cuda:0"}
+    index = torch.tensor([[0, 1], [1, 0]])
+    values = torch.tensor([1.0, 2.0])
+    coo = torch.sparse_coo_tensor(index, values, (2, 2), device="cuda")
+    assert places(coo._indices(), coo._values()) == ["cuda:0", "cuda:0"]
+    csr = torch.sparse_csr_tensor([0, 1, 2], [0, 1], [1.0, 2.0], device="cuda")
+    assert places(csr.crow_indices(), csr.values()) == ["cuda:0", "cuda:0"]
     assert places(torch.sparse_coo_tensor(index, values)) == ["cpu"]
 
     x = torch.eye(3, device="cuda:1")
@@ -428,15 +438,11 @@ def test_derivatives_travel_between_gpus():
     gradient = torch.func.grad(across)
     value, tangent = torch.func.jvp(across, (x,), (torch.ones_like(x),))
     assert places(value, tangent) == ["cuda:0", "cuda:0"]
-    for function in (
-        gradient,
-        torch.func.functionalize(gradient),
-        torch.vmap(gradient),
-    ):
-        assert (function(x).tolist(), str(function(x).device)) == (
-            (2 * x).tolist(),
-            "cuda:1",
-        )
+    functionalized = torch.func.functionalize(gradient)
+    for function in (gradient, functionalized, torch.vmap(gradient)):
+        result = function(x)
+        assert result.tolist() == (2 * x).tolist()
+        assert str(result.device) == "cuda:1"
 
 
 def test_flex_attention_has_gradients():

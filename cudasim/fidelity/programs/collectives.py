@@ -9,7 +9,8 @@ from fidelity.helpers import in_a_group
 
 
 def tensors_in_pieces_are_refused():
-    x, pieces = torch.ones(4, device="cuda"), torch.ones(8, device="cuda")[::2]
+    x = torch.ones(4, device="cuda")
+    pieces = torch.ones(8, device="cuda")[::2]
     return in_a_group(
         lambda: dist.all_reduce(pieces),
         lambda: dist.broadcast(pieces, 0),
@@ -26,7 +27,8 @@ def tensors_in_pieces_are_refused():
 
 
 def layouts_that_are_taken():
-    x, image = torch.ones(4, device="cuda"), torch.ones(2, 3, 4, 5, device="cuda")
+    x = torch.ones(4, device="cuda")
+    image = torch.ones(2, 3, 4, 5, device="cuda")
     return in_a_group(
         lambda: dist.all_reduce_coalesced([x, torch.ones(2, 3, device="cuda")]),
         lambda: dist.all_reduce(image.to(memory_format=torch.channels_last)),

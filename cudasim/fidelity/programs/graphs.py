@@ -80,7 +80,9 @@ def what_waits_is_not_permitted():
         lambda: torch.tensor([1.0], device="cuda"),
         lambda: torch.cuda.current_stream().wait_stream(torch.cuda.Stream()),
     ]
-    within, at_the_end, afterwards = [], [], []
+    within = []
+    at_the_end = []
+    afterwards = []
     for wait in waits:
 
         def work(wait=wait):

@@ -9,17 +9,20 @@ from fidelity.helpers import errors, gpus, raised
 
 
 def adding():
-    x, y = torch.ones(3, device="cuda"), torch.ones(3)
+    x = torch.ones(3, device="cuda")
+    y = torch.ones(3)
     return errors(lambda: x + y, lambda: y + x)
 
 
 def into_a_result_elsewhere():
-    x, y = torch.ones(3, device="cuda"), torch.ones(3)
+    x = torch.ones(3, device="cuda")
+    y = torch.ones(3)
     return errors(lambda: torch.add(x, x, out=y), lambda: torch.add(y, y, out=x))
 
 
 def choosing_by_a_condition():
-    x, y = torch.ones(3, device="cuda"), torch.ones(3)
+    x = torch.ones(3, device="cuda")
+    y = torch.ones(3)
     return errors(
         lambda: torch.where(x > 0, x, y),
         lambda: torch.where(y > 0, x, x),
@@ -49,7 +52,8 @@ def other_normalisation():
 
 
 def attention():
-    x, y = torch.ones(1, 2, 4, device="cuda"), torch.ones(1, 2, 4)
+    x = torch.ones(1, 2, 4, device="cuda")
+    y = torch.ones(1, 2, 4)
     return errors(
         lambda: F.scaled_dot_product_attention(x, y, y),
         lambda: nn.MultiheadAttention(4, 1, device="cuda")(y, y, y),
@@ -57,7 +61,8 @@ def attention():
 
 
 def losses_of_classes():
-    x, y = torch.ones(2, 3, device="cuda"), torch.zeros(2, dtype=torch.long)
+    x = torch.ones(2, 3, device="cuda")
+    y = torch.zeros(2, dtype=torch.long)
     return errors(
         lambda: F.cross_entropy(x, y),
         lambda: F.cross_entropy(x.cpu(), y.cuda()),
@@ -66,7 +71,8 @@ def losses_of_classes():
 
 
 def losses_of_probabilities():
-    x, y = torch.full((2,), 0.5, device="cuda"), torch.full((2,), 0.5)
+    x = torch.full((2,), 0.5, device="cuda")
+    y = torch.full((2,), 0.5)
     return errors(
         lambda: F.binary_cross_entropy(x, y),
         lambda: F.binary_cross_entropy_with_logits(x, y),
@@ -74,7 +80,8 @@ def losses_of_probabilities():
 
 
 def joining():
-    x, y = torch.ones(2, device="cuda"), torch.ones(2)
+    x = torch.ones(2, device="cuda")
+    y = torch.ones(2)
     return errors(
         lambda: torch.cat([x, y]),
         lambda: torch.cat([y, x]),
@@ -128,7 +135,8 @@ def chosen_places_of_the_cpu_and_values_of_the_gpu():
 
 
 def scatter():
-    x, index = torch.ones(3, device="cuda"), torch.tensor([0], device="cuda")
+    x = torch.ones(3, device="cuda")
+    index = torch.tensor([0], device="cuda")
     return errors(
         lambda: x.scatter(0, index, torch.ones(1)),
         lambda: x.scatter(0, index.cpu(), torch.ones(1, device="cuda")),
@@ -139,7 +147,8 @@ def scatter():
 
 @gpus(2)
 def a_number_of_the_other_gpu_does_not_ride_along():
-    x, two = torch.ones(3, device="cuda:0"), torch.tensor(2.0, device="cuda:1")
+    x = torch.ones(3, device="cuda:0")
+    two = torch.tensor(2.0, device="cuda:1")
     return errors(lambda: x * two, lambda: two * x)
 
 
@@ -153,6 +162,7 @@ def a_number_of_the_other_gpu_fills():
 
 @gpus(2)
 def three_devices():
-    x, y = torch.ones(2, device="cuda:0"), torch.ones(2, device="cuda:1")
+    x = torch.ones(2, device="cuda:0")
+    y = torch.ones(2, device="cuda:1")
     z = torch.ones(2)
     return errors(lambda: torch.addcmul(z, x, y), lambda: torch.cat([y, x, z]))

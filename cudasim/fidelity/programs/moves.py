@@ -44,7 +44,8 @@ def files_of_the_other_gpu():
 
 
 def a_storage_of_another_device_is_refused():
-    x, y = torch.ones(2, device="cuda"), torch.ones(2)
+    x = torch.ones(2, device="cuda")
+    y = torch.ones(2)
     return errors(
         lambda: x.set_(y.untyped_storage()),
         lambda: y.set_(x.untyped_storage()),

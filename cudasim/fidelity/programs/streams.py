@@ -45,7 +45,8 @@ def events_that_were_not_recorded():
 
 @gpus(2)
 def a_context_is_left_as_it_was_entered():
-    first, second = torch.cuda.Stream(0), torch.cuda.Stream(1)
+    first = torch.cuda.Stream(0)
+    second = torch.cuda.Stream(1)
     with torch.cuda.stream(first):
         with second as entered:
             within = [
