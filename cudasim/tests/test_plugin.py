@@ -285,6 +285,13 @@ def test_no_leak(gpus):
         kept.append((weight * 2).exp().sum().item())
 
 
+def test_a_tensor_that_a_block_replaces_is_no_leak(gpus):
+    x = torch.ones(1000, device="cuda:0")
+    with gpus.no_leak():
+        x = torch.zeros(1000, device="cuda:0")
+    assert x.sum() == 0
+
+
 def test_mps_as_the_device():
     with cudasim.simulate(device_type="mps"):
         gpus = Gpus()

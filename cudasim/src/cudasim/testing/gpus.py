@@ -6,6 +6,7 @@ The GPUs are real or simulated, `cuda` or `mps`: everything goes through
 
 import gc
 import warnings
+import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -131,7 +132,11 @@ class Gpus(list[Gpu]):
         some of the new tensors.
         """
         _free_unused()
-        known = _tensors_on_gpus()
+        # A strong reference would keep a tensor that the block replaces.
+        known = {
+            address: weakref.ref(tensor)
+            for address, tensor in _tensors_on_gpus().items()
+        }
         before = [gpu.allocated for gpu in self]
         yield
         _free_unused()
@@ -139,8 +144,12 @@ class Gpus(list[Gpu]):
         for gpu, held in zip(self, before, strict=True):
             growth = gpu.allocated - held
             if growth > 0:
-                new = [tensors[key] for key in tensors.keys() - known.keys()]
-                names = _list([each for each in new if each.device == gpu.device])
+                new = []
+                for address, tensor in tensors.items():
+                    is_known = address in known and known[address]() is not None
+                    if tensor.device == gpu.device and not is_known:
+                        new.append(tensor)
+                names = _list(new)
                 more = f"{growth:,} bytes more than before"
                 raise AssertionError(f"{gpu.device} holds {more}{names}")
 

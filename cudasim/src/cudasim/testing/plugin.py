@@ -57,10 +57,10 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         from cudasim import simulation
 
-        line = simulation.begin(wish)
+        begun = simulation.begin(wish)
     except (ImportError, ValueError, RuntimeError) as error:  # no torch, for instance
         raise pytest.UsageError(f"{GPUS}: {error}") from None
-    config.stash[announcement] = line or "cudasim: simulated by the environment"
+    config.stash[announcement] = begun or "cudasim: simulated by the environment"
     config.add_cleanup(simulation.disable)
 
 
