@@ -27,15 +27,18 @@ def allow(mib):
 
 
 def sizes(segment):
-    """The sizes of a segment's blocks in MiB, free ones below 0."""
+    """Return the sizes of a segment's blocks in MiB, free ones below 0."""
     signs = {"active_allocated": 1, "inactive": -1}
-    return [signs[each["state"]] * each["size"] / MIB for each in segment["blocks"]]
+    return [signs[part["state"]] * part["size"] / MIB for part in segment["blocks"]]
 
 
 def layout(device=0):
-    """For each segment its size and its blocks in MiB."""
-    found = [each for each in torch.cuda.memory_snapshot() if each["device"] == device]
-    return [(each["total_size"] / MIB, *sizes(each)) for each in found]
+    """Return for each segment its size and its blocks in MiB."""
+    rows = []
+    for segment in torch.cuda.memory_snapshot():
+        if segment["device"] == device:
+            rows.append((segment["total_size"] / MIB, *sizes(segment)))
+    return rows
 
 
 def settings(text):
@@ -44,16 +47,20 @@ def settings(text):
 
 def check_counts():
     """Segments that can grow are not counted, and neither is what is split in them."""
-    fixed = [
-        sizes(each)
-        for each in torch.cuda.memory_snapshot()
-        if not each["is_expandable"]
-    ]
-    split = [size for parts in fixed if len(parts) > 1 for size in parts if size < 0]
+    segments = 0
+    free = []
+    for segment in torch.cuda.memory_snapshot():
+        if segment["is_expandable"]:
+            continue
+        segments += 1
+        parts = sizes(segment)
+        if len(parts) > 1:
+            free += [size for size in parts if size < 0]
+
     stats = torch.cuda.memory_stats()
-    assert stats["segment.all.current"] == len(fixed)
-    assert stats["inactive_split.all.current"] == len(split)
-    assert stats["inactive_split_bytes.all.current"] == -sum(split) * MIB
+    assert stats["segment.all.current"] == segments
+    assert stats["inactive_split.all.current"] == len(free)
+    assert stats["inactive_split_bytes.all.current"] == -sum(free) * MIB
 
 
 def test_what_is_not_simulated_is_refused_by_name():
@@ -75,24 +82,26 @@ def test_the_environment_is_followed(monkeypatch):
 def test_a_stream_uses_the_blocks_that_were_freed_on_it():
     tensor = block(4)
     del tensor
-    aside = torch.cuda.Stream()
-    with torch.cuda.stream(aside):
-        other = block(4)
-    streams = [each["stream"] for each in torch.cuda.memory_snapshot()]
-    assert streams == [0, aside.cuda_stream]
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        first = block(4)
+    streams = [segment["stream"] for segment in torch.cuda.memory_snapshot()]
+    assert streams == [0, side.cuda_stream]
     assert layout() == [(20, -20), (20, 4, -16)]
-    again = block(4)
+    second = block(4)
     assert layout() == [(20, 4, -16)] * 2
-    del other, again
+    del first, second
 
 
-def test_every_gpu_has_addresses_of_its_own_that_do_not_overlap():
+def check_addresses(areas, size):
+    """Areas that follow each other in a snapshot do not overlap."""
+    for area, following in itertools.pairwise(areas):
+        assert area["address"] + area[size] <= following["address"]
+
+
+def test_every_gpu_has_addresses_of_its_own():
     held = [block(size, f"cuda:{gpu}") for size in (0.5, 3, 18) for gpu in (0, 1)]
-    segments = torch.cuda.memory_snapshot()
-    ends = [
-        (each["address"], each["address"] + each["total_size"]) for each in segments
-    ]
-    assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(ends))
+    check_addresses(torch.cuda.memory_snapshot(), "total_size")
     assert layout(0) == layout(1) == [(2, 0.5, -1.5), (20, 3, -17), (18, 18)]
     del held
 
@@ -101,94 +110,106 @@ def test_every_gpu_has_addresses_of_its_own_that_do_not_overlap():
 def test_nothing_is_lost_or_overlaps_in_a_long_random_run(text):
     settings(text)
     allow(400)
-    draw, held = random.Random(0), []
+    choice = random.Random(0)
+    held = []
     for _ in range(1500):
-        if held and draw.random() < 0.5:
-            held.pop(draw.randrange(len(held)))
-        else:
-            try:
-                held.append(block(draw.choice([0.01, 0.4, 1, 1.5, 7, 15, 33])))
-            except torch.OutOfMemoryError:
-                held = held[::2]
-    blocks = [each for one in torch.cuda.memory_snapshot() for each in one["blocks"]]
-    used = [each for each in blocks if each["state"] == "active_allocated"]
+        if held and choice.random() < 0.5:
+            held.pop(choice.randrange(len(held)))
+            continue
+        try:
+            held.append(block(choice.choice([0.01, 0.4, 1, 1.5, 7, 15, 33])))
+        except torch.OutOfMemoryError:
+            held = held[::2]
+
+    parts = []
+    for segment in torch.cuda.memory_snapshot():
+        parts += segment["blocks"]
+    used = [part for part in parts if part["state"] == "active_allocated"]
+    requested = sum(part["requested_size"] for part in used)
     assert len(used) == len(held)
-    assert sum(each["requested_size"] for each in used) == sum(
-        each.nbytes for each in held
-    )
-    assert sum(each["size"] for each in used) == torch.cuda.memory_allocated()
-    assert sum(each["size"] for each in blocks) == torch.cuda.memory_reserved()
-    for one, other in itertools.pairwise(blocks):
-        assert one["address"] + one["size"] <= other["address"]
+    assert requested == sum(tensor.nbytes for tensor in held)
+    assert sum(part["size"] for part in used) == torch.cuda.memory_allocated()
+    assert sum(part["size"] for part in parts) == torch.cuda.memory_reserved()
+    check_addresses(parts, "size")
     check_counts()
+
     held.clear()
     gc.collect()
     torch.cuda.empty_cache()
-    assert torch.cuda.memory_reserved() == 0 and torch.cuda.memory_snapshot() == []
+    assert torch.cuda.memory_reserved() == 0
+    assert torch.cuda.memory_snapshot() == []
 
 
-def seen(memory):
-    """What a snapshot tells of each block."""
-    return [
-        [
-            (each.address, each.size, each.requested, each.used, each.stream)
-            for each in blocks
-        ]
-        for blocks in memory.segments()
-    ]
+def described(memory):
+    """Return what a snapshot tells of each block, by segment."""
+    rows = []
+    for number, blocks in enumerate(memory.segments()):
+        for part in blocks:
+            facts = part.address, part.size, part.requested, part.used, part.stream
+            rows.append((number, *facts))
+    return rows
 
 
-@pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(1, 20))]
-)
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(1, 20))]
+
+
+SIZES = (24, 24, 24, 600, 2**19, MIB, 3 * MIB, 8 * MIB, 12 * MIB)
+
+
+REQUESTS = (Memory.empty_cache, Memory.reset_peaks, Memory.reset_totals)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_what_waits_in_the_log_changes_nothing(seed):
     """A memory that is asked after every step takes and frees each block at once."""
     choice = random.Random(seed)
-    waiting, asked = (Memory(0, 2048 * MIB, session.type) for _ in range(2))
-    stream = [0]
+    waiting = Memory(0, 2048 * MIB, session.type)
+    asked = Memory(0, 2048 * MIB, session.type)
     gpus = [SimpleNamespace(memory=memory) for memory in (waiting, asked)]
-    held, logged = [], 0
+    held = []
+    stream = 0
+
+    def current_stream():
+        return stream
+
+    logged = 0
     for step in range(600):
         if step == 300:  # from here on there are streams
             for memory in (waiting, asked):
-                memory.change(stream=lambda: stream[0])
-        what = choice.random()
-        if held and what < 0.45:
-            place = -1 if choice.random() < 0.7 else choice.randrange(len(held))
-            held.pop(place)
-        elif what < 0.48 and step > 300:
-            stream[0] = choice.randrange(2)
-        elif what < 0.5:
-            ask = choice.choice(
-                (Memory.empty_cache, Memory.reset_peaks, Memory.reset_totals)
-            )
+                memory.change(stream=current_stream)
+
+        chance = choice.random()
+        if held and chance < 0.45:
+            newest = choice.random() < 0.7
+            held.pop(-1 if newest else choice.randrange(len(held)))
+        elif chance < 0.48 and step > 300:
+            stream = choice.randrange(2)
+        elif chance < 0.5:
+            request = choice.choice(REQUESTS)
             for memory in (waiting, asked):
-                ask(memory)
+                request(memory)
         else:
-            size = choice.choice(
-                (24, 24, 24, 600, 2**19, MIB, 3 * MIB, 8 * MIB, 12 * MIB)
-            )
+            size = choice.choice(SIZES)
             held.append([Allocation(gpu, size) for gpu in gpus])
         logged += len(waiting.log)
         assert asked.counts.now[0] == len(held)
+
     assert logged > 300
     assert stats(waiting) == stats(asked)
-    assert seen(waiting) == seen(asked)
+    assert described(waiting) == described(asked)
 
 
 def test_what_is_taken_again_and_again_is_counted_whenever_it_is_asked():
     memory = Memory(0, 2048 * MIB, session.type)
     gpu = SimpleNamespace(memory=memory)
     Allocation(gpu, 24)  # from here on by way of the log
+    taken = 1
     for number in range(2, 6):
         for _ in range(number):
             Allocation(gpu, 24)
-        here = Allocation(gpu, 24)
-        taken = sum(range(3, number + 2)) + 1
-        assert memory.counts.stat("blocks") == {
-            "current": 1,
-            "peak": 1,
-            "allocated": taken,
-            "freed": taken - 1,
-        }
-        del here
+        last = Allocation(gpu, 24)
+        taken += number + 1
+        count = memory.counts.stat("blocks")
+        assert (count["current"], count["peak"]) == (1, 1)
+        assert (count["allocated"], count["freed"]) == (taken, taken - 1)
+        del last

@@ -65,40 +65,42 @@ def assertion(call):
 @pytest.mark.parametrize("call", STOPPING.values(), ids=STOPPING)
 def test_what_the_cpu_refuses_stops_the_kernel(x, call):
     error = assertion(lambda: call(x))
-    assert isinstance(
-        error.__cause__, IndexError | RuntimeError
-    )  # the CPU's, which says more
+    # The CPU's error says more.
+    assert isinstance(error.__cause__, IndexError | RuntimeError)
     assertion(x.sum)
 
 
 def test_nothing_works_on_the_gpu_afterwards_and_the_others_go_on(x):
     stream, event = torch.cuda.Stream(), torch.cuda.Event()
-    there = torch.ones(2, device="cuda:1")
+    elsewhere = torch.ones(2, device="cuda:1")
     assertion(lambda: x[numbers(3)])
     for call in (
-        *(
-            x.cpu,
-            x.tolist,
-            lambda: repr(x),
-            lambda: x + 1,
-            lambda: x.copy_(torch.ones(3)),
-        ),
-        *(
-            lambda: torch.ones(3, device=GPU),
-            lambda: torch.ones(3).cuda(),
-            lambda: there.to(GPU),
-        ),
-        *(torch.cuda.synchronize, torch.accelerator.synchronize, stream.synchronize),
-        *(lambda: nn.Linear(2, 2).cuda(), lambda: torch.cuda.synchronize(GPU)),
+        x.cpu,
+        x.tolist,
+        x.__repr__,
+        lambda: x + 1,
+        lambda: x.copy_(torch.ones(3)),
+        lambda: torch.ones(3, device=GPU),
+        torch.ones(3).cuda,
+        lambda: elsewhere.to(GPU),
+        torch.cuda.synchronize,
+        torch.accelerator.synchronize,
+        stream.synchronize,
+        nn.Linear(2, 2).cuda,
+        lambda: torch.cuda.synchronize(GPU),
     ):
         assertion(call)
-    assert x.device == torch.device(GPU) and x.shape == (3,)
-    assert torch.cuda.device_count() == 2 and torch.cuda.memory_allocated() >= 512
+    assert x.device == torch.device(GPU)
+    assert x.shape == (3,)
+    assert torch.cuda.device_count() == 2
+    assert torch.cuda.memory_allocated() >= 512
+
     event.record(torch.cuda.Stream(1))
     torch.cuda.synchronize("cuda:1")
-    assert (there + 1).tolist() == [2, 2] and torch.ones(2).sum() == 2
-    assertion(lambda: there[torch.tensor([5])])
-    assertion(there.sum)
+    assert (elsewhere + 1).tolist() == [2, 2]
+    assert torch.ones(2).sum() == 2
+    assertion(lambda: elsewhere[torch.tensor([5])])
+    assertion(elsewhere.sum)
 
 
 def test_the_next_simulation_has_a_context_of_its_own():
@@ -119,16 +121,17 @@ def test_what_the_host_looks_at_is_refused_by_the_host(x):
         (lambda: F.one_hot(numbers(1), 0), RuntimeError),
     ):
         raised(call, kind)
-    assert x.sum() == 3 and F.one_hot(numbers(0, 2)).tolist() == [[1, 0, 0], [0, 0, 1]]
+    assert x.sum() == 3
+    assert F.one_hot(numbers(0, 2)).tolist() == [[1, 0, 0], [0, 0, 1]]
     assert F.one_hot(numbers(0, 2), 4).device == torch.device(GPU)
 
 
-@pytest.mark.parametrize(("kind", "where"), [("cuda", "cpu"), ("mps", "mps")])
-def test_the_cpu_and_mps_have_the_words_of_the_cpu(kind, where):
-    words = "index 3 is out of bounds for dimension 0 with size 3"
+@pytest.mark.parametrize(("kind", "device"), [("cuda", "cpu"), ("mps", "mps")])
+def test_the_cpu_and_mps_have_the_words_of_the_cpu(kind, device):
     with cudasim.simulate(device_type=kind):
-        x, index = torch.ones(3, device=where), torch.tensor([3], device=where)
-        assert raised(lambda: x[index], IndexError) == words
-        assert "Target 3 is" in raised(
-            lambda: F.cross_entropy(x[None], index), IndexError
-        )
+        x = torch.ones(3, device=device)
+        index = torch.tensor([3], device=device)
+        words = raised(lambda: x[index], IndexError)
+        assert words == "index 3 is out of bounds for dimension 0 with size 3"
+        words = raised(lambda: F.cross_entropy(x[None], index), IndexError)
+        assert "Target 3 is" in words

@@ -24,31 +24,33 @@ def x():
 
 def test_regions_of_the_cpu_and_the_gpu_spare_each_others_tensors():
     """On the CPU's key C++ would cast those on a GPU, as it believes them to be there."""
-    here, there = torch.ones(2, 2), torch.ones(2, 2, device="cuda")
+    host, on_gpu = torch.ones(2, 2), torch.ones(2, 2, device="cuda")
     with torch.autocast("cuda"):
-        assert here.half().sum().dtype is here.half().norm().dtype is torch.float16
-        assert F.binary_cross_entropy(here, here).dtype is torch.float32
+        assert host.half().sum().dtype is torch.float16
+        assert host.half().norm().dtype is torch.float16
+        assert F.binary_cross_entropy(host, host).dtype is torch.float32
     with torch.autocast("cpu"):
-        assert (there @ there).dtype == F.linear(there, there).dtype == torch.float32
-        assert F.mse_loss(there.half(), there.half()).dtype == torch.float16
-        assert (here @ here).dtype == F.linear(here, here).dtype == torch.bfloat16
+        assert (on_gpu @ on_gpu).dtype is torch.float32
+        assert F.linear(on_gpu, on_gpu).dtype is torch.float32
+        assert F.mse_loss(on_gpu.half(), on_gpu.half()).dtype is torch.float16
+        assert (host @ host).dtype is torch.bfloat16
+        assert F.linear(host, host).dtype is torch.bfloat16
         with torch.autocast("cuda"):
-            assert (there @ there).dtype == torch.float16
+            assert (on_gpu @ on_gpu).dtype is torch.float16
     cudasim.disable()
     with torch.autocast("cpu"):  # PyTorch's own kernels again
-        assert (here @ here).dtype == torch.bfloat16
+        assert (host @ host).dtype is torch.bfloat16
 
 
-def of_names(overload):
-    """Whether it names dimensions, as some did until 2.13."""
-    return (
-        torch.__version__ < (2, 13)
-        and re.search("[Dd]imname|names_", overload) is not None
-    )
+def names_dimensions(overload):
+    """Whether an overload takes names of dimensions, as some did until 2.13."""
+    if torch.__version__ >= (2, 13):
+        return False
+    return re.search("[Dd]imname|names_", overload) is not None
 
 
 @pytest.mark.parametrize(
-    "macro, mine",
+    ("macro", "ours"),
     [
         ("LOWER_PRECISION_FP", autocast.HALF),
         ("FP32", autocast.FLOAT),
@@ -56,35 +58,39 @@ def of_names(overload):
         ("PROMOTE", autocast.WIDEST),
     ],
 )
-def test_the_lists_are_those_of_torchs_header(macro, mine):
+def test_the_lists_are_those_of_torchs_header(macro, ours):
     header = Path(torch.__file__).with_name("include") / "ATen/autocast_mode.h"
     text = header.read_text(encoding="utf-8").replace("\\\n", " ")
     (line,) = re.findall(rf"#define AT_FORALL_{macro}\(_\)(.*)", text)
-    theirs = re.findall(r"_\((\w+)(?:, (\w+))?\)", line)
-    theirs = {
-        ".".join(filter(None, names)) for names in theirs if not of_names(names[1])
-    }
-    # Some of mine are of older or newer versions than this one.
-    assert theirs == set(filter(autocast.casts, mine))
+    theirs = set()
+    for name, overload in re.findall(r"_\((\w+)(?:, (\w+))?\)", line):
+        if not names_dimensions(overload):
+            theirs.add(f"{name}.{overload}" if overload else name)
+    # Some of ours are of older or newer versions than this one.
+    assert theirs == set(filter(autocast.casts, ours))
 
 
 @pytest.mark.parametrize("kind", ["cuda", "mps"])
 def test_whatever_this_torch_casts_is_cast(kind):
     cudasim.disable()
     with cudasim.simulate(device_type=kind, force=True):
-        key = autocast.autocast_key().name
-        listed = [name for _, names in autocast.policies() for name in names]
-        known = {autocast.overload(name).name() for name in listed}
-        theirs = {
-            name
-            for name in torch._C._dispatch_get_all_op_names()
-            if name.startswith("aten::")
-            and not of_names(name)
-            and torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
-        }
-        vendors = ("cudnn", "_cudnn", "_mps")  # called by those that are listed
-        rest = {name for name in theirs - known if not name[6:].startswith(vendors)}
-        assert known and rest == set()
+        key = autocast._key().name
+        known = set()
+        for _, names in autocast.policies():
+            known |= {autocast.overload(name).name() for name in names}
+
+    # Names that begin so are called by those that are listed.
+    others = ("aten::cudnn", "aten::_cudnn", "aten::_mps")
+    missing = []
+    for name in torch._C._dispatch_get_all_op_names():
+        if not name.startswith("aten::") or name.startswith(others):
+            continue
+        if name in known or names_dimensions(name):
+            continue
+        if torch._C._dispatch_has_kernel_for_dispatch_key(name, key):
+            missing.append(name)
+    assert known
+    assert missing == []
 
 
 def test_a_region_holds_in_its_thread_only(x):
@@ -92,40 +98,51 @@ def test_a_region_holds_in_its_thread_only(x):
         assert in_thread(lambda: (x @ x).dtype) is torch.float32
 
 
+def kernels_of_mm():
+    return torch._C._dispatch_dump("aten::mm")
+
+
 def test_outside_a_region_and_a_simulation_nothing_stands_in(x):
     x @ x
     assert session.autocast is None
     cudasim.disable()
-    before = torch._C._dispatch_dump("aten::mm")
+    before = kernels_of_mm()
     with cudasim.simulate():
+        y = torch.ones(2, 2, device="cuda")
         with torch.autocast("cuda"):
-            torch.ones(2, 2, device="cuda") @ torch.ones(2, 2, device="cuda")
-            assert (
-                session.autocast is not None
-                and torch._C._dispatch_dump("aten::mm") != before
-            )
+            y @ y
+            assert session.autocast is not None
+            assert kernels_of_mm() != before
         key = torch._C.DispatchKey.AutocastCUDA
         assert not torch._C._dispatch_tls_local_include_set().has(key)
-    assert torch._C._dispatch_dump("aten::mm") == before
+    assert kernels_of_mm() == before
+
+
+def train(x, **options):
+    """Return the losses of two steps in one region, and of a pass in the next region."""
+    model = nn.Linear(4, 2).to(x.device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def loss_of():
+        return model(x).float().pow(2).mean()
+
+    losses = []
+    with torch.autocast("cuda", **options):
+        with torch.no_grad():
+            model(x)  # what is cast here serves training, too
+        for _ in range(2):
+            loss = loss_of()
+            losses.append(loss.item())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    with torch.autocast("cuda", **options):
+        losses.append(loss_of().item())
+    return losses
 
 
 def test_a_region_goes_on_with_the_weights_that_it_began_with(x):
-    def train(**options):
-        model = nn.Linear(4, 2).to(x.device)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        with torch.autocast("cuda", **options):
-            with torch.no_grad():
-                model(x)  # what is cast here serves training, too
-            losses = []
-            for _ in range(2):
-                losses.append(model(x).float().pow(2).mean())
-                optimizer.zero_grad()
-                losses[-1].backward()
-                optimizer.step()
-        with torch.autocast("cuda", **options):
-            return [each.item() for each in (*losses, model(x).float().pow(2).mean())]
-
-    first, second, after = train()
+    first, second, after = train(x)
     assert first == second != after
-    first, second, after = train(cache_enabled=False)
+    first, second, after = train(x, cache_enabled=False)
     assert first > second > after

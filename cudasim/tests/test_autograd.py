@@ -17,45 +17,46 @@ def leaf(device):
     return torch.ones(3, device=device, requires_grad=True)
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda x: x.sgn(),
-        lambda x: x.copysign(torch.ones_like(x)),
-        lambda x: x.repeat(2),
-        lambda x: torch.cat([x, x]),
-        lambda x: x.cumprod(0),
-        lambda x: x.clamp(0, 1),
-        lambda x: x[torch.tensor([0, 0])],
-        lambda x: torch.where(x > 0, x, 0),
-        lambda x: nn.functional.max_pool1d(x[None], 2),
-        lambda x: nn.functional.normalize(x, dim=0),
-        lambda x: x.prod(),
-        lambda x: x.diag().trace(),
-        lambda x: x**2,
-    ],
-)
+FUNCTIONS = [
+    lambda x: x.sgn(),
+    lambda x: x.copysign(torch.ones_like(x)),
+    lambda x: x.repeat(2),
+    lambda x: torch.cat([x, x]),
+    lambda x: x.cumprod(0),
+    lambda x: x.clamp(0, 1),
+    lambda x: x[torch.tensor([0, 0])],
+    lambda x: torch.where(x > 0, x, 0),
+    lambda x: nn.functional.max_pool1d(x[None], 2),
+    lambda x: nn.functional.normalize(x, dim=0),
+    lambda x: x.prod(),
+    lambda x: x.diag().trace(),
+    lambda x: x**2,
+]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_tensors_that_c_plus_plus_makes_within_backward(function):
-    for device in (
-        G1,
-        CPU,
-        G0,
-    ):  # in turn: what the last backward left behind must not matter
+    # In turn, as what the last backward left behind must not matter.
+    for device, other in ((G1, G0), (CPU, G0), (G0, CPU)):
         x = leaf(device)
         function(x).sum().backward()
         assert x.grad.device == device
         assert (x.grad + torch.ones(3, device=device)).device == device
         with pytest.raises(RuntimeError, match="same device"):
-            x.grad + torch.ones(3, device=G0 if device != G0 else CPU)
+            x.grad + torch.ones(3, device=other)
+
+
+def assign(target, index, value):
+    target[index] = value
 
 
 @pytest.mark.parametrize(
     ("write", "expected"),
     [
         (lambda target, x: target.copy_(x), [2, 2, 2]),
-        (lambda target, x: target.__setitem__(slice(None), x), [2, 2, 2]),
-        (lambda target, x: target.__setitem__(0, x[0]), [2, 1, 1]),
-        (lambda target, x: target.__setitem__(torch.tensor([0]), x[0]), [2, 1, 1]),
+        (lambda target, x: assign(target, slice(None), x), [2, 2, 2]),
+        (lambda target, x: assign(target, 0, x[0]), [2, 1, 1]),
+        (lambda target, x: assign(target, torch.tensor([0]), x[0]), [2, 1, 1]),
     ],
 )
 def test_the_gradient_of_what_is_written_goes_home(write, expected):
@@ -63,14 +64,17 @@ def test_the_gradient_of_what_is_written_goes_home(write, expected):
     x, target = leaf(CPU), torch.zeros(3, device=G1)
     write(target, x)
     (target.sum().cpu() + x.sum()).backward()
-    assert target.device == G1 and x.grad.device == CPU and x.grad.tolist() == expected
+    assert target.device == G1
+    assert x.grad.device == CPU
+    assert x.grad.tolist() == expected
 
 
 def test_the_gradient_of_a_number_that_rides_along_goes_home():
     scale = torch.tensor(2.0, requires_grad=True)
     for _ in range(2):
         (torch.ones(3, device=G0) * scale * (scale * 1)).sum().backward()
-    assert scale.grad.device == CPU and scale.grad.item() == 24
+    assert scale.grad.device == CPU
+    assert scale.grad.item() == 24
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         torch.save(scale, io.BytesIO())

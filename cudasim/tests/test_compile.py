@@ -42,9 +42,8 @@ def test_compiled_modules_compute_on_the_gpu(backend, said):
     out.sum().backward()
     assert out.device == plain[0].weight.grad.device == GPU1
     assert torch.equal(out, plain(x))
-    assert (
-        next(iter(fast.state_dict())) == "_orig_mod.0.weight"
-    )  # as a compiled module's
+    # As a compiled module's.
+    assert next(iter(fast.state_dict())) == "_orig_mod.0.weight"
     plain.compile()  # in place
     assert torch.equal(out, plain(x))
     torch._dynamo.reset()
@@ -56,36 +55,45 @@ def test_compiled_functions_obey_devices(said):
         return x + y
 
     @torch.compile(mode="reduce-overhead", dynamic=True)
-    def made(x):
+    def make(x):
         return torch.ones(2, device=x.device), x.to("cuda:0")
 
     x = torch.ones(2, device="cuda:1")
     assert add(x, x).device == GPU1
-    assert [tensor.device for tensor in made(x)] == [GPU1, GPU0]
-    with pytest.raises(
-        RuntimeError, match="found at least two devices, cuda:1 and cuda:0!"
-    ):
+    assert [tensor.device for tensor in make(x)] == [GPU1, GPU0]
+    words = "found at least two devices, cuda:1 and cuda:0!"
+    with pytest.raises(RuntimeError, match=words):
         add(x, x.cuda(0))
 
 
-def test_warnings_are_given_once_and_backends_that_would_never_be_called_refused(said):
+def test_warnings_are_given_once(said):
     with pytest.warns(UserWarning, match="^cudasim: fullgraph=True is not checked"):
         torch.compile(lambda x: x, fullgraph=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         torch.compile(lambda x: x, fullgraph=True)
 
+
+def test_backends_that_would_never_be_called_are_refused(said):
     def backend(graph, inputs):
         return graph.forward
 
     torch._dynamo.register_backend(backend, "cudasim_test_backend")
+    words = "the backend 'backend' would never be call"
     for chosen in (backend, "cudasim_test_backend"):
-        with pytest.raises(
-            NotImplementedError, match="the backend 'backend' would never be call"
-        ):
+        with pytest.raises(NotImplementedError, match=words):
             torch.compile(net(), backend=chosen)
     with pytest.raises(RuntimeError, match="Invalid backend: 'nonsense'"):
         torch.compile(lambda x: x, backend="nonsense")
+
+
+WITHOUT_COMPILER = """
+import sys, torch, cudasim
+cudasim.enable()
+net = torch.nn.Linear(2, 2).cuda(1)
+net(torch.ones(1, 2, device=1)).sum().backward()
+print('torch' in sys.modules, 'torch._dynamo' in sys.modules)
+"""
 
 
 def test_after_leaving_torch_compiles_again(said):
@@ -104,14 +112,8 @@ def test_after_leaving_torch_compiles_again(said):
 
 
 def test_the_compiler_is_not_imported_unless_it_is_used(tmp_path):
-    program = "import sys, torch, cudasim; cudasim.enable(); net = torch.nn.Linear(2, 2).cuda(1); "
-    program += (
-        "net(torch.ones(1, 2, device=1)).sum().backward(); print(sys.modules.keys())"
-    )
-    done = run("-c", program, cwd=tmp_path)
-    assert "'torch'" in done.stdout and "'torch._dynamo'" not in done.stdout, (
-        done.stderr
-    )
+    done = run("-c", WITHOUT_COMPILER, cwd=tmp_path)
+    assert done.stdout.splitlines()[-1] == "True False", done.stderr
 
 
 # --- torch.export ---
@@ -134,39 +136,42 @@ def test_an_exported_module_computes_on_its_gpu(tmp_path):
     module, x = Block().cuda(1), torch.rand(2, 1, 8, 8, device="cuda:1")
     program = torch.export.export(module, (x,))
     assert module.layers[0].weight.requires_grad
-    (made,) = [
-        node
-        for node in program.graph.nodes
-        if node.target is torch.ops.aten.arange.default
-    ]
-    assert made.kwargs["device"] == GPU1
+    arange = torch.ops.aten.arange.default
+    (node,) = [node for node in program.graph.nodes if node.target is arange]
+    assert node.kwargs["device"] == GPU1
+
     torch.export.save(program, tmp_path / "net.pt2")
-    for exported in program, torch.export.load(tmp_path / "net.pt2"):
+    for exported in (program, torch.export.load(tmp_path / "net.pt2")):
         out = exported.module()(x)
-        assert out.device == GPU1 and torch.equal(out, module(x))
+        assert out.device == GPU1
+        assert torch.equal(out, module(x))
+
+
+class Mixing(nn.Module):
+    def forward(self, x):
+        return x + torch.ones(2)
 
 
 def test_what_cannot_be_exported_is_refused(monkeypatch):
-    class Mixing(nn.Module):
-        def forward(self, x):
-            return x + torch.ones(2)
-
-    older = "two different devices cuda:1, cpu"
-    words = (
-        "at least two devices, cuda:1 and cpu!"
-        if torch.__version__ >= (2, 13)
-        else older
-    )
+    words = "at least two devices, cuda:1 and cpu!"
+    if torch.__version__ < (2, 13):
+        words = "two different devices cuda:1, cpu"
     with pytest.raises(RuntimeError, match=words):
         torch.export.export(Mixing(), (torch.ones(2, device="cuda:1"),))
-    given = net().cuda(), (torch.ones(1, 4, device="cuda"),)
-    with pytest.raises(
-        NotImplementedError, match="strict=True does not run with simulated GPUs"
-    ):
-        torch.export.export(*given, strict=True)
+
+    module, inputs = net().cuda(), (torch.ones(1, 4, device="cuda"),)
+    words = "strict=True does not run with simulated GPUs"
+    with pytest.raises(NotImplementedError, match=words):
+        torch.export.export(module, inputs, strict=True)
     monkeypatch.setattr(guards, "REGISTRY", "nowhere")  # what C++ knows of devices
     with pytest.raises(NotImplementedError, match="on this platform; export before"):
-        torch.export.export(*given)
+        torch.export.export(module, inputs)
+
+
+CPU_ACTIVITY = torch.profiler.ProfilerActivity.CPU
+
+
+CUDA_ACTIVITY = torch.profiler.ProfilerActivity.CUDA
 
 
 # --- torch.jit ---
@@ -201,43 +206,43 @@ NAMES = (
 )
 
 
+def counts_on(device, path):
+    """Return how often the profiler counts each name, and how often its trace has it."""
+    module = net().to(device)
+    x = torch.ones(3, 4, device=device)
+    with FlopCounterMode(display=False) as counter:  # and what is made only once
+        module(x).sum().backward()
+    assert counter.get_total_flops() == 2 * 192 + 3 * 96  # forward and backward
+
+    with torch.profiler.profile(activities=[CPU_ACTIVITY]) as profile:
+        module(x).sum().backward()
+        module(x).sum().item()
+    profile.export_chrome_trace(str(path))
+    events = json.loads(path.read_text())["traceEvents"]
+    traced = [event["name"] for event in events if event.get("cat") == "cpu_op"]
+    assert "PythonDispatchMode" not in traced
+    assert "aten::clamp_min" not in traced
+    counted = {event.key: event.count for event in profile.key_averages()}
+    return {name: (counted[name], traced.count(name)) for name in NAMES}
+
+
 def test_the_profiler_counts_what_the_program_calls(tmp_path):
     """Not what the simulation calls to answer it: the counts are those of the CPU."""
-
-    def counts(device):
-        module, x = net().to(device), torch.ones(3, 4, device=device)
-        with FlopCounterMode(display=False) as counter:  # and what is made only once
-            module(x).sum().backward()
-        assert counter.get_total_flops() == 2 * 192 + 3 * 96  # forward and backward
-        with torch.profiler.profile(
-            activities=[torch.profiler.ProfilerActivity.CPU]
-        ) as profile:
-            module(x).sum().backward()
-            module(x).sum().item()
-        profile.export_chrome_trace(str(tmp_path / "trace.json"))
-        trace = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-        traced = [event["name"] for event in trace if event.get("cat") == "cpu_op"]
-        assert "PythonDispatchMode" not in traced and "aten::clamp_min" not in traced
-        found = {event.key: event.count for event in profile.key_averages()}
-        return {name: (found[name], traced.count(name)) for name in NAMES}
-
-    there = counts("cuda:1")
-    assert there == counts("cpu")
-    assert there["aten::addmm"] == (4, 4) and there["aten::item"] == (1, 1)
+    counts = counts_on("cuda:1", tmp_path / "trace.json")
+    assert counts == counts_on("cpu", tmp_path / "trace.json")
+    assert counts["aten::addmm"] == (4, 4)
+    assert counts["aten::item"] == (1, 1)
 
 
 def test_the_profiler_asked_for_cuda_traces_the_cpu_and_says_so(capfd):
     """Each operation would else print what libtorch says of a CUDA that is not there."""
     x = torch.ones(3, 3, device="cuda:1")
-    both = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    words = "^cudasim: torch.profiler traces the CPU only"
     for profile, options in (
-        (torch.profiler.profile, {"activities": both}),
+        (torch.profiler.profile, {"activities": [CPU_ACTIVITY, CUDA_ACTIVITY]}),
         (torch.autograd.profiler.profile, {"use_device": "cuda"}),
     ):
-        with pytest.warns(
-            UserWarning, match="^cudasim: torch.profiler traces the CPU only"
-        ):
-            with profile(**options) as seen:
-                x @ x
-        assert "aten::mm" in {event.key for event in seen.key_averages()}
+        with pytest.warns(UserWarning, match=words), profile(**options) as profiled:
+            x @ x
+        assert "aten::mm" in {event.key for event in profiled.key_averages()}
     assert "Failed to record CUDA event" not in capfd.readouterr().err

@@ -5,6 +5,7 @@ import copy
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -48,8 +49,9 @@ class Dispatching(torch.Tensor):
 
 
 @pytest.mark.parametrize("kind", [Plain, Overriding, Dispatching])
-def test_subclasses_keep_their_gpu_and_the_class_that_they_keep_on_the_cpu(x, kind):
-    mine, kept = x.as_subclass(kind), type(x.cpu().as_subclass(kind) + 1)
+def test_subclasses_keep_their_gpu_and_their_class(x, kind):
+    mine = x.as_subclass(kind)
+    kept = type(x.cpu().as_subclass(kind) + 1)
     for result in (
         mine + 1,
         mine.cuda(0),
@@ -57,23 +59,28 @@ def test_subclasses_keep_their_gpu_and_the_class_that_they_keep_on_the_cpu(x, ki
         mine.to(ZERO).to(ONE),
         mine[0],
     ):
-        assert type(result) is kept and result.is_cuda
-    assert (mine.cuda(0) + 1).device == ZERO and mine.cpu().device == HOST
+        assert type(result) is kept
+        assert result.is_cuda
+    assert (mine.cuda(0) + 1).device == ZERO
+    assert mine.cpu().device == HOST
     assert "at least two devices" in raised(lambda: mine + x.cuda(0))
+
+
+def test_a_subclass_sees_its_moves(x):
     Overriding.called.clear()
     x.as_subclass(Overriding).cuda(0).to("cpu").cpu()
-    assert [name for name in Overriding.called if name != "__get__"] == [
-        "cuda",
-        "to",
-        "cpu",
-    ]
+    calls = [name for name in Overriding.called if name != "__get__"]
+    assert calls == ["cuda", "to", "cpu"]
 
 
-def test_wrappers_are_on_the_gpu_of_what_they_wrap_and_see_their_moves(x):
+def test_wrappers_are_on_the_gpu_of_what_they_wrap(x):
     before = torch.cuda.memory_allocated(1)
     mine = LoggingTensor(x)
     assert torch.cuda.memory_allocated(1) == before  # it has no memory of its own
-    assert mine.device == ONE and mine.is_cuda and mine.get_device() == 1
+    assert mine.device == ONE
+    assert mine.is_cuda
+    assert mine.get_device() == 1
+    assert "device='cuda:1'" in repr(mine)
     for result in (
         mine + 1,
         mine @ mine,
@@ -81,22 +88,22 @@ def test_wrappers_are_on_the_gpu_of_what_they_wrap_and_see_their_moves(x):
         mine.clone(),
         torch.zeros_like(mine),
     ):
-        assert (
-            type(result) is LoggingTensor and result.device == result.elem.device == ONE
-        )
-    assert "device='cuda:1'" in repr(mine)
-    assert "two devices, cuda:1 and cuda:0" in raised(
-        lambda: mine + LoggingTensor(x.cuda(0))
-    )
-    with capture_logs() as seen:
+        assert type(result) is LoggingTensor
+        assert result.device == result.elem.device == ONE
+    words = raised(lambda: mine + LoggingTensor(x.cuda(0)))
+    assert "two devices, cuda:1 and cuda:0" in words
+
+
+def test_wrappers_see_their_moves(x):
+    mine = LoggingTensor(x)
+    with capture_logs() as log:
         for target in (ZERO, HOST):
             moved = mine.to(target)
-            assert (
-                type(moved) is LoggingTensor
-                and moved.device == moved.elem.device == target
-            )
-    assert sum("aten._to_copy.default" in line for line in seen) == 2
-    assert moved.cuda(1).elem.device == ONE and torch.equal(moved.elem, x.cpu())
+            assert type(moved) is LoggingTensor
+            assert moved.device == moved.elem.device == target
+    assert str(log).count("aten._to_copy.default") == 2
+    assert moved.cuda(1).elem.device == ONE
+    assert torch.equal(moved.elem, x.cpu())
 
 
 class Detached(torch.Tensor):
@@ -110,17 +117,20 @@ class Detached(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
-        args = [each.held if isinstance(each, cls) else each for each in args]
+        args = [arg.held if isinstance(arg, cls) else arg for arg in args]
         out = func(*args, **(kwargs or {}))
-        return cls(out) if func is torch.ops.aten._to_copy.default else out
+        if func is torch.ops.aten._to_copy.default:
+            return cls(out)
+        return out
 
 
-def test_a_wrapper_keeps_its_class_as_it_moves_though_not_as_it_is_detached(x):
+def test_a_wrapper_that_is_detached_keeps_its_class_as_it_moves(x):
     mine = Detached(x)
     assert type(mine.detach()) is torch.Tensor
     for target in (ZERO, HOST):
         moved = mine.to(target)
-        assert type(moved) is Detached and moved.device == moved.held.device == target
+        assert type(moved) is Detached
+        assert moved.device == moved.held.device == target
 
 
 def test_a_lazy_layer_loads_one_that_has_no_shape_yet(two_gpus):
@@ -133,6 +143,10 @@ def test_a_lazy_layer_loads_one_that_has_no_shape_yet(two_gpus):
 
 
 class Logging(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.log = []
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
         self.log.append((func.overloadpacket.__name__, out.device))
@@ -140,50 +154,53 @@ class Logging(TorchDispatchMode):
 
 
 class Naming(TorchFunctionMode):
+    def __init__(self):
+        super().__init__()
+        self.log = []
+
     def __torch_function__(self, func, types, args=(), kwargs=None):
         self.log.append(func.__name__)
         return func(*args, **(kwargs or {}))
 
 
-def test_a_mode_above_sees_each_operation_once_with_its_device_and_one_below_the_cpu(x):
-    with Logging() as above, Naming() as names:
-        above.log, names.log = [], []
+def test_a_mode_above_sees_each_operation_once_with_its_device(x):
+    with Logging() as operations, Naming() as functions:
         y = x @ x
-        y.cuda(0), y.cpu()
+        y.cuda(0)
+        y.cpu()
         torch.ones(2) * 2
-    seen = [pair for pair in above.log if pair[0] not in ("detach", "ones")]
+    seen = [pair for pair in operations.log if pair[0] not in ("detach", "ones")]
     assert seen == [("mm", ONE), ("_to_copy", ZERO), ("_to_copy", HOST), ("mul", HOST)]
-    assert names.log == ["matmul", "cuda", "cpu", "ones", "mul"]
+    assert functions.log == ["matmul", "cuda", "cpu", "ones", "mul"]
     with torch.utils._python_dispatch._disable_current_modes():
         assert (x + 1).device == ONE
-    cudasim.disable()
-    with Logging() as below:
-        below.log = []
-        with cudasim.simulate(2):
-            assert (torch.ones(2, device=ONE) + 1).device == ONE
+
+
+def test_a_mode_below_sees_the_cpu():
+    with Logging() as below, cudasim.simulate(2):
+        assert (torch.ones(2, device=ONE) + 1).device == ONE
     assert ("add", HOST) in below.log
 
 
 def test_fake_tensors_leave_nothing_behind():
-    known = registry()[
-        session.type.number
-    ]  # what C++ knows of CUDA without a simulation
+    # What C++ knows of CUDA without a simulation.
+    before = registry()[session.type.number]
     with cudasim.simulate(2):
         x = torch.ones(2, device=ONE)
         with FakeTensorMode():
             torch.ones(2, device=ONE, requires_grad=True) * 2
         assert (x + 1).device == ONE
-    assert registry()[session.type.number] == known
+    assert registry()[session.type.number] == before
 
 
 # ---- threads
 
 
 def test_threads_of_every_kind_see_the_gpus():
-    found = []
+    devices = []
 
     def compute():
-        found.append((torch.ones(2, device=ONE) + 1).device)
+        devices.append((torch.ones(2, device=ONE) + 1).device)
 
     class Own(threading.Thread):  # a run of its own, as many workers have
         def run(self):
@@ -201,8 +218,13 @@ def test_threads_of_every_kind_see_the_gpus():
                 thread.start()
                 thread.join()
             asyncio.run(asyncio.to_thread(compute))
-        assert found == [ONE] * 5
+        assert devices == [ONE] * 5
         assert older.submit(lambda: (torch.ones(2) + 1).device).result() == HOST
+
+
+def apply(name):
+    """Return what calls a method on a tensor with those that it is given."""
+    return lambda x, *others: getattr(x, name)(*others)
 
 
 # ---- random programs
@@ -213,99 +235,138 @@ def zeroed_in_part(x):
     return x.reshape(2, 8).view(4, 4)
 
 
-ALONE = "abs contiguous exp neg relu sigmoid sin t tanh".split()
-SAME = [  # what is done to a tensor, and another beside it, as to their twins
-    *(lambda x, _, name=name: getattr(x, name)() for name in ALONE),
-    *(
-        lambda x, y, name=name: getattr(x, name)(y)
-        for name in "add matmul maximum mul sub".split()
-    ),
-    lambda x, _: x.softmax(0),
-    lambda x, _: x.mul_(0.5).add_(1),
-    lambda x, _: zeroed_in_part(x),
-    lambda x, _: x - x.sum(0),
+UNARY = [
+    apply(name) for name in "abs contiguous exp neg relu sigmoid sin t tanh".split()
+]
+
+
+UNARY += [
+    lambda x: x.softmax(0),
+    lambda x: x.mul_(0.5).add_(1),
+    lambda x: zeroed_in_part(x),
+    lambda x: x - x.sum(0),
+    lambda x: copy.deepcopy(x),
+]
+
+
+BINARY = [apply(name) for name in "add matmul maximum mul sub".split()]
+
+
+BINARY += [
     lambda x, y: sum(torch.cat([x, y]).chunk(2)),
-    lambda x, _: copy.deepcopy(x),
     lambda x, y: torch.where(x > 0, x, y),
 ]
 
 
-def run_program(seed):
-    """A random program on two GPUs and the CPU, beside its twin on the CPU alone. The model of
-    where a tensor is has one line: a move goes where it is said, all else stays."""
-    chance = random.Random(seed)
-    torch.manual_seed(seed)
-    values = []  # (tensor, its twin, where it must be)
+PLACES = [ZERO, ONE, HOST]
 
-    def keep(tensor, twin, device):
-        assert tensor.device == device and tensor.is_cuda == (device.type == "cuda")
+
+class Value(NamedTuple):
+    """A tensor, its twin on the CPU, and where the tensor must be."""
+
+    tensor: torch.Tensor
+    twin: torch.Tensor
+    device: torch.device
+
+
+class RandomProgram:
+    """A random program on two GPUs and the CPU, beside its twin on the CPU alone.
+
+    The model of where a tensor is has one line: a move goes where it is said, all else stays.
+    """
+
+    def __init__(self, seed):
+        torch.manual_seed(seed)
+        self.random = random.Random(seed)
+        self.values = []
+        for device in PLACES:
+            twin = torch.randn(4, 4)
+            self.keep(twin.to(device), twin, device)
+
+    def keep(self, tensor, twin, device):
+        assert tensor.device == device
+        assert tensor.is_cuda == (device.type == "cuda")
         torch.testing.assert_close(tensor.cpu(), twin, rtol=0, atol=0, equal_nan=True)
         # Copies, so that what shares memory on one side shares it on the other.
-        values.append((tensor.detach().clone(), twin.detach().clone(), device))
+        value = Value(tensor.detach().clone(), twin.detach().clone(), device)
+        self.values.append(value)
 
-    for device in (ZERO, ONE, HOST):
-        twin = torch.randn(4, 4)
-        keep(twin.to(device), twin, device)
-    for _ in range(20):
-        (tensor, twin, device), (other, other_twin, there) = chance.choices(values, k=2)
-        target = chance.choice([ZERO, ONE, HOST])
-        match chance.choice(
-            "both both both both move index copy gradient make".split()
-        ):
-            case "both" if device == there:
-                function = chance.choice(SAME)
-                keep(function(tensor, other), function(twin, other_twin), device)
-            case "both":
-                with pytest.raises(
-                    RuntimeError, match="all tensors to be on the same device"
-                ):
-                    tensor + other
-            case "move":
-                moved = tensor.to(target)
-                assert (moved is tensor) == (target == device)
-                keep(moved, twin, target)
-            case "index":
-                chosen = [chance.randrange(4) for _ in range(4)]
-                index = torch.tensor(chosen, device=chance.choice([device, HOST]))
-                keep(tensor[index], twin[chosen], device)
-                tensor[index], twin[chosen] = 2.0, 2.0
-            case "copy":
-                other.copy_(tensor)
-                other_twin.copy_(twin)
-            case "gradient":
-                leaf, leaf_twin = (
-                    tensor.clone().requires_grad_(),
-                    twin.clone().requires_grad_(),
-                )
-                ((leaf * 2).to(target).tanh() ** 2).sum().backward()
-                ((leaf_twin * 2).tanh() ** 2).sum().backward()
-                keep(leaf.grad, leaf_twin.grad, device)
-            case "make":
-                keep(
-                    torch.full((4, 4), 3.0, device=target),
-                    torch.full((4, 4), 3.0),
-                    target,
-                )
-        if len(values) > 12:
-            values.pop(chance.randrange(len(values)))
-    for value in [*values]:
-        keep(*value)
+    def unary(self, value, _):
+        function = self.random.choice(UNARY)
+        self.keep(function(value.tensor), function(value.twin), value.device)
+
+    def binary(self, value, other):
+        if value.device != other.device:
+            words = "all tensors to be on the same device"
+            with pytest.raises(RuntimeError, match=words):
+                value.tensor + other.tensor
+            return
+        function = self.random.choice(BINARY)
+        result = function(value.tensor, other.tensor)
+        self.keep(result, function(value.twin, other.twin), value.device)
+
+    def move(self, value, _):
+        target = self.random.choice(PLACES)
+        moved = value.tensor.to(target)
+        assert (moved is value.tensor) == (target == value.device)
+        self.keep(moved, value.twin, target)
+
+    def index(self, value, _):
+        rows = [self.random.randrange(4) for _ in range(4)]
+        place = self.random.choice([value.device, HOST])
+        index = torch.tensor(rows, device=place)
+        self.keep(value.tensor[index], value.twin[rows], value.device)
+        value.tensor[index] = 2.0
+        value.twin[rows] = 2.0
+
+    def copy(self, value, other):
+        other.tensor.copy_(value.tensor)
+        other.twin.copy_(value.twin)
+
+    def gradient(self, value, _):
+        target = self.random.choice(PLACES)
+        leaf = value.tensor.clone().requires_grad_()
+        twin = value.twin.clone().requires_grad_()
+        ((leaf * 2).to(target).tanh() ** 2).sum().backward()
+        ((twin * 2).tanh() ** 2).sum().backward()
+        self.keep(leaf.grad, twin.grad, value.device)
+
+    def make(self, _, __):
+        target = self.random.choice(PLACES)
+        made = torch.full((4, 4), 3.0, device=target)
+        self.keep(made, torch.full((4, 4), 3.0), target)
+
+    def run(self, steps):
+        actions = [self.unary, self.unary, self.binary, self.binary, self.move]
+        actions += [self.index, self.copy, self.gradient, self.make]
+        for _ in range(steps):
+            value, other = self.random.choices(self.values, k=2)
+            action = self.random.choice(actions)
+            action(value, other)
+            if len(self.values) > 12:
+                self.values.pop(self.random.randrange(len(self.values)))
+        for value in [*self.values]:
+            self.keep(*value)
 
 
-@pytest.mark.parametrize(
-    "first",
-    [0, *(pytest.param(first, marks=pytest.mark.full) for first in range(20, 200, 20))],
-)
-def test_random_programs_agree_with_the_cpu_and_give_all_memory_back(two_gpus, first):
+SEEDS = [
+    0,
+    *(pytest.param(seed, marks=pytest.mark.full) for seed in range(20, 200, 20)),
+]
+
+
+@pytest.mark.parametrize("first", SEEDS)
+def test_random_programs_agree_with_the_cpu(two_gpus, first):
     for seed in range(first, first + 20):
-        run_program(seed)
+        RandomProgram(seed).run(20)
         held = torch.cuda.memory_allocated(0), torch.cuda.memory_allocated(1)
         assert held == (0, 0), f"the program of seed {seed} left {held} bytes"
 
 
 def test_a_parameter_without_a_shape_is_filled_under_a_modelled_clock():
     with cudasim.simulate(1, clock="modelled"):
-        made, empty = nn.LazyLinear(8).to("cuda"), nn.LazyLinear(8).to("cuda")
-        made(torch.ones(2, 4, device="cuda"))
-        empty.load_state_dict(made.state_dict())
-        assert torch.equal(empty.weight, made.weight)
+        filled = nn.LazyLinear(8).to("cuda")
+        filled(torch.ones(2, 4, device="cuda"))
+        empty = nn.LazyLinear(8).to("cuda")
+        empty.load_state_dict(filled.state_dict())
+        assert torch.equal(empty.weight, filled.weight)
