@@ -38,15 +38,14 @@ repository:
   branch: main
   hub: none
 """
+README = "# Tiny\n\n<!-- links -->\n<!-- end -->\n\nThe end.\n"
 
 
 @pytest.fixture
 def linked_book(small_book):
     """That book with links to where it is published, and outputs that no kernel printed."""
     (small_book / "_config.yml").write_text(CONFIG)
-    (small_book / "README.md").write_text(
-        "# Tiny\n\n<!-- links -->\n<!-- end -->\n\nThe end.\n"
-    )
+    (small_book / "README.md").write_text(README)
     (small_book / "cudasim").mkdir()
     shutil.copy(ROOT / "cudasim" / "pyproject.toml", small_book / "cudasim")
     setup = code("setup", "", tags=["setup"])
@@ -59,25 +58,26 @@ def linked_book(small_book):
 
 @pytest.fixture(scope="session")
 def once(tmp_path_factory):
-    """Makes a folder once for all workers of a run: `once(name, make)`, with `make(folder)`."""
+    """Make a folder once for all workers of a run: `once(name, make)` calls `make(folder)`."""
     base = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         base = base.parent
 
-    def made(name, make):
-        folder, half = base / name, base / f"{name}.part"
+    def make_once(name, make):
+        folder = base / name
+        unfinished = base / f"{name}.part"
         with FileLock(base / f"{name}.lock"):
             if not folder.exists():
-                make(half)
-                half.rename(folder)
+                make(unfinished)
+                unfinished.rename(folder)
         return folder
 
-    return made
+    return make_once
 
 
 @pytest.fixture(scope="session")
 def recorded(once):
-    """The root of that book, executed on `cpu`: executed once, so read it only."""
+    """The root of that book, executed on `cpu` once for all tests: only read it."""
 
     def make(root):
         make_book(root)
@@ -95,9 +95,9 @@ def recorded_book(recorded, tmp_path):
 
 @pytest.fixture(scope="session")
 def recorded_on_gpus(recorded, once):
-    """That book with simulated GPUs for real ones, executed on them: read it only.
+    """That book, executed on simulated GPUs that stand in for real ones: only read it.
 
-    The recorder runs as a command, as for whoever has a GPU.
+    The recorder runs as a command, as it does for anyone who has a GPU.
     """
 
     def make(root):
@@ -119,5 +119,8 @@ def gpu_book(recorded_on_gpus, tmp_path):
 @pytest.fixture(scope="session")
 def site():
     """The folder of this repository's site, built if an input of it changed."""
-    with one_at_a_time(ROOT):  # another process of these tests may need it, too
-        return ROOT / SITE if is_current(ROOT) else build_site(ROOT)
+    # Another process of these tests may need it, too.
+    with one_at_a_time(ROOT):
+        if is_current(ROOT):
+            return ROOT / SITE
+        return build_site(ROOT)

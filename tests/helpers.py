@@ -23,15 +23,13 @@ from tools.errors import BookError
 
 ROOT = Path(__file__).resolve().parents[1]
 STEMS = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
-CHAPTERS = sorted(
-    name for name in STEMS if Chapter(name, None).page == name
-)  # those with a page
+# The chapters that have a page of their own: an edition in another framework has none.
+CHAPTERS = sorted(name for name in STEMS if Chapter(name, None).page == name)
 
 
 def code(id, source, tags=(), **fields):
-    return new_code_cell(
-        source, id=id, metadata={"tags": list(tags)} if tags else {}, **fields
-    )
+    metadata = {"tags": list(tags)} if tags else {}
+    return new_code_cell(source, id=id, metadata=metadata, **fields)
 
 
 def prose(id, source):
@@ -39,25 +37,22 @@ def prose(id, source):
 
 
 def notebook(*cells, **metadata):
-    made = new_notebook(
-        metadata={"hardware": {"gpus": [0, 1, 2]}} | deepcopy(LANGUAGE) | metadata
-    )
-    made.cells = list(
-        cells
-    )  # not through new_notebook: it would rename an id that is there twice
-    return made
+    hardware = {"hardware": {"gpus": [0, 1, 2]}}
+    empty = new_notebook(metadata=hardware | deepcopy(LANGUAGE) | metadata)
+    # Not through new_notebook, which would rename an id that is there twice.
+    empty.cells = list(cells)
+    return empty
 
 
 def write(root, name, *cells, **metadata):
     path = root / "notebooks" / f"{name}.ipynb"
-    path.write_text(
-        nbformat.writes(notebook(*cells, **metadata)) + "\n", encoding="utf-8"
-    )
+    text = nbformat.writes(notebook(*cells, **metadata))
+    path.write_text(text + "\n", encoding="utf-8")
     return path
 
 
 def read(path) -> NotebookNode:
-    """A notebook as it is: `nbformat.read` would rename an id that is there twice."""
+    """Read a notebook as it is: `nbformat.read` renames an id that is there twice."""
     return nbformat.v4.reads(path.read_text(encoding="utf-8"))
 
 
@@ -65,11 +60,11 @@ def cell(notebook, id):
     return next(cell for cell in notebook.cells if cell.id == id)
 
 
-LESSONS = [
-    n
-    for n in CHAPTERS
-    if Chapter(n, read(ROOT / f"notebooks/{n}.ipynb")).kind == "lesson"
-]
+def is_lesson(name):
+    return Chapter(name, read(ROOT / f"notebooks/{name}.ipynb")).kind == "lesson"
+
+
+LESSONS = [name for name in CHAPTERS if is_lesson(name)]
 
 
 def edit(root, name, id, source):
@@ -87,14 +82,16 @@ def copy_kernel(root, runner, name=None, **changes):
     """Give the book in `root` a kernel of this repository, changed or by another name."""
     path = root / "kernels" / (name or runner) / "kernel.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    own = json.loads((ROOT / "kernels" / runner / "kernel.json").read_text())
-    path.write_text(json.dumps(own | changes))
+    path.write_text(json.dumps(specification(runner) | changes))
+
+
+def specification(runner):
+    return json.loads((ROOT / "kernels" / runner / "kernel.json").read_text())
 
 
 def copy_code(root, folder):
-    shutil.copytree(
-        ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__")
-    )
+    compiled = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / folder, root / folder, ignore=compiled)
 
 
 def command(*arguments):
@@ -102,36 +99,42 @@ def command(*arguments):
 
 
 def bare_environment():
-    """This process's variables, less those that let another book or its kernels be found."""
-    return {
-        name: os.environ[name]
-        for name in os.environ.keys() - {"PYTHONPATH", "JUPYTER_PATH"}
-    }
+    """Return this process's variables, without those that lead to another book."""
+    names = os.environ.keys() - {"PYTHONPATH", "JUPYTER_PATH"}
+    return {name: os.environ[name] for name in names}
 
 
 def run_tool(root, *arguments, **variables):
-    options = {"cwd": root, "env": bare_environment() | variables}
     return subprocess.run(
-        command(*arguments), **options, capture_output=True, text=True
+        command(*arguments),
+        cwd=root,
+        env=bare_environment() | variables,
+        capture_output=True,
+        text=True,
     )
 
 
 def start_tool(root, *arguments, variables=None, **streams):
-    """Start such a command; it heeds Ctrl-C also where these tests run in the background."""
-    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    options = {"cwd": root, "env": bare_environment() | (variables or {})}
-    return subprocess.Popen(command(*arguments), preexec_fn=heed, **options, **streams)
+    """Start a command that heeds Ctrl-C, also where these tests run in the background."""
+    heed_interrupts = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(
+        command(*arguments),
+        cwd=root,
+        env=bare_environment() | (variables or {}),
+        preexec_fn=heed_interrupts,
+        **streams,
+    )
 
 
-def wait_until(happened):
+def wait_until(condition):
     deadline = time.monotonic() + 60
-    while not happened():
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
 def assert_one_line(text, *parts):
-    """A message fit for a terminal: one line that holds every one of `parts`."""
+    """Assert that a message is one line and holds every one of `parts`."""
     assert len(text.strip().splitlines()) == 1, text
     for part in parts:
         assert part in text, text
@@ -139,8 +142,10 @@ def assert_one_line(text, *parts):
 
 @contextmanager
 def refused(*parts):
-    """The block raises BookError, with a message of one line that holds every one of `parts`."""
+    """Assert that the block raises a BookError of one line that holds all `parts`."""
     with pytest.raises(BookError) as error:
         yield error
-    assert_one_line(str(error.value), *parts)
-    assert "checkout" not in str(error.value)  # it throws work away
+    message = str(error.value)
+    assert_one_line(message, *parts)
+    # `git checkout` throws work away, so no message advises it.
+    assert "checkout" not in message

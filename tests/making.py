@@ -1,6 +1,5 @@
-"""Tiny books: made, dressed for a site, and what was recorded of them; commands run in them."""
+"""Make tiny books: their chapters, their recordings, and what a site is drawn with."""
 
-import json
 import shutil
 from contextlib import contextmanager
 from copy import deepcopy
@@ -16,6 +15,7 @@ from helpers import (
     outputs_path,
     prose,
     read,
+    specification,
     write,
 )
 from nbformat.v4 import new_output
@@ -25,28 +25,31 @@ from tools.book.links import services_row
 from tools.book.notebooks import code_cells, write_notebook
 from tools.book.recordings import make_recording, outputs_digest
 from tools.book.runners import SANITIZE, SANITIZE_MODELLED
+from tools.environment import PINS
 
-RECORDED = sorted(  # (runner or card, chapter)
-    (path.parent.name, path.stem) for path in (ROOT / "outputs").glob("*/*.ipynb")
-)
+RECORDED_FILES = sorted((ROOT / "outputs").glob("*/*.ipynb"))
+# Pairs of (runner or card, chapter).
+RECORDED = sorted((path.parent.name, path.stem) for path in RECORDED_FILES)
 CARD = "2xsimulated-gpu-t4"  # the folder of what the stand-in for real GPUs prints
 WHERE = """\
 import torch
 print('x is', x)
 torch.empty(0, device='cuda' if torch.cuda.is_available() else 'cpu').device"""
-TERMS = (
-    "Runner",
-    "Modelled time",
-    "Measured time",
-)  # of the glossary, that a legend links to
-PROVENANCE = {"date": "2026-01-31", "seconds": 1.25, "hardware": "a processor"}
-PROVENANCE |= {"python": "3.11.0", "versions": {"torch": "2.0"}}
+# The terms of the glossary that a legend links to.
+TERMS = ("Runner", "Modelled time", "Measured time")
+PROVENANCE = {
+    "date": "2026-01-31",
+    "seconds": 1.25,
+    "hardware": "a processor",
+    "python": "3.11.0",
+    "versions": {"torch": "2.0"},
+}
 H100 = {"runner": "gpu", "card": "NVIDIA H100", "cuda": "12.4", "driver": "550.1"}
 
 
 @contextmanager
 def changed(path):
-    """The notebook in `path`, to be changed: it is written as the block leaves it."""
+    """Yield the notebook in `path`, and write it as the block leaves it."""
     notebook = read(path)
     yield notebook
     nbformat.write(notebook, path)
@@ -57,51 +60,47 @@ def text(words, stream="stdout"):
 
 
 def display(**data):
-    """An output of several forms: `text_plain="1"` for `text/plain`."""
+    """Make an output of several forms: `text_plain="1"` stands for `text/plain`."""
     forms = {name.replace("_", "/"): content for name, content in data.items()}
     return new_output("display_data", data=forms)
 
 
 def keep(root, name, folder, printed, **facts):
-    """Write outputs that no kernel printed: `printed` has those of each cell, by its id."""
+    """Record outputs that no kernel printed: `printed` has them by the id of a cell."""
     book = Book(root)
-    chapter, runner = book.chapters[name], book.runners[facts.get("runner", folder)]
+    chapter = book.chapters[name]
+    runner = book.runners[facts.get("runner", folder)]
+
     executed = deepcopy(chapter.notebook)
-    for number, made in enumerate(code_cells(executed), start=1):
-        made.outputs, made.execution_count = printed.get(made.id, []), number
-    provenance = PROVENANCE | {
-        "chapter": name,
-        "runner": folder,
-        "kernel": runner.digest(chapter),
-    }
+    for number, executed_cell in enumerate(code_cells(executed), start=1):
+        executed_cell.outputs = printed.get(executed_cell.id, [])
+        executed_cell.execution_count = number
+
+    kernel = runner.digest(chapter)
+    provenance = PROVENANCE | {"chapter": name, "runner": folder, "kernel": kernel}
     provenance |= facts
     make_recording(chapter, runner, folder, executed, provenance).write(root)
     return outputs_path(name, folder, root)
 
 
 def falsify(path, id, outputs):
-    """Change what a cell is recorded to have printed, so that the hash does not tell."""
+    """Change what a cell is recorded to have printed, and the digest with it."""
     with changed(path) as recorded:
         cell(recorded, id).outputs = outputs
         recorded.metadata.provenance.digest = outputs_digest(recorded)
 
 
-def specification(runner):
-    return json.loads((ROOT / "kernels" / runner / "kernel.json").read_text())
-
-
 def stand_in(root):
-    """Let simulated GPUs stand in for the real ones of the book in `root`, by a real clock."""
+    """Let simulated GPUs with a real clock stand in for the real ones of a book."""
     copy_code(root, "cudasim/src")
     words = specification("simulated")["argv"]
     argv = [word for word in words if word not in ("--clock", "modelled")]
-    copy_kernel(
-        root, "simulated", "gpu", argv=argv, metadata=specification("gpu")["metadata"]
-    )
+    metadata = specification("gpu")["metadata"]
+    copy_kernel(root, "simulated", "gpu", argv=argv, metadata=metadata)
 
 
 def dress(root):
-    """Give the book in `root` all that this book's pages are drawn with, and links to services."""
+    """Give a book all that this book's pages are drawn with, and links to services."""
     for folder in ("coursework", "tools", "book/static", "book/templates", "img"):
         shutil.rmtree(root / folder, ignore_errors=True)
         shutil.copytree(ROOT / folder, root / folder)
@@ -135,6 +134,7 @@ def draw_by(root, fault=""):
     (root / "tools" / "site" / "builder.py").write_text(BUILDER.format(fault=fault))
 
 
+COPIED = ("kernels/start.py", SANITIZE, SANITIZE_MODELLED, *PINS)
 TOC = """\
 format: jb-book
 root: book/preface
@@ -145,20 +145,14 @@ chapters:
 
 
 def make_book(root):
-    """Write a book of two chapters to `root`, with a copy of the tools and the runner `cpu`."""
+    """Write a book of two chapters, with a copy of the tools and the runner `cpu`."""
     copy_code(root, "tools")
     copy_code(root, "coursework")
     draw_by(root)
     (root / "book").mkdir()
     (root / "book" / "preface.md").write_text("# A tiny book\n")
     copy_code(root, "kernels/cpu")
-    for name in (
-        "kernels/start.py",
-        SANITIZE,
-        SANITIZE_MODELLED,
-        "requirements.txt",
-        "requirements-no-deps.txt",
-    ):
+    for name in COPIED:
         shutil.copy(ROOT / name, root / name)
     (root / "_toc.yml").write_text(TOC)
     (root / "notebooks").mkdir()
@@ -175,15 +169,17 @@ def make_book(root):
 
 
 def contents(folder):
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    """Return the bytes and the time of every file below `folder`."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
 
 
 def kernels_of(root):
-    """The processes whose command names a kernel of the book in `root`."""
-    return [
-        process
-        for process in psutil.process_iter(["cmdline", "status"])
-        if str(root / "kernels") in " ".join(process.info["cmdline"] or [])
-        and process.info["status"] != psutil.STATUS_ZOMBIE
-    ]
+    """Return the processes whose command names a kernel of the book in `root`."""
+    kernels = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        command = " ".join(process.info["cmdline"] or [])
+        is_alive = process.info["status"] != psutil.STATUS_ZOMBIE
+        if str(root / "kernels") in command and is_alive:
+            kernels.append(process)
+    return kernels

@@ -8,6 +8,7 @@ from making import RECORDED
 @pytest.fixture(scope="session")
 def recordings():
     """Every recorded notebook, by (runner or card, chapter)."""
-    return {
-        (runner, name): read(outputs_path(name, runner)) for runner, name in RECORDED
-    }
+    notebooks = {}
+    for runner, name in RECORDED:
+        notebooks[runner, name] = read(outputs_path(name, runner))
+    return notebooks

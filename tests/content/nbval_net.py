@@ -12,23 +12,16 @@ BARE = "python -m ipykernel_launcher -f {connection_file}".split()
 
 
 def run_nbval(folder, *options, runner="cpu", notebooks="."):
-    """Run nbval on `notebooks` in `folder`, by a kernel that imports nothing unless it is there.
+    """Run nbval on `notebooks`; where `folder` has no kernel, it gets one that imports nothing.
 
-    Returns the exit code, the names of the items that failed, and the log.
+    Return the exit code, the names of the items that failed, and the log.
     """
     if not (folder / "kernels").exists():
         copy_kernel(folder, runner, argv=BARE, env={})
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        *QUIET,
-        folder,
-        "--nbval-kernel-name",
-        runner,
-    ]
+    command = [sys.executable, "-m", "pytest", *QUIET, folder]
+    kernel = ["--nbval-kernel-name", runner]
     run = subprocess.run(
-        [*command, *options, notebooks],
+        [*command, *kernel, *options, notebooks],
         cwd=folder,
         env=os.environ | {"JUPYTER_PATH": str(folder), "PYTHONPATH": str(ROOT)},
         capture_output=True,

@@ -1,8 +1,8 @@
-"""The clinic: one script, mended from chapter to chapter, and one scoreboard that is carried on."""
+"""The clinic: one script, mended from chapter to chapter, with one scoreboard."""
 
 import ast
 import re
-from collections import ChainMap
+from itertools import pairwise
 
 import pytest
 from helpers import ROOT, cell, read
@@ -10,24 +10,29 @@ from helpers import ROOT, cell, read
 from tools.book.chapters import Chapter
 from tools.book.notebooks import tags
 
-ORDER = ["computing-devices", "tensors-on-gpus", "copying-between-devices"]
-ORDER += [
+ORDER = [
+    "computing-devices",
+    "tensors-on-gpus",
+    "copying-between-devices",
     "neural-networks-on-gpus",
     "what-costs-time",
     "what-takes-memory",
     "two-gpus-at-once",
 ]
-WALK = "what-takes-memory"  # executes the script as it was found, and all twelve mends
+# It executes the script as it was found, and all twelve mends.
+WALK = "what-takes-memory"
 MENDED = re.compile(r"board(?:\[| = \{)'(\d+) ([^']+)'")
+UNKNOWN_ON_CPU = re.compile("GPU|copied|waits|H100")
+DASH = "\N{EN DASH}"
 
 
-def cells_of(name):
+def clinic_cells(name):
     chapter = Chapter(name, read(ROOT / "notebooks" / f"{name}.ipynb"))
     return [cell for cell in chapter.code_cells if cell.id.startswith("clinic")]
 
 
 def definitions(source):
-    """What a text defines, by name: its functions, and what it assigns outside of them."""
+    """Return what a program defines, by name: its functions, and what it assigns."""
     found = {}
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef):
@@ -38,60 +43,91 @@ def definitions(source):
 
 
 def shown_in(name):
-    cells = [cell for cell in cells_of(name) if "hide-input" not in tags(cell)]
-    return [definitions(cell.source) for cell in cells if cell.id != "clinic-patient"]
+    """Return the definitions in each cell of the clinic that a chapter shows."""
+    shown = []
+    for clinic_cell in clinic_cells(name):
+        if "hide-input" not in tags(clinic_cell) and clinic_cell.id != "clinic-patient":
+            shown.append(definitions(clinic_cell.source))
+    return shown
 
 
-def mends_in(name):
-    found = (match for cell in cells_of(name) for match in MENDED.findall(cell.source))
-    return {int(number): f"{number} {what}" for number, what in found}
+def versions_in(name):
+    """Return the versions of the script that a chapter measures, by their number."""
+    versions = {}
+    for clinic_cell in clinic_cells(name):
+        for number, what in MENDED.findall(clinic_cell.source):
+            versions[int(number)] = f"{number} {what}"
+    return versions
 
 
 @pytest.fixture(scope="module")
 def mends():
-    """What the walk executes: each mend's definitions by its name, the script as found first."""
+    """What the walk executes: the definitions of each version, the first as it was found."""
     source = cell(read(ROOT / "notebooks" / f"{WALK}.ipynb"), "clinic-way").source
-    given = [node for node in ast.parse(source).body if isinstance(node, ast.Assign)]
-    said = {node.targets[0].id: ast.literal_eval(node.value) for node in given}
-    texts = {"as found": said["FOUND"]} | said["MENDS"]
+    values = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign):
+            values[node.targets[0].id] = ast.literal_eval(node.value)
+    texts = {"as found": values["FOUND"]} | values["MENDS"]
     assert len(texts) == 13
     return {name: definitions(text) for name, text in texts.items()}
 
 
-def test_the_first_chapter_shows_the_script_as_it_was_found(mends):
-    shown = ChainMap(
-        *shown_in(ORDER[0])
-    )  # of two the first: what is mended there comes later
+def test_the_first_chapter_shows_the_script_as_found(mends):
+    shown = {}
+    for shown_definitions in shown_in(ORDER[0]):
+        for name, text in shown_definitions.items():
+            # What is mended in this chapter comes later.
+            shown.setdefault(name, text)
     assert mends["as found"].items() <= shown.items()
 
 
-@pytest.mark.parametrize("name", ORDER[1:])
-def test_a_chapter_begins_with_what_the_last_one_left(name, mends):
-    begins = min(mends_in(name))
-    assert begins == max(mends_in(ORDER[ORDER.index(name) - 1]))
-    (script,) = [cell.source for cell in cells_of(name) if cell.id == "clinic-script"]
-    assert definitions(script) == dict(ChainMap(*[*mends.values()][begins::-1]))
+@pytest.mark.parametrize(("before", "name"), [*pairwise(ORDER)])
+def test_a_chapter_begins_with_what_the_last_one_left(before, name, mends):
+    begins = min(versions_in(name))
+    assert begins == max(versions_in(before))
+    mended = {}
+    for version in list(mends.values())[: begins + 1]:
+        mended |= version
+    [script] = [cell for cell in clinic_cells(name) if cell.id == "clinic-script"]
+    assert definitions(script.source) == mended
 
 
 def test_what_chapters_mend_is_what_the_walk_executes(mends):
-    for name in ORDER[: ORDER.index(WALK) + 1]:
-        shown = [definition for cell in shown_in(name) for definition in cell.items()]
-        for number in sorted(mends_in(name))[1:]:
-            mend = mends_in(name)[number]
-            assert mend == [*mends][number]
-            assert [text for text in mends[mend].items() if text not in shown] == []
+    names = list(mends)
+    for chapter in ORDER[: ORDER.index(WALK) + 1]:
+        shown = []
+        for shown_definitions in shown_in(chapter):
+            shown += shown_definitions.items()
+        versions = versions_in(chapter)
+        for number in sorted(versions)[1:]:
+            version = versions[number]
+            assert version == names[number]
+            for definition in mends[version].items():
+                assert definition in shown
 
 
-def scoreboards(outputs):
-    """The rows (version, {head: value}) of the tables that the clinic printed in a chapter."""
-    cells = (cell for cell in outputs.cells if cell.id.startswith("clinic"))
-    printed = (output.get("data", {}) for cell in cells for output in cell.outputs)
-    for text in (data["text/markdown"] for data in printed if "text/markdown" in data):
-        lines = [line.strip("|").split("|") for line in text.strip().split("\n")]
-        (_, *heads), _, *rows = ([column.strip() for column in line] for line in lines)
-        yield from (
-            (version, dict(zip(heads, row, strict=True))) for version, *row in rows
-        )
+def tables(notebook):
+    """Yield the tables that the clinic printed in a chapter, as lists of rows of cells."""
+    for clinic_cell in notebook.cells:
+        if not clinic_cell.id.startswith("clinic"):
+            continue
+        for output in clinic_cell.outputs:
+            text = output.get("data", {}).get("text/markdown")
+            if text is not None:
+                yield [row_of(line) for line in text.strip().split("\n")]
+
+
+def row_of(line):
+    return [column.strip() for column in line.strip("|").split("|")]
+
+
+def scoreboards(notebook):
+    """Yield (version, {head: value}) for each row of the clinic's scoreboards."""
+    for table in tables(notebook):
+        (_, *heads), _, *rows = table
+        for version, *values in rows:
+            yield version, dict(zip(heads, values, strict=True))
 
 
 def test_a_version_has_one_value_in_every_scoreboard(recordings):
@@ -99,20 +135,16 @@ def test_a_version_has_one_value_in_every_scoreboard(recordings):
     for name in ORDER:
         for version, row in scoreboards(recordings["simulated", name]):
             for head, value in row.items():
-                assert known.setdefault((version, head), value) == value, (
-                    name,
-                    version,
-                    head,
-                )
-    assert (
-        len({version for version, _ in known}) == 14
-    )  # as found, twelve mends, both GPUs
+                place = (name, version, head)
+                assert known.setdefault((version, head), value) == value, place
+    # As it was found, twelve mends, and on both GPUs.
+    versions = {version for version, _ in known}
+    assert len(versions) == 14
 
 
-def test_the_cpu_has_a_dash_for_what_it_cannot_tell(recordings):
-    for name in ORDER[1:]:
-        for _, row in scoreboards(recordings["cpu", name]):
-            cells = {
-                row[head] for head in row if re.search("GPU|copied|waits|H100", head)
-            }
-            assert cells <= {"\N{EN DASH}"}
+@pytest.mark.parametrize("name", ORDER[1:])
+def test_the_cpu_has_a_dash_for_what_it_cannot_tell(recordings, name):
+    for _, row in scoreboards(recordings["cpu", name]):
+        for head, value in row.items():
+            if UNKNOWN_ON_CPU.search(head):
+                assert value == DASH, head

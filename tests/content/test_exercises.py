@@ -1,7 +1,6 @@
-"""Exercises are tried in the kernel that ran their chapter, by the plugin of the nbval stages."""
+"""Exercises are tried in the kernel that ran their chapter, by a plugin beside nbval."""
 
 import shutil
-from itertools import chain
 
 import pytest
 from helpers import ROOT, code, notebook, prose
@@ -20,14 +19,24 @@ FOLDS = "\n\n".join(
     f'<details class="{kind}">\n<summary>It</summary>\n\n```python\n{{{kind}}}\n```\n\n</details>'
     for kind in ("solution", "wrong")
 )
-GIVEN = {"answer": SOLUTION, "shows": "3", "blank": "it holds"}
-FAULTS = [  # what is changed in a sound exercise, and what is said of it then
+SILENT = CHECK.replace("'Ex", "_ = 'Ex")
+PARTS = {
+    "answer": "double = ...",
+    "shows": "3 if double is ... else 4",
+    "check": CHECK,
+    "blank": BLANK,
+    "solution": SOLUTION,
+    "wrong": WRONG,
+    "folds": FOLDS,
+}
+# What is changed in a sound exercise, and what is said of it then.
+FAULTS = [
     ({}, None),
-    (GIVEN, "blank, its check shows 'Exercise 2: it holds'"),
     (
-        {"check": CHECK.replace("'Ex", "_ = 'Ex"), "blank": None},
-        "blank, its check shows nothing",
+        {"answer": SOLUTION, "shows": "3", "blank": "it holds"},
+        "blank, its check shows 'Exercise 2: it holds'",
     ),
+    ({"check": SILENT, "blank": None}, "blank, its check shows nothing"),
     ({"wrong": "double = lambda x: x + 3"}, "does not refuse the wrong answer"),
     ({"wrong": "double = lambda x: x / 0"}, None),
     ({"wrong": "double = nothing"}, "an answer itself fails: NameError"),
@@ -41,24 +50,19 @@ FAULTS = [  # what is changed in a sound exercise, and what is said of it then
 ]
 
 
-def exercise(n, shows="3 if double is ... else 4", check=CHECK, blank=BLANK, **parts):
-    parts = {
-        "answer": "double = ...",
-        "solution": SOLUTION,
-        "wrong": WRONG,
-        "folds": FOLDS,
-    } | parts
-    printed = [value(f"'Exercise {n}: {blank}'")] if blank else []
+def exercise(n, **changes):
+    """Return the cells of an exercise as they are recorded, sound but for `changes`."""
+    parts = PARTS | changes
+    shown = [value("3")]
+    check = parts["check"].replace("{n}", str(n))
+    checked = []
+    if parts["blank"]:
+        checked = [value(f"'Exercise {n}: {parts['blank']}'")]
     return [
         prose(f"exercise-{n}", f"**{n}. Double.** *Recall.* Write it."),
         code(f"answer-{n}", parts["answer"]),
-        code(f"shows-{n}", shows, outputs=[value("3")], execution_count=1),
-        code(
-            f"holds-{n}",
-            check.replace("{n}", str(n)),
-            outputs=printed,
-            execution_count=1,
-        ),
+        code(f"shows-{n}", parts["shows"], outputs=shown, execution_count=1),
+        code(f"holds-{n}", check, outputs=checked, execution_count=1),
         prose(f"solution-{n}", parts["folds"].format(**parts)),
     ]
 
@@ -75,33 +79,41 @@ def tried(folder, recorded, runner="cpu"):
     return run_nbval(folder, *plugin, runner=runner, notebooks=f"outputs/{runner}")
 
 
-def test_an_exercise_that_does_not_work_is_named_and_a_sound_one_passes(tmp_path):
-    cells = (exercise(n, **change) for n, (change, _) in enumerate(FAULTS, start=1))
-    returncode, failed, log = tried(tmp_path, notebook(*chain(*cells)))
-    said = {
-        f"exercise-{n}": words for n, (_, words) in enumerate(FAULTS, start=1) if words
-    }
-    assert (returncode, failed) == (1, [*said]), log
-    for name, words in said.items():
-        assert any(
-            f"::{name}: " in line and words in line for line in log.splitlines()
-        ), log
+def test_an_exercise_that_does_not_work_is_named(tmp_path):
+    cells = []
+    expected = {}
+    for n, (changes, words) in enumerate(FAULTS, start=1):
+        cells += exercise(n, **changes)
+        if words:
+            expected[f"exercise-{n}"] = words
+
+    returncode, failed, log = tried(tmp_path, notebook(*cells))
+    assert returncode == 1, log
+    assert failed == list(expected), log
+    for name, words in expected.items():
+        reasons = [line for line in log.splitlines() if f"::{name}: " in line]
+        assert words in "".join(reasons), log
 
 
-def test_what_the_first_runner_has_tried_is_left_to_full_on_the_others(tmp_path):
+def test_an_exercise_is_tried_on_its_first_runner_only(tmp_path):
     (tmp_path / "outputs" / "simulated").mkdir(parents=True)
     (tmp_path / "outputs" / "simulated" / "small.ipynb").touch()
-    recorded = notebook(*exercise(1, wrong=SOLUTION))
-    assert tried(tmp_path, recorded)[:2] == (1, ["exercise-1"])
+    faulty = notebook(*exercise(1, wrong=SOLUTION))
+    _, failed, log = tried(tmp_path, faulty)
+    assert failed == ["exercise-1"], log
+    # A full run tries it on every runner, a quick one does not.
     quick = ("-p", "tools.nbval_exercises", "-m", "not full")
-    assert run_nbval(tmp_path, *quick, notebooks="outputs/cpu")[:2] == (0, [])
+    returncode, failed, log = run_nbval(tmp_path, *quick, notebooks="outputs/cpu")
+    assert returncode == 0, log
+    assert failed == []
 
 
 @pytest.mark.full
-def test_an_operator_that_modelled_time_does_not_know_is_named(tmp_path):
+def test_an_operator_without_a_modelled_time_is_named(tmp_path):
     shutil.copytree(ROOT / "kernels", tmp_path / "kernels")
     (tmp_path / "cudasim").symlink_to(ROOT / "cudasim")
     rare = code("rare", "import torch\ntorch.linalg.cholesky(torch.eye(2)); x = 3")
     returncode, failed, log = tried(tmp_path, notebook(rare), "simulated")
-    assert (returncode, failed) == (1, ["operators"]), log
+    assert returncode == 1, log
+    assert failed == ["operators"], log
     assert "for {'aten.linalg_cholesky_ex.default'}" in log

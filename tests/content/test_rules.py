@@ -19,8 +19,8 @@ def fold(kind, summary, text):
     return f'<details class="{kind}">\n<summary>{summary}</summary>\n\n{text}\n\n</details>'
 
 
-def choice(answer, verdict="No.", kind=None):
-    kind = kind or {"Right.": "right"}.get(verdict, "wrong")
+def choice(answer, verdict="No."):
+    kind = "right" if verdict == "Right." else "wrong"
     return fold(f"choice {kind}", answer, f"**{verdict}** And this is why.")
 
 
@@ -46,6 +46,7 @@ def answered(source):
 ASKED = asks("- on the CPU\n- on the GPU")
 _, ANSWER = answered("X.device")
 TOLD = prose("answer-it", "**The second.** It was made there.")
+PREDICTED = code("c", "X", ["predicted"])
 # What a rule says, and the cells that break it: the line names the last of them.
 BREAKS = [
     ("13 lines, 12 at most; split it", code("a", "x = 1\n" * 13)),
@@ -71,35 +72,30 @@ BREAKS = [
     ("does not answer it", ASKED),
     ("no answer; write it", ASKED),
     ("no prediction above", code("a", "X.device", ["predicted"])),
-    (
-        "no prediction above",
-        ASKED,
-        ANSWER,
-        prose("b", "So."),
-        code("c", "X", ["predicted"]),
-    ),
+    ("no prediction above", ASKED, ANSWER, prose("b", "So."), PREDICTED),
     ("asserts what was", *answered("assert X.is_cpu\nX.device")),
     ("a comment may give", *answered("X.device  # cpu")),
     ("shows nothing", *answered("place = X.device")),
     ("names none of the 2", ASKED, ANSWER, prose("answer-it", "**The third.** So.")),
     ("begin with the reason", prose("predict-it", "**Predict.** Why?"), ANSWER, TOLD),
 ]
+COMPUTED = (choice("4 GB"), A, choice("12 GB", "Right."))
 SOUND = (
-    *(code("measured", "measured = {1: 2}"), ASKED, ANSWER, TOLD),
-    *(
-        prose("predict-that", "**Predict.** How many?"),
-        code("that", "X is Y", ["predicted"]),
-    ),
+    code("measured", "measured = {1: 2}"),
+    ASKED,
+    ANSWER,
+    TOLD,
+    prose("predict-that", "**Predict.** How many?"),
+    code("that", "X is Y", ["predicted"]),
     prose("answer-that", "One, as no copy was made."),
-    *(question(A, B, C, id="check-one"), question(B, A, C, id="check-two")),
-    question(
-        choice("4 GB"), A, choice("12 GB", "Right."), opening=COMPUTE, id="check-three"
-    ),
+    question(A, B, C, id="check-one"),
+    question(B, A, C, id="check-two"),
+    question(*COMPUTED, opening=COMPUTE, id="check-three"),
 )
 
 
 def faults(root, *cells, opening=TITLE, printed=None, **metadata):
-    """What the rules say of a chapter, which has printed something or was never executed."""
+    """Return the rules that a chapter breaks, with what its cells have printed, if anything."""
     write(root, "first", opening, *cells, code("last", "1"), **metadata)
     for recorded in (root / "outputs").glob("*/first.ipynb"):
         recorded.unlink()
@@ -119,91 +115,106 @@ def root(tmp_path_factory):
 def test_a_rule_names_the_cell_that_breaks_it(root, broken):
     words, *cells = broken
     place = f"notebooks/first.ipynb: cell {len(cells)} ('{cells[-1].id}'): "
-    found = faults(root, *cells)
-    assert any(line.startswith(place) and words in line for line in found), found
+    lines = faults(root, *cells)
+    named = [line for line in lines if line.startswith(place)]
+    assert any(words in line for line in named), lines
 
 
 def test_a_sound_chapter_breaks_no_rule(root):
     assert faults(root, *SOUND) == []
-    (line,) = faults(root, *SOUND, opening=prose("title", "# T\n\n**What you need.**"))
+
+
+def test_a_chapter_opens_with_a_title(root):
+    opening = prose("title", "# T\n\n**What you need.**")
+    [line] = faults(root, *SOUND, opening=opening)
     assert "opens without a title and **What you will do.**" in line
+
+
+def test_the_right_choice_is_not_always_the_same(root):
     same = [question(A, B, C, id=f"check-{n}") for n in range(3)]
-    (line,) = faults(root, *same)
-    assert (
-        line == "notebooks/first.ipynb: choice 2 is right in 3 of 3 questions; vary it"
-    )
+    [line] = faults(root, *same)
+    expected = "choice 2 is right in 3 of 3 questions; vary it"
+    assert line == f"notebooks/first.ipynb: {expected}"
 
 
-def test_an_answer_in_words_is_there_and_is_not_given_away_above(root):
-    held = code("held", "assert X", ["hide-cell"])
-    above = prose("above", "## Here\n\nA CPU has memory, of 8 GB; a GPU has its own.")
-    asked = ASKED, ANSWER, held, TOLD
-    assert faults(root, above, *asked) == []
-    more = prose("predict-more", "**Predict.** Why?"), code("b", "2", ["predicted"])
-    (line,) = faults(root, *asked, *more)
-    assert line.endswith(
-        "no answer; write it below what it printed, in a text cell answer-..."
-    )
+ABOVE = prose("above", "## Here\n\nA CPU has memory, of 8 GB; a GPU has its own.")
+WHY = prose("predict-more", "**Predict.** Why?"), code("b", "2", ["predicted"])
+
+
+def test_an_answer_follows_what_was_printed(root):
+    hidden = code("held", "assert X", ["hide-cell"])
+    answered = ASKED, ANSWER, hidden, TOLD
+    assert faults(root, ABOVE, *answered) == []
+    [line] = faults(root, *answered, *WHY)
+    advice = "no answer; write it below what it printed, in a text cell answer-..."
+    assert line.endswith(advice)
+
+
+def test_no_answer_is_given_away_above_its_prediction(root):
     asked = asks("- 4 GB of it\n- 8 GB of it"), ANSWER, TOLD
-    (line,) = faults(root, above, *asked)
-    assert line.endswith(
-        "('predict-it'): 'above' above it gives the answer away: 8; say it below"
-    )
-    assert faults(root, above, prose("other", "## Another section"), *asked) == []
+    [line] = faults(root, ABOVE, *asked)
+    reason = "'above' above it gives the answer away: 8; say it below"
+    assert line.endswith(f"('predict-it'): {reason}")
+    assert faults(root, ABOVE, prose("other", "## Another section"), *asked) == []
 
 
-def test_a_chapter_is_as_long_as_it_says_and_as_its_budget_says(root, monkeypatch):
-    title, deep = TITLE.source, prose("deep", "## Deeper: more\n\n" + "word " * 999)
+def faults_of_length(root, minutes, *cells):
+    """Return the rules that a chapter breaks that says how many minutes it takes."""
+    how_long = f"**How long.** {minutes} minutes, and the exercises."
+    title = TITLE.source.replace("# First", f"# First\n\n{how_long}")
+    return faults(root, *cells, opening=prose("title", title))
 
-    def said(minutes, *cells):
-        words = f"# First\n\n**How long.** {minutes} minutes, and the exercises.\n\n"
-        return faults(
-            root, *cells, opening=prose("title", title.replace("# First\n\n", words))
-        )
 
-    assert said(1, deep) == []
-    (line,) = said(1, prose("on", "word " * 400))
+def test_a_chapter_is_as_long_as_it_says(root):
+    deeper = prose("deep", "## Deeper: more\n\n" + "word " * 999)
+    assert faults_of_length(root, 1, deeper) == []
+    [line] = faults_of_length(root, 1, prose("on", "word " * 400))
     assert line.endswith("says another time; write '**How long.** 3 minutes, and ...'")
+
+
+def test_a_chapter_keeps_to_its_budget(root, monkeypatch):
     monkeypatch.setitem(BUDGETS, "first", {"words": 10, "minutes": 2})
-    *_, words, minutes = said(1, prose("on", "word " * 400))
-    assert (
-        "words on its path, 10 at most" in words
-        and "takes 3 minutes, 2 at most" in minutes
-    )
+    *_, words, minutes = faults_of_length(root, 3, prose("on", "word " * 400))
+    assert "words on its path, 10 at most" in words
+    assert "takes 3 minutes, 2 at most" in minutes
+
+
+TIME, NO_TIME = text("≈ 8.1 ms\n"), text("8.1 ms\n")
+DRAWN_TIME = display(image_svg_xml="<svg><!-- time ≈ --></svg>")
+
+
+@pytest.mark.parametrize(("tags", "printed"), [(["times"], TIME), ([], NO_TIME)])
+def test_times_and_their_tag_may_go_together(root, tags, printed):
+    cell = code("show", "print(x)", tags)
+    assert faults(root, cell, printed={"show": [printed]}) == []
 
 
 @pytest.mark.parametrize(
     ("tags", "printed", "fault"),
     [
-        (["times"], text("≈ 8.1 ms\n"), None),
-        ([], text("8.1 ms\n"), None),
-        (
-            [],
-            display(image_svg_xml="<svg><!-- time ≈ --></svg>"),
-            "without the tag 'times'",
-        ),
-        (["times"], text("8.1 ms\n"), "has the tag 'times' and shows no '≈'"),
+        ([], DRAWN_TIME, "without the tag 'times'"),
+        (["times"], NO_TIME, "has the tag 'times' and shows no '≈'"),
     ],
 )
-def test_times_and_their_tag_go_together(root, tags, printed, fault):
+def test_times_and_their_tag_must_go_together(root, tags, printed, fault):
     cell = code("show", "print(x)", tags)
-    found = faults(root, cell, printed={"show": [printed]})
-    assert [fault in line for line in found] == ([True] if fault else [])
-    assert faults(root, cell) == []  # what it prints is not known
+    [line] = faults(root, cell, printed={"show": [printed]})
+    assert fault in line
+    # Of a cell that was never executed it is not known what it prints.
+    assert faults(root, cell) == []
 
 
 def test_the_command_says_a_line_for_each_broken_rule(small_book):
     write(small_book, "first", prose("title", "# First"), code("long", "x = 1\n" * 13))
     run = run_tool(small_book, "rules")
     assert run.returncode == 1
-    assert (
-        "notebooks/first.ipynb: cell 1 ('long'): 13 lines, 12 at most; split it\n"
-        in run.stderr
-    )
+    fault = "cell 1 ('long'): 13 lines, 12 at most; split it"
+    assert f"notebooks/first.ipynb: {fault}\n" in run.stderr
 
 
 CAUSE = "**Cause.** It is.\n\n**Cure.** Move it. Read on: [There](first.ipynb#there)."
 ERROR = "Traceback (most recent call last):\nRuntimeError: No way\n"
+OTHER = "RuntimeError: Other\n"
 SYMPTOM = {
     "group": prose("group", "## There"),
     "one": prose("one", "### `No way`"),
@@ -211,68 +222,56 @@ SYMPTOM = {
     "cause": prose("one-cause", CAUSE),
     "cured": code("one-cured", "2"),
 }
-
-
+QUOTE = "**Quoted** from [it](https://a.b).\n\n```text\nE: No way\n```"
 QUOTED = {
-    "shown": prose(
-        "one-shown", "**Quoted** from [it](https://a.b).\n\n```text\nE: No way\n```"
-    ),
+    "shown": prose("one-shown", QUOTE),
     "cured": prose("one-cured", "`way()`"),
 }
+PRINTED = {"one-shown": ERROR, "one-cured": "2\n"}
+NEVER_READ_ON = prose("one-cause", CAUSE.partition(" Read")[0])
 
 
-def symptom(root, printed=(), **changed):
-    """What the rules say of a symptom, with cells changed, or left out for None."""
+def symptom(root, printed=None, **changed):
+    """Return the rules that a symptom breaks, with cells changed, or left out for None."""
     cells = [cell for cell in (SYMPTOM | changed).values() if cell]
-    printed = {"one-shown": ERROR, "one-cured": "2\n"} | dict(printed)
-    printed = {id: [text(words)] for id, words in printed.items()}
-    return faults(root, *cells, opening=TITLE, printed=printed, kind="symptoms")
+    outputs = {}
+    for id, words in (PRINTED | (printed or {})).items():
+        outputs[id] = [text(words)]
+    return faults(root, *cells, printed=outputs, kind="symptoms")
 
 
 @pytest.mark.parametrize(
-    ("says", "changes"),
+    ("words", "changes"),
     [
         ("more than a heading", {"one": prose("one", "### `No way`\n\nIt fails.")}),
         ("not followed by", {"cured": None}),
         ("is not '**Quoted**", QUOTED | {"one": prose("one", "### `Another`")}),
-        (
-            "is not '**Cause.**",
-            {"cause": prose("one-cause", CAUSE.partition(" Read")[0])},
-        ),
+        ("is not '**Cause.**", {"cause": NEVER_READ_ON}),
         ("another symptom", {"more": prose("more", "### `No way`")}),
-        (
-            "does not print the heading's words",
-            {"printed": {"one-shown": "RuntimeError: Other\n"}},
-        ),
+        ("does not print the heading's words", {"printed": {"one-shown": OTHER}}),
         ("stand in the heading as code", {"printed": {"one-shown": "No way\n"}}),
         ("prints an error", {"printed": {"one-cured": ERROR}}),
         ("prints nothing", {"printed": {"one-cured": ""}}),
     ],
 )
-def test_a_symptom_that_is_not_whole_is_named(root, says, changes):
-    assert any(says in line for line in symptom(root, **changes))
+def test_a_symptom_that_is_not_whole_is_named(root, words, changes):
+    assert any(words in line for line in symptom(root, **changes))
 
 
-def test_a_sound_symptom_breaks_no_rule(root):
-    assert symptom(root) == []
-    slow = {
-        "one": prose("one", "### It is slow"),
-        "printed": {"one-shown": "3 waits\n"},
-    }
-    assert symptom(root, **slow) == symptom(root, **QUOTED) == []
+SLOW = {"one": prose("one", "### It is slow"), "printed": {"one-shown": "3 waits\n"}}
 
 
-@pytest.mark.parametrize(
-    ("says", "id", "printed"),
-    [
-        ("says 'oops' on", "add", "oops\n"),
-        ("no code cell 'add'", "sum", "raises\n"),
-        ("", "add", "moves\n"),
-    ],
-)
-def test_an_operation_has_a_program_that_tells_what_happens(root, says, id, printed):
+@pytest.mark.parametrize("changes", [{}, SLOW, QUOTED], ids=["error", "slow", "quoted"])
+def test_a_sound_symptom_breaks_no_rule(root, changes):
+    assert symptom(root, **changes) == []
+
+
+def operation(root, id, printed):
     cells = prose("add-title", "### Add"), code(id, "1")
-    found = faults(
-        root, *cells, opening=TITLE, printed={id: [text(printed)]}, kind="outcomes"
-    )
-    assert says in found[0] if says else found == []
+    return faults(root, *cells, printed={id: [text(printed)]}, kind="outcomes")
+
+
+def test_an_operation_has_a_program_that_tells_its_outcome(root):
+    assert operation(root, "add", "moves\n") == []
+    assert "says 'oops' on" in operation(root, "add", "oops\n")[0]
+    assert "no code cell 'add'" in operation(root, "sum", "raises\n")[0]

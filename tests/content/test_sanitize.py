@@ -10,11 +10,17 @@ from nbval.plugin import get_sanitize_patterns
 from tools.book.book import Book
 from tools.book.runners import GPU, SANITIZE, SANITIZE_MODELLED
 
-TEXTS = {
-    name: (ROOT / name).read_text(encoding="ascii")
-    for name in (SANITIZE, SANITIZE_MODELLED)
-}
-PATTERNS = {name: get_sanitize_patterns(text) for name, text in TEXTS.items()}
+
+def rules_in(name):
+    """Return the pairs (pattern, replacement) that nbval reads from a file."""
+    text = (ROOT / name).read_text(encoding="ascii")
+    rules = get_sanitize_patterns(text)
+    # nbval drops a rule in silence where `replace` does not follow `regex` at once.
+    assert len(rules) == text.count("\n[")
+    return rules
+
+
+PATTERNS = {name: rules_in(name) for name in (SANITIZE, SANITIZE_MODELLED)}
 DRAWING = (
     '<svg width="7pt">\n <g>\n  <!-- {} -->\n  <path d="M 1 2 L 3 4"/>\n </g>\n</svg>\n'
 )
@@ -27,24 +33,32 @@ def sanitized(words, rules=SANITIZE):
     return words
 
 
-def test_where_the_clock_is_modelled_fewer_rules_hold_and_times_are_compared():
-    for name, rules in PATTERNS.items():
-        # nbval drops a rule in silence where `replace` does not follow `regex` at once
-        assert len(rules) == TEXTS[name].count("\n[")
-    modelled, real = PATTERNS[SANITIZE_MODELLED], PATTERNS[SANITIZE]
-    assert modelled == [rule for rule in real if rule in modelled]
-    for words in ("≈ 0.001450 s", DRAWING.format("Times ≈")):
-        assert (
-            "TIME" in sanitized(words) and sanitized(words, SANITIZE_MODELLED) == words
-        )
+def test_a_modelled_clock_has_fewer_rules():
+    modelled = PATTERNS[SANITIZE_MODELLED]
+    assert modelled == [rule for rule in PATTERNS[SANITIZE] if rule in modelled]
+
+
+@pytest.mark.parametrize("words", ["≈ 0.001450 s", DRAWING.format("Times ≈")])
+def test_times_are_compared_where_the_clock_is_modelled(words):
+    assert "TIME" in sanitized(words)
+    assert sanitized(words, SANITIZE_MODELLED) == words
 
 
 REAL_TABLE = Path(__file__).with_name("nvidia-smi.txt").read_text(encoding="utf-8")
-FULL = "GPU 0 has a total capacity of 14.74 GiB of which {} Of the allocated memory 512 bytes"
+OUT_OF_MEMORY = (
+    "GPU 0 has a total capacity of 14.74 GiB of which {} Of the allocated memory"
+)
 CPU = "[enforce fail at alloc_cpu.cpp:{}] err == 0. DefaultCPUAllocator: {}: you tried to allocate "
-SAID = "THE CPU: you tried to allocate 2048 bytes"
-ROW = "|   0 {:>10}  {:>10}  {:<48}|"  # of a process, as the simulated nvidia-smi prints it
-LEFT = [  # what is printed, and what is left of it
+CPU_SANITIZED = "THE CPU: you tried to allocate 2048 bytes"
+NO_MEMORY = CPU.format("127", "can't allocate memory")
+NOT_ENOUGH = CPU.format("116", "not enough memory")
+NO_DRIVER = "RuntimeError: Found no NVIDIA driver on your system. Please check"
+NOT_COMPILED = "AssertionError: Torch not compiled with CUDA enabled"
+IN_USE = "13.97 GiB is free. Process 77 has 9 MiB memory in use."
+# The row of a process, as the simulated nvidia-smi prints it.
+ROW = "|   0 {:>10}  {:>10}  {:<48}|"
+# What is printed, and what is left of it.
+LEFT = [
     (ROW.format(123456, "919MiB", "python3.13"), "|   0 PROCESS      919MiB"),
     ("<Box object at 0x7f3a5c0de1f0>", "<Box object at ADDRESS>"),
     ("('a ≈ 12.5 ms', 'b ≈ 3 µs')", "('a TIME', 'b TIME')"),
@@ -60,33 +74,20 @@ LEFT = [  # what is printed, and what is left of it
         "0, NVIDIA H100 80GB HBM3, 81559 MiB\n1, Tesla T4, 15360 MiB\n",
         "0, CARD\n1, CARD\n",
     ),
-    (
-        "last:\nAssertionError: Torch not compiled with CUDA enabled\n",
-        "last:\nNO GPU\n",
-    ),
+    (f"last:\n{NOT_COMPILED}\n", "last:\nNO GPU\n"),
     ("RuntimeError: No CUDA GPUs are available", "NO GPU"),
-    (
-        "RuntimeError: Found no NVIDIA driver on your system. Please check\n3",
-        "NO GPU\n3",
-    ),
+    (f"{NO_DRIVER}\n3", "NO GPU\n3"),
     (REAL_TABLE, "TABLE OF THE DRIVER\n"),
     (REAL_TABLE.partition("\n")[2], "TABLE OF THE DRIVER\n"),
-    (
-        FULL.format("13.97 GiB is free. Process 77 has 9 MiB memory in use."),
-        FULL.format("FREE."),
-    ),
-    (
-        CPU.format("127", "can't allocate memory")
-        + "2048 bytes. Error code 12 (Out of it)",
-        SAID,
-    ),
-    (CPU.format("116", "not enough memory") + "2048 bytes.", SAID),
+    (OUT_OF_MEMORY.format(IN_USE), OUT_OF_MEMORY.format("FREE.")),
+    (f"{NO_MEMORY}2048 bytes. Error code 12 (Out of it)", CPU_SANITIZED),
+    (f"{NOT_ENOUGH}2048 bytes.", CPU_SANITIZED),
 ]
 LEFT_ALONE = [
     "+----+\n| SIMULATED GPUs, by cudasim |\n+----+\n| NVIDIA |\n+----+",
     "Tried to allocate 1048576.00 GiB. Of the allocated memory 64.00 MiB is allocated",
     "you tried to allocate 2048 bytes",
-    "AssertionError: Torch not compiled with CUDA enabled, 3",
+    f"{NOT_COMPILED}, 3",
     "AcceleratorError: CUDA error: invalid device ordinal",
     "NVIDIA H100, 3, 81559 MiB free",
     "0x7f3a5c0de1f0",
@@ -100,10 +101,15 @@ LEFT_ALONE = [
 ]
 
 
-@pytest.mark.parametrize("words, left", LEFT + [(words, words) for words in LEFT_ALONE])
-def test_rules_take_out_what_no_two_runs_repeat_and_leave_the_rest(words, left):
+@pytest.mark.parametrize(("words", "left"), LEFT)
+def test_rules_take_out_what_no_two_runs_repeat(words, left):
     assert sanitized(words) == left
-    assert left != words or sanitized(words, SANITIZE_MODELLED) == words
+
+
+@pytest.mark.parametrize("words", LEFT_ALONE)
+@pytest.mark.parametrize("rules", PATTERNS)
+def test_rules_leave_the_rest_alone(words, rules):
+    assert sanitized(words, rules) == words
 
 
 # In what is recorded, no rule takes out more than these.
@@ -125,53 +131,50 @@ LEFT_OUT[SANITIZE] += LEFT_OUT[SANITIZE_MODELLED]
 
 
 def falsified(value, rules):
-    """A text with a character changed where a rule may swallow it; of a long stretch, with some.
+    """Yield a text with one character changed, for places that a rule may swallow.
 
-    A digit becomes another digit, as formats have it.
+    In a long stretch, only some characters are changed.
     """
     for pattern, _ in PATTERNS[rules]:
         for match in re.finditer(pattern, value):
             for at in range(match.start(), match.end(), len(match[0]) // 50 + 1):
-                sign = value[at]
-                other = (
-                    str((int(sign) + 1) % 10)
-                    if sign.isdigit()
-                    else "*"
-                    if sign == "#"
-                    else "#"
-                )
-                yield value[:at] + other + value[at + 1 :]
+                yield value[:at] + another(value[at]) + value[at + 1 :]
+
+
+def another(character):
+    """Return another character; for a digit another digit, as formats have it."""
+    if character.isdigit():
+        return str((int(character) + 1) % 10)
+    if character == "#":
+        return "*"
+    return "#"
 
 
 def recorded_texts(recordings):
     for place, outputs in recordings.items():
         for cell in outputs.cells:
             for output in cell.outputs:
-                texts = (
-                    [output.text]
-                    if output.output_type == "stream"
-                    else output.data.values()
-                )
-                yield from ((place, cell, text) for text in texts)
+                if output.output_type == "stream":
+                    yield place, cell, output.text
+                else:
+                    for text in output.data.values():
+                        yield place, cell, text
 
 
-def test_no_rule_swallows_more_of_what_is_recorded_than_is_to_be_left_out(recordings):
+def test_no_rule_swallows_more_than_is_to_be_left_out(recordings):
     runners = Book(ROOT).runners
-    for (runner, name), cell, value in recorded_texts(recordings):
+    for place, cell, value in recorded_texts(recordings):
+        runner, _ = place
         rules = runners.get(runner, runners[GPU]).sanitize
-        compared, whole = re.compile("|".join(LEFT_OUT[rules])), sanitized(value, rules)
+        left_out = re.compile("|".join(LEFT_OUT[rules]))
+        whole = sanitized(value, rules)
         for false in falsified(value, rules):
             if sanitized(false, rules) == whole:
-                assert compared.sub("", value) == compared.sub("", false), (
-                    runner,
-                    name,
-                    cell.id,
-                )
+                kept = left_out.sub("", value)
+                assert kept == left_out.sub("", false), (place, cell.id)
 
 
-def test_a_drawing_that_is_not_compared_shows_times_or_data_that_are_asserted(
-    recordings,
-):
+def test_a_drawing_that_is_not_compared_is_asserted(recordings):
     for place, cell, value in recorded_texts(recordings):
         if "<svg" in value and "<svg" not in sanitized(value):
             times = "times" in cell.metadata.get("tags", [])

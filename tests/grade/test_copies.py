@@ -17,9 +17,8 @@ from coursework.grade import similar
 from coursework.grade.copies import PUBLISHED, ShortAnswers, copies_in
 from coursework.grade.results import Grade
 
-EXERCISES = tomllib.loads((DATA / "variety.toml").read_text(encoding="utf-8"))[
-    "exercise"
-]
+VARIETY = tomllib.loads((DATA / "variety.toml").read_text(encoding="utf-8"))
+EXERCISES = VARIETY["exercise"]
 NAMES = {
     "a": ["x", "t", "tensors", "items", "n", "net", "value", "obj"],
     "b": ["device", "out", "result", "dev", "r", "where"],
@@ -45,17 +44,17 @@ def assignment(exercises=EXERCISES):
     return small(name="variety", given="import torch", questions=questions)
 
 
-def ways(rng, exercises=EXERCISES):
-    """The way in which an honest student does each exercise."""
+def ways(rng):
+    """Draw the way in which an honest student does each exercise."""
     drawn = []
-    for exercise in exercises:
-        weights, texts = zip(*exercise["answers"], strict=True)
-        drawn += rng.choices(texts, weights)
+    for exercise in EXERCISES:
+        weights = [weight for weight, _ in exercise["answers"]]
+        drawn += rng.choices(texts_of(exercise), weights)
     return drawn
 
 
 def typed(way, rng):
-    """An answer in somebody's own names, with a comment."""
+    """Write an answer in somebody's own names, with a comment."""
     names = {place: rng.choice(choice) for place, choice in NAMES.items()}
     return f"{rng.choice(COMMENTS)}\n{way.format(**names)}".strip()
 
@@ -75,11 +74,8 @@ def honest(rng, count=192):
 
 
 def copies(students):
-    return copies_in(assignment(), [result(*student) for student in students.items()])
-
-
-def groups_of(students):
-    return [group.submissions for group in copies(students).groups]
+    results = [result(who, answers) for who, answers in students.items()]
+    return copies_in(assignment(), results)
 
 
 EIGHT = tuple(f"copy-{n}" for n in range(8))
@@ -91,27 +87,34 @@ def test_honest_twins_are_counted_and_not_listed(seed):
     found = copies(honest(random.Random(seed), 200))
     assert found.groups == []
     assert [short.exercise for short in found.short] == [1, 2, 3, 4, 5, 6]
-    assert all(short.answers > 150 for short in found.short)
-    words = f"{found.short[1].answers} answers equal another one, {found.short[1].published} of"
-    assert found.short[1].text.startswith(words)
-    assert found.short[1].text.endswith("and are too short to tell")
+    for short in found.short:
+        assert short.answers > 150
+    second = found.short[1]
+    equal = f"{second.answers} answers equal another one, {second.published} of"
+    assert second.text.startswith(equal)
+    assert second.text.endswith("and are too short to tell")
+
+
+def eight_copies(source, rng):
+    return {who: notebook(source, rng) for who in EIGHT}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_eight_copies_in_names_of_their_own_are_one_group(seed):
+def test_eight_copies_in_their_own_names_are_one_group(seed):
     rng = random.Random(seed)
     students = honest(rng)
     # A notebook of ways that few take, in each exercise the last or the last but one.
-    source = [rng.choice(exercise["answers"][-2:])[1] for exercise in EXERCISES]
-    found = copies(students | {who: notebook(source, rng) for who in EIGHT})
-    assert [group.submissions for group in found.groups] == [EIGHT]
-    assert found.groups[0].text.startswith("6 of 6 answers are the same once names")
+    source = [rng.choice(texts_of(exercise)[-2:]) for exercise in EXERCISES]
+    [group] = copies(students | eight_copies(source, rng)).groups
+    assert group.submissions == EIGHT
+    assert group.text.startswith("6 of 6 answers are the same once names")
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_four_pairs_are_four_groups_though_one_answer_of_each_copy_is_of_its_own(seed):
+def test_four_pairs_who_differ_in_an_answer_are_four_groups(seed):
     rng = random.Random(seed)
-    students, pairs = honest(rng), []
+    students = honest(rng)
+    pairs = []
     for n in range(4):
         source = notebook(ways(rng), rng)
         # In each pair the second wrote the first answer in a way of their own.
@@ -129,29 +132,36 @@ def test_four_pairs_are_four_groups_though_one_answer_of_each_copy_is_of_its_own
 @pytest.mark.parametrize("seed", SEEDS)
 def test_good_students_who_write_alike_are_no_copies(seed):
     rng = random.Random(seed)
-    best = [
-        exercise["answers"][1 if exercise["name"] == "newest" else 0][1]
-        for exercise in EXERCISES
-    ]
     students = honest(rng, 120)
-    for n in range(80):  # who lean far towards the same ways
-        own = [
-            good if rng.random() < 0.8 else way
-            for good, way in zip(best, ways(rng), strict=True)
-        ]
-        students[f"good-{n}"] = notebook(own, rng)
-    assert groups_of(students) == []
+    for n in range(80):
+        students[f"good-{n}"] = notebook(good_ways(rng), rng)
+    assert copies(students).groups == []
+
+
+def good_ways(rng):
+    """Draw the ways of a student who leans far towards the same ones as others."""
+    drawn = []
+    for exercise, way in zip(EXERCISES, ways(rng), strict=True):
+        texts = texts_of(exercise)
+        best = texts[1] if exercise["name"] == "newest" else texts[0]
+        drawn.append(best if rng.random() < 0.8 else way)
+    return drawn
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_published_solutions_handed_in_are_listed_as_such(seed):
+def test_the_published_solutions_are_listed_as_such(seed):
     rng = random.Random(seed)
-    published = [exercise["answers"][0][1] for exercise in EXERCISES]
-    [group] = copies(
-        honest(rng) | {who: notebook(published, rng) for who in EIGHT}
-    ).groups
+    published = [texts_of(exercise)[0] for exercise in EXERCISES]
+    [group] = copies(honest(rng) | eight_copies(published, rng)).groups
     assert {*group.submissions} >= {*EIGHT, PUBLISHED}
-    [group] = copies(honest(rng, 199) | {"ann": _stripped(assignment())}).groups
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_published_solutions_without_comments_are_found(seed):
+    students = honest(random.Random(seed), 199)
+    solutions = [question["solution"] for question in assignment()["questions"]]
+    students["ann"] = [without_comments(text) for text in solutions]
+    [group] = copies(students).groups
     assert group.submissions == ("ann", PUBLISHED)
 
 
@@ -182,39 +192,50 @@ def _stripped(assignment):
     ]
 
 
-def test_the_order_of_submissions_changes_nothing_and_a_thousand_take_seconds():
+def large_class(rng):
+    students = honest(rng, 1000)
+    for who in EIGHT:
+        students[who] = notebook(ways(rng), random.Random(1))
+    return students
+
+
+def test_the_order_of_submissions_changes_nothing():
     rng = random.Random(7)
-    students = honest(rng, 1000) | {
-        who: notebook(ways(rng), random.Random(1)) for who in EIGHT
-    }
+    students = large_class(rng)
     shuffled = list(students.items())
     rng.shuffle(shuffled)
     start = perf_counter()
-    first = copies(students)
-    assert perf_counter() - start < 60  # on a busy machine; it takes two
-    assert copies(dict(shuffled)) == first
+    in_order = copies(students)
+    # A thousand take two seconds, and longer on a busy machine.
+    assert perf_counter() - start < 60
+    assert copies(dict(shuffled)) == in_order
 
 
-def test_the_review_shows_notebooks_that_agree_side_by_side_and_counts_the_short(
-    grade, out
-):
-    numbers = [1, 2, 3]
-    own = {
-        n: f"{HERE[n]}\nnote_{n} = 'as Ann typed it, {n}'\nmore_{n} = {n}"
-        for n in numbers
-    }
-    others = {
-        f"s{k}": {n: f"{HERE[n]}\nkept_{n} = {k}" for n in numbers} for k in range(20)
-    }
-    twins = {who: {1: "def double(x):\n    return 2 * x"} for who in ("tom", "tim")}
-    grade(others | twins | {"Ann": own, "Bob": own})
+def answers_with(own):
+    """Return right answers to all exercises, each with lines of one's own."""
+    answers = {}
+    for number in (1, 2, 3):
+        answers[number] = f"{HERE[number]}\n{own.format(n=number)}"
+    return answers
+
+
+def test_the_review_shows_notebooks_that_agree(grade, out):
+    students = {}
+    for k in range(20):
+        students[f"s{k}"] = answers_with(f"kept_{{n}} = {k}")
+    short = {1: "def double(x):\n    return 2 * x"}
+    students |= {"tom": short, "tim": short}
+    copied = answers_with("note_{n} = 'as Ann typed it, {n}'\nmore_{n} = {n}")
+    students |= {"Ann": copied, "Bob": copied}
+    grade(students)
     review = (out / "review.html").read_text(encoding="utf-8")
-    assert (
-        "Ann, Bob: small, exercises 1, 2, 3: 3 of 3 answers are the same once" in review
-    )
+    group = "Ann, Bob: small, exercises 1, 2, 3"
+    assert f"{group}: 3 of 3 answers are the same once" in review
+    # They stand side by side.
     assert review.count("note_2 = &#39;as Ann typed it, 2&#39;") == 2
     assert "exercise 1: 2 answers equal another one and are too short to tell" in review
-    assert "tom, tim" not in review and "tim, tom" not in review
+    assert "tom, tim" not in review
+    assert "tim, tom" not in review
 
 
 @pytest.fixture

@@ -29,29 +29,45 @@ def small(tmp_path_factory):
     return book, master, assignment
 
 
+def sources(notebook):
+    return {cell.id: cell.source for cell in notebook.cells}
+
+
 def ids(notebook):
     return [cell.id for cell in notebook.cells]
 
 
-def test_the_cells_of_a_chapter_are_written_where_they_were(small):
+def rewritten(master, notebook):
+    """Write the master's exercises into a chapter, and return its notebook."""
+    return book_chapter(master, Chapter("small", notebook)).notebook
+
+
+def test_the_cells_of_a_chapter_are_written_in_place(small):
     book, master, _ = small
-    made = book_chapter(master, book.chapters["small"]).notebook
-    before, after = ["title", "switch", "base"], ["between", *SECOND, "solution-2"]
-    assert ids(made) == [*before, *FIRST, "solution-1", *after]
-    assert book_chapter(master, Chapter("small", made)).notebook == made
-    made.cells += [code("answer-3", "gone = ..."), code("after", "1")]
-    assert ids(book_chapter(master, Chapter("small", made)).notebook)[-1:] == ["after"]
-    empty = Chapter(
-        "small", notebook(code("base", "base = 10"))
-    )  # every exercise is new to it
-    assert ids(book_chapter(master, empty).notebook)[:3] == [
-        "base",
-        "exercise-1",
-        "answer-1",
-    ]
+    written = book_chapter(master, book.chapters["small"]).notebook
+    before = ["title", "switch", "base"]
+    after = ["between", *SECOND, "solution-2"]
+    assert ids(written) == [*before, *FIRST, "solution-1", *after]
+    assert rewritten(master, written) == written
 
 
-def test_a_student_gets_a_blank_notebook_that_stands_alone(small):
+def test_an_exercise_that_is_gone_leaves_the_chapter(small):
+    book, master, _ = small
+    written = book_chapter(master, book.chapters["small"]).notebook
+    written.cells += [code("answer-3", "gone = ..."), code("after", "1")]
+    *_, last_but_one, last = ids(rewritten(master, written))
+    assert (last_but_one, last) == ("solution-2", "after")
+
+
+def test_exercises_that_are_new_come_last(small):
+    _, master, _ = small
+    written = rewritten(master, notebook(code("base", "base = 10")))
+    assert ids(written)[:3] == ["base", "exercise-1", "answer-1"]
+
+
+@pytest.fixture(scope="module")
+def student(small):
+    """The edition that a student gets."""
     book, master, assignment = small
     made = edition("student", master, assignment, book)
     nbformat.validate(made)
@@ -67,16 +83,20 @@ def test_a_student_gets_a_blank_notebook_that_stands_alone(small):
     told = {"name": "small", "class": "book", "edition": "student", "exercises": [1, 2]}
     told["masters"] = assignment.masters
     gpu = {"accelerator": "GPU", "colab": {"gpuType": "T4"}}
-    assert made.metadata == LANGUAGE | gpu | {"assignment": told}
-    parts = [cell.metadata.get("assignment") for cell in made.cells]
-    names = ("exercise", "answer", "shows", "check", "check", "by hand")
-    assert parts[3:10] == [
-        {"part": "given"},
-        *({"exercise": 1, "part": name} for name in names),
-    ]
-    text = {cell.id: cell.source for cell in made.cells}
-    assert text["given"] == f"{GIVEN}\n\nbase = 10\n\noffset = 1"
-    assert text["switch"] == SWITCH and text["setup"].startswith("# @title Set-up")
+    assert student.metadata == LANGUAGE | gpu | {"assignment": facts}
+
+
+def test_a_cell_says_which_part_of_which_exercise_it_is(student):
+    _, _, _, given, *parts = [cell.metadata.get("assignment") for cell in student.cells]
+    assert given == {"part": "given"}
+    names = ["exercise", "answer", "shows", "check", "check", "by hand"]
+    for part, name in zip(parts, names, strict=False):
+        assert part == {"exercise": 1, "part": name}
+
+
+def test_a_students_notebook_stands_alone(small, student):
+    book, _, _ = small
+    text = sources(student)
     assert "Two exercises about numbers." in text["title"]
     asked, url = text["exercise-1"], f"{book.repository.url}/blob/main"
     assert (
@@ -97,48 +117,58 @@ def test_a_student_gets_a_blank_notebook_that_stands_alone(small):
     assert Assignment.from_json(entry) == assignment
 
 
-def test_solution_and_instructor_editions_say_what_only_they_may(small):
+@pytest.mark.parametrize("kind", ["solution", "instructor"])
+def test_other_editions_hold_the_solutions(small, kind):
     book, master, assignment = small
-    solved, told = (
-        edition(kind, master, assignment, book) for kind in ("solution", "instructor")
-    )
-    for made in (solved, told):
-        nbformat.validate(made)
-        assert cell(made, "answer-1").source.startswith(
-            "import math\n\ndef times(x):\n"
-        )
-        assert "It is the plainest way to say it." in cell(made, "why-1").source
-    assert "instructor-1" not in ids(solved)
-    words = cell(told, "instructor-1").source
-    for part in (
-        "It is for warming up.",
-        "It loses the sign",
-        "- `test_any`: ",
-        "- `factor`: `2`",
-    ):
-        assert part in words
+    solved = edition(kind, master, assignment, book)
+    nbformat.validate(solved)
+    text = sources(solved)
+    assert text["answer-1"].startswith("import math\n\ndef times(x):\n")
+    assert "It is the plainest way to say it." in text["why-1"]
+
+
+def test_only_instructors_are_told_what_is_for_them(small):
+    book, master, assignment = small
+    solution = edition("solution", master, assignment, book)
+    assert "instructor-1" not in ids(solution)
+    instructor = edition("instructor", master, assignment, book)
+    notes = cell(instructor, "instructor-1").source
+    assert "It is for warming up." in notes
+    assert "It loses the sign" in notes
+    assert "- `test_any`: " in notes
+    assert "- `factor`: `2`" in notes
 
 
 # --- what is drawn for a class
 
 
-def test_a_key_draws_the_same_ever_after_and_none_of_what_the_book_draws_and_is_long():
-    draws, book = draws_of("an invented key of this class"), draws_of(None)
-    assert (book.fingerprint, book.choose("any", [1, 2, 3])) == ("book", 1)
+def test_a_key_draws_the_same_ever_after():
+    draws = draws_of("an invented key of this class")
     assert draws.fingerprint == "b451b6509284"
     assert draws.seed("small").startswith("89c3ab620c1d5ccb")
     drawn = [draws.choose(f"small/{n}/factor", list(range(10))) for n in range(8)]
     assert drawn == [4, 1, 3, 3, 3, 8, 5, 8]
+    assert "secret" not in repr(draws)
+
+
+def test_a_class_draws_anything_but_what_the_book_draws():
+    book = draws_of(None)
+    assert book.fingerprint == "book"
+    assert book.choose("any", [1, 2, 3]) == 1
+    draws = draws_of("an invented key of this class")
     assert draws.choose("place", ["only"]) == "only"
     count = Counter(draws.choose(f"place/{n}", list("abcde")) for n in range(4000))
-    assert set(count) == set("bcde") and max(count.values()) < 1.15 * min(
-        count.values()
-    )
+    assert set(count) == set("bcde")
+    assert max(count.values()) < 1.15 * min(count.values())
 
-    for key, count in {"1234567": 7, " " * 8: 0, "": 0}.items():
-        with refused(f"CLASS: a key of {count} characters; take 8 or more"):
-            draws_of(key)
-    assert draws_of("12345678").fingerprint != "book" and "secret" not in repr(draws)
-    assert (
-        len(draws_of("schl\udcfcssel eins").fingerprint) == 12
-    )  # as a shell in Latin 1 has it
+
+@pytest.mark.parametrize(("key", "count"), [("1234567", 7), (" " * 8, 0), ("", 0)])
+def test_a_key_that_is_short_is_refused(key, count):
+    with refused(f"CLASS: a key of {count} characters; take 8 or more"):
+        draws_of(key)
+
+
+# A shell in Latin 1 passes on the second.
+@pytest.mark.parametrize("key", ["12345678", "schl\udcfcssel eins"])
+def test_a_key_of_any_eight_characters_will_do(key):
+    assert len(draws_of(key).fingerprint) == 12

@@ -3,6 +3,8 @@
 import csv
 import io
 
+import pytest
+
 from coursework.grade.tables import read_table, table_text
 
 ARMED = [
@@ -13,15 +15,22 @@ HARMLESS = ["Ada", "O'Brien", "'tis", "''", "", "a=b", "Zoë, the second", "12"]
 SIGNS = ("\t", "\r", "\n", *"=+-@＝＋－＠")  # noqa: RUF001
 
 
-def test_no_cell_begins_a_formula_and_what_is_read_is_what_was_written():
-    for name in ARMED + HARMLESS:
-        text = table_text(["student", f"{name},"], [[name, -1]])
-        cells = list(csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline="")))
-        assert not any(
-            cell.lstrip(" ").startswith(SIGNS) for cell in (*cells[0], cells[1][0])
-        )
-        assert cells[1][1] == "-1"  # a number is no formula
-        assert read_table(text) == [{"student": name, f"{name},": "-1"}]
-    assert read_table("a,b\n1\n,\n") == [
-        {"a": "1", "b": ""}
-    ]  # a person cut the row short
+@pytest.mark.parametrize("name", ARMED + HARMLESS)
+def test_no_cell_begins_a_formula(name):
+    text = table_text(["student", f"{name},"], [[name, -1]])
+    table = io.StringIO(text.removeprefix("\ufeff"), newline="")
+    heads, (student, points) = csv.reader(table)
+    for cell in (*heads, student):
+        assert not cell.lstrip(" ").startswith(SIGNS)
+    # A number is no formula.
+    assert points == "-1"
+
+
+@pytest.mark.parametrize("name", ARMED + HARMLESS)
+def test_what_is_read_is_what_was_written(name):
+    text = table_text(["student", f"{name},"], [[name, -1]])
+    assert read_table(text) == [{"student": name, f"{name},": "-1"}]
+
+
+def test_a_row_that_a_person_cut_short_is_read():
+    assert read_table("a,b\n1\n,\n") == [{"a": "1", "b": ""}]

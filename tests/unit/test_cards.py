@@ -1,4 +1,4 @@
-"""Cards: what the GPUs of a machine are asked, and what is said where they do not suffice."""
+"""The GPUs of a machine: what they are asked, and what is said where they do not suffice."""
 
 import json
 import sys
@@ -17,23 +17,31 @@ H100 = "NVIDIA H100 80GB HBM3"
 OLD_DRIVER = (
     "CUDA initialization: The NVIDIA driver on your system is too old\n(found 11040)."
 )
+NO_CARD = {
+    "names": [],
+    "free": [],
+    "warnings": [],
+    "driver": "550.1",
+    "cuda": "12.4",
+    "torch": "2.13.0+cu124",
+}
+WITHOUT_CUDA = {"cuda": None, "torch": "2.13.0+cpu"}
+WHY_NO_GPU = {
+    "torch without CUDA": (
+        WITHOUT_CUDA,
+        ["torch 2.13.0+cpu", "without CUDA", "PYTHON="],
+    ),
+    "driver too old": (
+        {"warnings": [OLD_DRIVER]},
+        ["torch says: CUDA", "too old (found 11040)"],
+    ),
+    "no GPU": ({}, ["nvidia-smi"]),
+}
 
 
-@pytest.mark.parametrize(
-    ("facts", "parts"),
-    [
-        (
-            {"cuda": None, "torch": "2.13.0+cpu"},
-            ["torch 2.13.0+cpu", "without CUDA", "PYTHON="],
-        ),
-        ({"warnings": [OLD_DRIVER]}, ["torch says: CUDA", "too old (found 11040)"]),
-        ({}, ["nvidia-smi"]),
-    ],
-    ids=["torch without CUDA", "driver too old", "no GPU"],
-)
+@pytest.mark.parametrize(("facts", "parts"), WHY_NO_GPU.values(), ids=WHY_NO_GPU.keys())
 def test_without_a_gpu_one_line_says_why(monkeypatch, facts, parts):
-    seen = {"names": [], "free": [], "warnings": [], "driver": "550.1", "cuda": "12.4"}
-    printed = text(json.dumps(seen | {"torch": "2.13.0+cu124"} | facts))
+    printed = text(json.dumps(NO_CARD | facts))
     executed = notebook(code("question", "", outputs=[printed]))
     monkeypatch.setattr(cards, "execute_one", lambda chapter, runner: executed)
     with pytest.raises(NoGpu) as error:
@@ -44,7 +52,7 @@ def test_without_a_gpu_one_line_says_why(monkeypatch, facts, parts):
 @pytest.mark.parametrize(
     ("names", "folder", "label"),
     [
-        ([H100, "NVIDIA H100 PCIe"], "2xh100", "2 x NVIDIA H100"),  # one model
+        ([H100, "NVIDIA H100 PCIe"], "2xh100", "2 x NVIDIA H100"),
         (["NVIDIA A100-SXM4-40GB"], "a100", "NVIDIA A100"),
         (["Tesla T4"], "t4", "Tesla T4"),
         (["NVIDIA GeForce RTX 4090"], "rtx-4090", "NVIDIA GeForce RTX 4090"),
@@ -52,7 +60,8 @@ def test_without_a_gpu_one_line_says_why(monkeypatch, facts, parts):
     ],
 )
 def test_cards_give_a_folder_and_a_label(names, folder, label):
-    assert (card_folder(names), card_label(names)) == (folder, label)
+    assert card_folder(names) == folder
+    assert card_label(names) == label
 
 
 def test_cards_of_several_models_are_refused():
@@ -81,12 +90,11 @@ def test_a_chapter_that_needs_more_cards_is_left_out_and_one_that_needs_memory_i
     assert "notebooks/first.ipynb: left out, it needs 2 GPUs" in capsys.readouterr().out
 
 
-def test_a_package_that_the_python_of_a_gpu_lacks_is_one_line(small_book):
+def test_a_package_that_is_missing_there_is_one_line(small_book):
     copy_kernel(small_book, "cpu", "gpu")
-    # Found before the one that is installed, it cannot be found itself.
-    (small_book / "filelock.py").write_text(
-        "raise ModuleNotFoundError(name='filelock')\n"
-    )
+    # It is found before the one that is installed, and raises what a missing one would.
+    missing = "raise ModuleNotFoundError(name='filelock')\n"
+    (small_book / "filelock.py").write_text(missing)
     run = run_tool(small_book, "record", "gpu")
     assert run.returncode == 1
     assert_one_line(run.stderr, sys.executable, "filelock", "requirements.txt")

@@ -9,35 +9,80 @@ from tools.book.book import Book
 from tools.book.chapters import clear_outputs, read_chapter
 
 FIRST = "notebooks/first.ipynb"
+PINS = "requirements.txt"
+
+
+# Each of these returns a fault: a function that spoils the file at a path.
 
 
 def replaced(old, new):
-    return lambda path: path.write_bytes(path.read_bytes().replace(old, new, 1))
+    def spoil(path):
+        path.write_bytes(path.read_bytes().replace(old, new, 1))
+
+    return spoil
 
 
 def written(text):
-    return lambda path: path.write_text(text)
+    def spoil(path):
+        path.write_text(text)
+
+    return spoil
 
 
-def doctored(change):
-    """A fault: `change` of the JSON of a chapter."""
+def with_cell(index, **fields):
+    """Change fields of a cell in the chapter's JSON."""
 
-    def fault(path):
+    def spoil(path):
         content = json.loads(path.read_text())
-        change(content)
+        content["cells"][index].update(fields)
         path.write_text(json.dumps(content))
 
-    return fault
+    return spoil
+
+
+def of_an_old_format(path):
+    content = json.loads(path.read_text())
+    content["nbformat_minor"] = 4
+    path.write_text(json.dumps(content))
+
+
+def cut_short(path):
+    path.write_text(path.read_text()[:-3])
+
+
+def gone(path):
+    path.unlink()
 
 
 HELLO = {"output_type": "stream", "name": "stdout", "text": "hello"}
 CONFLICT = b"\n<<<<<<< HEAD\nours\n=======\ntheirs\n>>>>>>> branch\n"
-misspell = doctored(
-    lambda made: made["cells"][2]["metadata"].update(tags=["hide_input"])
-)
-add_output = doctored(
-    lambda made: made["cells"][2].update(outputs=[HELLO], execution_count=1)
-)
+add_output = with_cell(2, outputs=[HELLO], execution_count=1)
+misspell_tag = with_cell(2, metadata={"tags": ["hide_input"]})
+FAULTS = [
+    (FIRST, cut_short, "correct it there"),
+    (FIRST, of_an_old_format, "save it with"),
+    (FIRST, add_output, "'python -m tools clear'"),
+    (FIRST, with_cell(3, id="make"), "have the id 'make'"),
+    (FIRST, misspell_tag, "cell 2 ('make') has the tag 'hide_input'"),
+    (FIRST, replaced(b"{", b"\xef\xbb\xbf{"), "byte order mark; save it as UTF-8"),
+    (FIRST, replaced(b"\n", CONFLICT), "conflict markers of git from line 2 on"),
+    (PINS, replaced(b"#", b"# pr\xe9face"), "save it as UTF-8"),
+    (PINS, written("numpy>=2"), "line 1, 'numpy>=2', is not 'package==version'"),
+    (PINS, written("d2l==1\nD2L==2"), "line 2: d2l is pinned twice"),
+    (
+        "kernels/cpu/kernel.json",
+        written('{"argv": "python"}'),
+        "not a kernel specification",
+    ),
+    (
+        "_toc.yml",
+        replaced(b"second", b"third"),
+        "'notebooks/third' has no file; add one",
+    ),
+    ("_toc.yml", written("chapters: [\n"), "correct it there"),
+    ("_toc.yml", written(""), "'root: book/preface'"),
+    ("_toc.yml", gone, "no such file"),
+]
 
 
 @pytest.mark.parametrize(
@@ -98,9 +143,8 @@ def test_a_faulty_file_is_named_in_one_line_with_its_mend(
         assert book.chapters and book.runners and book.pins
 
 
-def test_keys_follow_where_code_stands_and_no_marker_within_a_line_is_a_conflict(
-    small_book,
-):
+def test_the_same_characters_in_other_cells_have_other_keys(small_book):
+    # A conflict marker within a line is no conflict.
     write(small_book, "second", code("a", "x = 1"), code("b", "y = 2 <<<<<<< 2"))
     before = read_chapter("second", small_book).keys
     write(small_book, "second", code("a", "x = 1y"), code("b", " = 2 <<<<<<< 2"))
@@ -108,9 +152,11 @@ def test_keys_follow_where_code_stands_and_no_marker_within_a_line_is_a_conflict
 
 
 def test_clear_takes_out_outputs_and_nothing_else(small_book):
-    sound, second = read(small_book / FIRST), small_book / "notebooks" / "second.ipynb"
+    first = small_book / FIRST
+    second = small_book / "notebooks" / "second.ipynb"
+    sound = read(first)
     untouched = second.stat().st_mtime_ns
-    add_output(small_book / FIRST)
-    assert clear_outputs(small_book) == ["notebooks/first.ipynb"]
-    assert read(small_book / FIRST) == sound
+    add_output(first)
+    assert clear_outputs(small_book) == [FIRST]
+    assert read(first) == sound
     assert second.stat().st_mtime_ns == untouched

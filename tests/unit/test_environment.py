@@ -42,18 +42,15 @@ PACKAGES = {"subject", "helper", "apart"}
 def shelf(tmp_path_factory):
     """A folder of wheels, and an empty environment."""
     if sys.platform == "win32":
-        pytest.skip(
-            "these tests name folders and signals of POSIX; Windows was not tried"
-        )
+        pytest.skip("these tests name folders and signals of POSIX")
     folder = tmp_path_factory.mktemp("shelf")
     (folder / "wheels").mkdir()
     for name in ("subject", "helper"):
         write_wheel(folder / "wheels", name)
     write_wheel(folder / "wheels", "apart", requires="Requires-Dist: nowhere\n")
     subprocess.run([sys.executable, "-m", "venv", folder / "empty"], check=True)
-    for package in (folder / "empty").glob(
-        "lib/*/site-packages/*"
-    ):  # a link is quick to copy
+    # A link is quick to copy.
+    for package in (folder / "empty").glob("lib/*/site-packages/*"):
         package.symlink_to(package.rename(folder / package.name))
     return folder
 
@@ -77,68 +74,84 @@ def complete(bare, shelf):
 
 def start(root, shelf, change="", quick=True, **variables):
     """Start the script: with a shortcut and a `change`, or as it is."""
-    command = ["-I", "-S", SCRIPT]  # no variables, no current folder, no site-packages
     if quick:
         command = ["-c", QUICK.format(change=change), shelf / "empty"]
-    own = {
-        name: value for name, value in os.environ.items() if not name.startswith("PIP_")
-    }
-    own |= {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1"}
-    own |= {"PIP_FIND_LINKS": str(shelf / "wheels")}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    else:
+        # No variables, no current folder, no site-packages.
+        command = ["-I", "-S", SCRIPT]
+
+    environment = {}
+    for name, value in os.environ.items():
+        if not name.startswith("PIP_"):
+            environment[name] = value
+    environment["PIP_CONFIG_FILE"] = os.devnull
+    environment["PIP_NO_INDEX"] = "1"
+    environment["PIP_FIND_LINKS"] = str(shelf / "wheels")
+    environment.update(variables)
+
     return subprocess.Popen(
-        [sys.executable, *command], cwd=root, env=own | variables, **pipes
+        [sys.executable, *command],
+        cwd=root,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
 def end(process):
-    _, said = process.communicate(timeout=300)
-    return process.returncode, said
+    """Wait for the script, and return its exit code and its errors."""
+    _, errors = process.communicate(timeout=300)
+    return process.returncode, errors
 
 
 def installed(root):
-    """The packages of `.venv`, whose commands run."""
+    """Return the packages of `.venv`, after a command of one of them has run."""
     folder = root / ".venv"
-    assert (
-        subprocess.check_output([folder / "bin" / "subject"], text=True)
-        == f"{folder}\n"
-    )
+    printed = subprocess.check_output([folder / "bin" / "subject"], text=True)
+    assert printed == f"{folder}\n"
     return {path.stem.split("-")[0] for path in folder.glob("lib/*/*/*-1.0.dist-info")}
 
 
-def test_other_python_uses_a_complete_environment_and_makes_none(complete):
+def test_an_old_python_makes_no_environment(complete):
     """The script must be readable by the very Python that it refuses."""
     script = [interpreter(8), SCRIPT]
     used = subprocess.run(script, cwd=complete, capture_output=True, text=True)
     assert (used.returncode, used.stderr) == (0, "")
     shutil.rmtree(complete / ".venv")
     refused = subprocess.run(script, cwd=complete, capture_output=True, text=True)
-    assert refused.returncode == 1 and not (complete / ".venv").exists()
-    named = ("Python 3.8", "3.11, 3.12, 3.13", "make PYTHON=")
-    assert_one_line(refused.stderr, "error: Makefile: ", *named)
+    assert refused.returncode == 1
+    assert not (complete / ".venv").exists()
+    parts = ("Python 3.8", "3.11, 3.12, 3.13", "make PYTHON=")
+    assert_one_line(refused.stderr, "error: Makefile: ", *parts)
 
 
 @pytest.mark.full
 def test_two_at_once_make_one_environment(bare, shelf):
-    """Nothing is replaced by a stand-in here, and the script has the standard library alone."""
+    """The script as it is, without a shortcut, and with the standard library alone."""
     both = [start(bare, shelf, quick=False) for _ in range(2)]
     printed = sorted(run.communicate(timeout=300) for run in both)
     assert [run.returncode for run in both] == [0, 0], printed
     (first, _), (second, _) = printed
-    assert first.splitlines()[1:] == ["Installing " + name for name in PINS]
+    assert first.splitlines()[1:] == [f"Installing {name}" for name in PINS]
     assert_one_line(second, "Waiting for another set-up")
     assert installed(bare) == PACKAGES
 
 
-def test_a_second_call_does_nothing_until_pins_place_or_python_change(complete, shelf):
+def test_a_second_call_does_nothing_while_all_is_current(complete, shelf):
     (complete / PINS[0]).write_text("subject==1.0  # a comment\nhelper==1.0\n")
     assert end(start(complete, shelf, "environment.set_up = None")) == (0, "")
+
+
+def test_other_pins_another_place_or_python_are_set_up(complete, shelf):
     moved = complete.rename(complete.with_name("l" * 150))
     assert end(start(moved, shelf)) == (0, "")
     assert installed(moved) == PACKAGES
+
     (moved / PINS[0]).write_text("subject==1.0\n")
     assert end(start(moved, shelf)) == (0, "")
     assert installed(moved) == {"subject", "apart"}
+
     python = moved / ".venv" / "bin" / "python"
     python.unlink()
     python.symlink_to("/usr/bin/python-that-was")
@@ -153,23 +166,23 @@ NOWHERE = {
 }
 
 
-def test_after_an_interrupted_set_up_no_pip_runs_on_and_the_next_call_finishes(
-    complete, shelf
-):
+def test_after_an_interruption_the_next_call_finishes(complete, shelf):
     (complete / PINS[0]).write_text("helper==1.0\nsubject==1.0\n")
-    with socket.create_server(
-        ("127.0.0.1", 0)
-    ) as server:  # an index that never answers
+    # This package index never answers.
+    with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(300)
-        address = f"http://127.0.0.1:{server.getsockname()[1]}/simple"
-        run = start(complete, shelf, **NOWHERE | {"PIP_INDEX_URL": address})
+        port = server.getsockname()[1]
+        index = {"PIP_INDEX_URL": f"http://127.0.0.1:{port}/simple"}
+        run = start(complete, shelf, **NOWHERE | index)
         connection, _ = server.accept()
-        run.send_signal(signal.SIGTERM)  # it does what Ctrl-C does
-        code, said = end(run)
+        # The script treats it like Ctrl-C.
+        run.send_signal(signal.SIGTERM)
+        code, errors = end(run)
         assert code == 130
-        assert_one_line(said, "interrupted: ", "again")
+        assert_one_line(errors, "interrupted: ", "again")
+        # The connection ends when pip does: none runs on.
         connection.settimeout(300)
-        while connection.recv(4096):  # it ends when pip does
+        while connection.recv(4096):
             pass
     assert end(start(complete, shelf)) == (0, "")
     assert installed(complete) == PACKAGES
@@ -182,36 +195,36 @@ environment.shutil.disk_usage = lambda path: SimpleNamespace(free=1.24e9)"""
 NO_VENV = "environment.run = lambda *words, **options: SimpleNamespace(returncode=1)"
 
 
+ABSENT = [PINS[0], "no package index has absent==1.0 for Python 3."]
+UNREACHED = [PINS[0], "be reached (NewConnectionError); connect and run"]
+FAILURES = {
+    "no such package": ("absent", "", {}, ABSENT),
+    "no network": ("subject", "", NOWHERE, UNREACHED),
+    "no room": ("subject", NO_ROOM, {}, ["1.2 GB free", "make room"]),
+    "no venv": ("subject", NO_VENV, {}, [".venv: ", "python3-venv"]),
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "change", "variables", "parts"),
-    [
-        ("absent", "", {}, [PINS[0], "no package index has absent==1.0 for Python 3."]),
-        (
-            "subject",
-            "",
-            NOWHERE,
-            [PINS[0], "be reached (NewConnectionError); connect and run"],
-        ),
-        ("subject", NO_ROOM, {}, ["1.2 GB free", "make room"]),
-        ("subject", NO_VENV, {}, [".venv: ", "python3-venv"]),
-    ],
-    ids=["no such package", "no network", "no room", "no venv"],
+    ("name", "change", "variables", "parts"), FAILURES.values(), ids=FAILURES.keys()
 )
-def test_what_fails_is_one_line_and_the_next_call_tries_again(
-    bare, shelf, name, change, variables, parts
-):
+def test_a_failure_is_one_line_each_time(bare, shelf, name, change, variables, parts):
     (bare / PINS[0]).write_text(f"{name}==1.0\n")
     for _ in range(2):
-        code, said = end(start(bare, shelf, change, **variables | {"PIP_RETRIES": "1"}))
+        code, errors = end(start(bare, shelf, change, PIP_RETRIES="1", **variables))
         assert code == 1
-        assert_one_line(said, "error: ", *parts)
+        assert_one_line(errors, "error: ", *parts)
 
 
-def test_folder_that_cannot_be_written_to_and_missing_pins_are_one_line(bare, shelf):
+def test_a_folder_that_cannot_be_written_to_is_one_line(bare, shelf):
     (bare / ".venv.lock").mkdir()
-    code, said = end(start(bare, shelf))
-    assert_one_line(said, "error: .venv: ", ".venv.lock", "can be written to")
+    code, errors = end(start(bare, shelf))
+    assert code == 1
+    assert_one_line(errors, "error: .venv: ", ".venv.lock", "can be written to")
+
+
+def test_missing_pins_are_one_line(bare, shelf):
     (bare / PINS[1]).unlink()
-    again, said = end(start(bare, shelf))
-    assert_one_line(said, f"error: {PINS[1]}: ", "git restore")
-    assert (code, again) == (1, 1)
+    code, errors = end(start(bare, shelf))
+    assert code == 1
+    assert_one_line(errors, f"error: {PINS[1]}: ", "git restore")

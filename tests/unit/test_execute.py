@@ -1,9 +1,9 @@
 """A runner executes what it is asked to; whatever goes wrong, recorded outputs stay whole."""
 
+import functools
 import signal
 import time
 
-import helpers
 import pytest
 from filelock import FileLock, Timeout
 from helpers import (
@@ -13,6 +13,7 @@ from helpers import (
     edit,
     refused,
     run_tool,
+    start_tool,
     wait_until,
     write,
 )
@@ -25,13 +26,13 @@ from tools.record.execute import one_at_a_time
 from tools.record.record import record
 
 
-def test_a_failing_cell_is_shown_stops_the_other_chapters_and_nothing_is_written(
-    recorded_book, monkeypatch
-):
-    # In jupyter_client 8.10, stop() of a heartbeat whose thread has not run yet waits for ever.
-    monkeypatch.setattr(
-        HBChannel, "start", lambda heartbeat: pytest.fail("a heartbeat starts")
-    )
+def no_heartbeat(heartbeat):
+    """In jupyter_client 8.10, stopping one whose thread has not run yet waits for ever."""
+    pytest.fail("a heartbeat starts")
+
+
+def test_a_failing_cell_stops_all_and_nothing_is_written(recorded_book, monkeypatch):
+    monkeypatch.setattr(HBChannel, "start", no_heartbeat)
     before = contents(recorded_book / "outputs")
     edit(recorded_book, "first", "show", "y = x\ny / 0")
     edit(recorded_book, "second", "sum", "import time\ntime.sleep(60)")
@@ -42,7 +43,8 @@ def test_a_failing_cell_is_shown_stops_the_other_chapters_and_nothing_is_written
     shown = str(error.value)
     for part in ("notebooks/first.ipynb", "cpu", "y = x\ny / 0", "ZeroDivisionError"):
         assert part in shown
-    assert "tools/record/execute.py" not in shown  # the author's traceback, not ours
+    # What is shown is the author's traceback, not that of these tools.
+    assert "tools/record/execute.py" not in shown
     assert kernels_of(recorded_book) == []
     assert contents(recorded_book / "outputs") == before
 
@@ -50,24 +52,19 @@ def test_a_failing_cell_is_shown_stops_the_other_chapters_and_nothing_is_written
 DIES = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
 
 
+NO_START = ["python", "-c", "raise SystemExit(3)"]
+SOUND = specification("cpu")["argv"]
+
+
 @pytest.mark.parametrize(
     ("argv", "source", "parts"),
     [
-        (
-            ["python", "-c", "raise SystemExit(3)"],
-            "1",
-            ["kernels/cpu/kernel.json: ", ".venv"],
-        ),
-        (
-            specification("cpu")["argv"],
-            DIES,
-            ["notebooks/second.ipynb: ", "died", "memory"],
-        ),
+        (NO_START, "1", ["kernels/cpu/kernel.json: ", ".venv"]),
+        (SOUND, DIES, ["notebooks/second.ipynb: ", "died", "memory"]),
     ],
+    ids=["does not start", "dies"],
 )
-def test_kernel_that_does_not_start_or_dies_is_one_line(
-    recorded_book, argv, source, parts
-):
+def test_a_kernel_that_fails_is_one_line(recorded_book, argv, source, parts):
     before = contents(recorded_book / "outputs")
     copy_kernel(recorded_book, "cpu", argv=argv)
     edit(recorded_book, "second", "sum", source)
@@ -76,13 +73,13 @@ def test_kernel_that_does_not_start_or_dies_is_one_line(
     assert contents(recorded_book / "outputs") == before
 
 
-def test_where_nothing_can_be_written_nothing_is_executed(small_book):
-    (small_book / "outputs").touch()  # not a folder: nobody can write in it
+def test_where_nothing_can_be_written_nothing_runs(small_book):
+    # A file instead of a folder: nothing can be written into it.
+    (small_book / "outputs").touch()
     run = run_tool(small_book, "book")
     assert run.returncode == 1
-    assert_one_line(
-        run.stderr, "error: outputs/cpu: cannot be written (Not a directory); make ro"
-    )
+    reason = "error: outputs/cpu: cannot be written (Not a directory); make ro"
+    assert_one_line(run.stderr, reason)
     assert not (small_book / "_build" / "html").exists()
 
 
@@ -94,59 +91,68 @@ def is_held(root):
         return True
 
 
-def test_of_two_commands_at_once_each_waits_for_the_other_and_both_succeed(
-    recorded_book,
-):
+def start_logged(root, log, *arguments):
+    with log.open("w") as stream:
+        return start_tool(root, *arguments, stdout=stream, stderr=stream)
+
+
+def is_waiting(log):
+    return log.read_text().startswith("waiting: another command ")
+
+
+def test_of_two_commands_at_once_one_waits_for_the_other(recorded_book):
+    build = recorded_book / "_build"
+    site = build / "html" / "index.html"
     logs = [recorded_book / "one", recorded_book / "two"]
     with one_at_a_time(recorded_book):
         assert is_held(recorded_book)
-        tools = []
+        tools = [start_logged(recorded_book, log, "book") for log in logs]
         for log in logs:
-            with log.open("w") as stream:
-                tools.append(
-                    helpers.start_tool(
-                        recorded_book, "book", stdout=stream, stderr=stream
-                    )
-                )
-        for log in logs:
-            wait_until(
-                lambda log=log: log.read_text().startswith("waiting: another command ")
-            )
-    assert [tool.wait(timeout=60) for tool in tools] == [0, 0], [
-        log.read_text() for log in logs
-    ]
-    site = recorded_book / "_build" / "html" / "index.html"
-    assert all(log.read_text().splitlines()[1:] == [f"site: {site}"] for log in logs)
-    built = sorted(path.name for path in (recorded_book / "_build").iterdir())
-    assert site.is_file() and built == ["html", "inputs.json", "lock"]
+            wait_until(functools.partial(is_waiting, log))
+    for tool, log in zip(tools, logs, strict=True):
+        assert tool.wait(timeout=60) == 0, log.read_text()
+        assert log.read_text().splitlines()[1:] == [f"site: {site}"]
+    assert site.is_file()
+    built = sorted(path.name for path in build.iterdir())
+    assert built == ["html", "inputs.json", "lock"]
+
+
+def without_progress(text):
+    """Return what a command printed, without the lines of its progress bar."""
+    lines = []
+    for line in text.splitlines():
+        if not line.rstrip().endswith(("cell/s]", "s/cell]")):
+            lines.append(line)
+    return "\n".join(lines)
 
 
 @pytest.mark.parametrize("moment", ["while the kernel starts", "in a cell"])
 def test_ctrl_c_leaves_nothing_half_done(recorded_book, moment):
     root = recorded_book
-    before, started = contents(root / "outputs"), root / "started"
+    before = contents(root / "outputs")
+    started = root / "started"
     slow = f"open({str(started)!r}, 'w').close()\nimport time\ntime.sleep(60)"
     write(root, "first", code("quick", "1 + 1"), code("slow", slow))
-    log = root / "stderr"  # not a pipe: a kernel left behind would hold it open
-    with log.open("w") as stderr:
-        tool = helpers.start_tool(
-            root, "record", "cpu", "--chapters", "first", stderr=stderr
-        )
+    # Not a pipe: a kernel that is left behind would hold it open.
+    log = root / "stderr"
+    tool = start_logged(root, log, "record", "cpu", "--chapters", "first")
     try:
-        wait_until(
-            started.exists if moment == "in a cell" else lambda: kernels_of(root)
-        )
+        if moment == "in a cell":
+            wait_until(started.exists)
+        else:
+            wait_until(lambda: kernels_of(root))
         assert is_held(root)
         tool.send_signal(signal.SIGINT)
-        tool.wait(timeout=50)  # the cell takes 60 s; a busy machine needs some time
-        left = kernels_of(root)
+        # The cell takes 60 s; a busy machine needs some time.
+        tool.wait(timeout=50)
+        left_behind = kernels_of(root)
     finally:
         for process in [tool, *kernels_of(root)]:
             process.kill()
-    assert (tool.returncode, left, is_held(root)) == (130, [], False)
-    lines = log.read_text().splitlines()
-    said = [
-        line for line in lines if not line.rstrip().endswith(("cell/s]", "s/cell]"))
-    ]
-    assert_one_line("\n".join(said), "interrupted: ", "nothing is half-written")
+
+    assert tool.returncode == 130
+    assert left_behind == []
+    assert not is_held(root)
+    message = without_progress(log.read_text())
+    assert_one_line(message, "interrupted: ", "nothing is half-written")
     assert contents(root / "outputs") == before

@@ -1,5 +1,6 @@
-"""Chapters in other frameworks: whose runners execute them, where, and what all have in common."""
+"""Chapters in other frameworks: their runners and environments, and the text they share."""
 
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -26,6 +27,7 @@ from tools.stages import all_stages
 
 COMMON = prose("title", "# First"), code("sum", "2 + 2")
 NOTE = prose("note", "Both say it.")
+WHERE_JAX = code("where-jax", "import sys\nsys.prefix")
 PINS = "kernels/jax/requirements.txt"
 
 
@@ -33,144 +35,143 @@ PINS = "kernels/jax/requirements.txt"
 def root(small_book):
     """A tiny book, whose first chapter is there in JAX, too."""
     copy_code(small_book, "kernels/jax")
-    (small_book / "kernels" / "framework.py").write_bytes(
-        (ROOT / "kernels" / "framework.py").read_bytes()
-    )
+    shutil.copy(ROOT / "kernels" / "framework.py", small_book / "kernels")
     write(small_book, "first", *COMMON, NOTE)
-    write(
-        small_book,
-        "first-jax",
-        *COMMON,
-        NOTE,
-        code("where-jax", "import sys\nsys.prefix"),
-    )
+    write(small_book, "first-jax", *COMMON, NOTE, WHERE_JAX)
     return small_book
 
 
-def make_environment(root):
+@pytest.fixture
+def environment(root):
     """An environment that holds what this one does, in the place of one with the pins."""
-    made = framework_environment("jax", root)
-    subprocess.run(
-        [sys.executable, "-m", "venv", "--without-pip", made.folder], check=True
-    )
-    [packages] = made.folder.glob("lib/*/site-packages")
+    environment = framework_environment("jax", root)
+    venv = [sys.executable, "-m", "venv", "--without-pip", environment.folder]
+    subprocess.run(venv, check=True)
+    [packages] = environment.folder.glob("lib/*/site-packages")
     (packages / "all.pth").write_text(sysconfig.get_path("purelib"))
-    (made.folder / STAMP).write_text(stamp(made))
-    return made
+    (environment.folder / STAMP).write_text(stamp(environment))
+    return environment
 
 
-def test_each_framework_is_recorded_in_its_own_environment_with_its_own_pins(root):
-    place = make_environment(root).folder
-    for runner, name in ("jax", "first-jax"), ("cpu", "first"):
-        assert [
-            chapter.page
-            for chapter in Book(root).chapters_of(Book(root).runners[runner])
-        ] == (["first"] if runner == "jax" else ["first", "second"])
-        run = run_tool(root, "record", RUNNER=runner)
-        assert run.returncode == 0, run.stderr
-        made = read(outputs_path(name, runner, root))
-        assert made.cells[0].outputs[0].data["text/plain"] == "4"
-    made = read(outputs_path("first-jax", "jax", root))
-    assert made.cells[1].outputs[0].data["text/plain"] == repr(str(place))
-    assert made.metadata.provenance.versions == {"jax": "0.10.2"}
-    recording = Book(root).recording("jax", "first-jax")
-    pins = Book(root).pins_of(recording.runner)
+def record(root, runner):
+    run = run_tool(root, "record", RUNNER=runner)
+    assert run.returncode == 0, run.stderr
+
+
+def printed(recorded, index):
+    return recorded.cells[index].outputs[0].data["text/plain"]
+
+
+def pages(book, runner):
+    return [chapter.page for chapter in book.chapters_of(book.runners[runner])]
+
+
+def test_a_framework_is_recorded_in_its_own_environment(root, environment):
+    book = Book(root)
+    assert pages(book, "jax") == ["first"]
+    assert pages(book, "cpu") == ["first", "second"]
+    record(root, "jax")
+    record(root, "cpu")
+
+    in_torch = read(outputs_path("first", "cpu", root))
+    in_jax = read(outputs_path("first-jax", "jax", root))
+    assert printed(in_torch, 0) == printed(in_jax, 0) == "4"
+    assert printed(in_jax, 1) == repr(str(environment.folder))
+    assert in_jax.metadata.provenance.versions == {"jax": "0.10.2"}
+
+    recorded_book = Book(root)
+    recording = recorded_book.recording("jax", "first-jax")
+    pins = recorded_book.pins_of(recording.runner)
     assert recording.stale_because(pins) is None
     assert "jax is pinned to 1" in recording.stale_because(pins | {"jax": "1"})
-    assert "jax" not in run_tool(root, "book").stdout  # nothing of it is stale
-    named = [stage.name for stage in all_stages(root=root)]
+    # Nothing of it is stale for a build either.
+    assert "jax" not in run_tool(root, "book").stdout
+
+
+def test_frameworks_are_compared_in_a_full_run_only(root):
+    quick = [stage.name for stage in all_stages(root=root)]
     full = [stage.name for stage in all_stages(full=True, root=root)]
-    assert "nbval jax" in full and "nbval jax" not in named
+    assert "nbval jax" not in quick
+    assert "nbval jax" in full
 
 
-@pytest.mark.parametrize(
-    ("pins", "pythons", "says"),
-    [
-        (
-            "jax==0\n",
-            None,
-            ["kernels/jax/kernel.json: no environment for jax", "jax==0"],
-        ),
-        ("jax==0\n", "((3, 4),)", ["kernels/jax/requirements.txt: needs Python 3.4"]),
-        (
-            None,
-            None,
-            ["kernels/jax/kernel.json: no kernels/jax/requirements.txt", "--framework"],
-        ),
-    ],
-    ids=["no such package", "no such Python", "no pins"],
-)
-def test_an_environment_that_cannot_be_made_is_one_line(root, pins, pythons, says):
-    (root / PINS).write_text(pins) if pins else (root / PINS).unlink()
-    if pythons:
-        path = root / "tools" / "environment.py"
-        old = f'OLD_PYTHONS = {{"jax": {pythons}, '
-        path.write_text(path.read_text().replace("OLD_PYTHONS = {", old))
+def require_python(root, versions):
+    """Let JAX need one of these versions of Python."""
+    path = root / "tools" / "environment.py"
+    changed = f'OLD_PYTHONS = {{"jax": {versions}, '
+    path.write_text(path.read_text().replace("OLD_PYTHONS = {", changed))
+
+
+def test_without_such_a_package_one_line_says_so(root):
+    (root / PINS).write_text("jax==0\n")
     run = run_tool(root, "record", "jax", PIP_NO_INDEX="1", PIP_FIND_LINKS="")
     assert run.returncode == 1
-    assert_one_line(run.stderr, *says)
-    if pythons:  # what is recorded stays; nothing can be compared
-        copy_kernel(root, "cpu")
-        run_tool(root, "record", "cpu")
-        run = run_tool(root, "book")
-        assert (
-            run.returncode == 0 and "left as it was recorded: kernels/jax" in run.stdout
-        )
-        (root / "outputs" / "jax").mkdir()
-        outputs_path("first", "cpu", root).rename(
-            root / "outputs" / "jax" / "first-jax.ipynb"
-        )
-        run = run_tool(root, "test", "jax", FULL="1")
-        assert run.returncode == 0, run.stdout + run.stderr
-        assert "nothing of jax is compared: kernels/jax/requirements.txt" in run.stderr
+    reason = "kernels/jax/kernel.json: no environment for jax"
+    assert_one_line(run.stderr, reason, "jax==0")
 
 
-@pytest.mark.parametrize(
-    ("cells", "says"),
-    [
-        ([*COMMON, NOTE], None),
-        ([*COMMON, NOTE, prose("more-jax", "## More\n\nOf JAX.")], None),
-        (
-            [*COMMON, prose("note", "Another.")],
-            "cell 2 ('note'): another text than in notebooks/",
-        ),
-        ([*COMMON], "first-jax.ipynb: lacks 'note' of notebooks/first.ipynb; add it"),
-        (
-            [*COMMON, NOTE, code("more", "1")],
-            "cell 3 ('more'): is not in notebooks/first.ipynb",
-        ),
-        (
-            [COMMON[0], NOTE, COMMON[1]],
-            "('note'): 'sum' stands here in notebooks/first.ipynb",
-        ),
-        ([*COMMON, code("note", "1")], "cell 2 ('note'): is of another kind"),
-        (
-            [*COMMON, prose("more-jax", "## More"), NOTE],
-            "its section holds 'note' of all",
-        ),
-    ],
-)
-def test_what_frameworks_have_in_common_is_the_same_in_all(root, cells, says):
+def test_without_pins_one_line_says_so(root):
+    (root / PINS).unlink()
+    run = run_tool(root, "record", "jax")
+    assert run.returncode == 1
+    assert_one_line(run.stderr, f"kernels/jax/kernel.json: no {PINS}", "--framework")
+
+
+def test_without_its_python_recordings_stay_uncompared(root):
+    require_python(root, "((3, 4),)")
+    run = run_tool(root, "record", "jax")
+    assert run.returncode == 1
+    assert_one_line(run.stderr, f"{PINS}: needs Python 3.4")
+
+    copy_kernel(root, "cpu")
+    record(root, "cpu")
+    run = run_tool(root, "book")
+    assert run.returncode == 0
+    assert "left as it was recorded: kernels/jax" in run.stdout
+
+    recorded = root / "outputs" / "jax" / "first-jax.ipynb"
+    recorded.parent.mkdir()
+    outputs_path("first", "cpu", root).rename(recorded)
+    run = run_tool(root, "test", "jax", FULL="1")
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert f"nothing of jax is compared: {PINS}" in run.stderr
+
+
+FIRST = "notebooks/first.ipynb"
+MORE = prose("more-jax", "## More\n\nOf JAX.")
+FAULTS = [
+    (
+        [*COMMON, prose("note", "Another.")],
+        "cell 2 ('note'): another text than in notebooks/",
+    ),
+    ([*COMMON], f"first-jax.ipynb: lacks 'note' of {FIRST}; add it"),
+    ([*COMMON, NOTE, code("more", "1")], f"cell 3 ('more'): is not in {FIRST}"),
+    ([COMMON[0], NOTE, COMMON[1]], f"('note'): 'sum' stands here in {FIRST}"),
+    ([*COMMON, code("note", "1")], "cell 2 ('note'): is of another kind"),
+    ([*COMMON, MORE, NOTE], "its section holds 'note' of all"),
+]
+
+
+def faults(root, cells):
+    """Return the rules that an edition of these cells breaks, apart from how it opens."""
     write(root, "first-jax", *cells)
     book = Book(root)
-    found = [
-        line
-        for line in broken_rules(book.chapters["first-jax"], book)
-        if "opens" not in line
-    ]
-    assert [says in line for line in found] == [True] if says else found == []
+    lines = broken_rules(book.chapters["first-jax"], book)
+    return [line for line in lines if "opens" not in line]
 
 
-def test_runners_of_frameworks_show_what_their_names_say_and_their_pins_name_no_host():
-    runners = [runner for runner in read_runners(ROOT).values() if runner.pins]
-    assert {runner.name: runner.gpus for runner in runners} == {
-        "jax-simulated": 2,
-        "tensorflow-simulated": 2,
-        "jax": 0,
-        "mxnet": 0,
-        "tensorflow": 0,
-    }
-    assert {runner.machine for runner in runners if runner.gpus} == {"simulated"}
-    assert not any(
-        "://" in (ROOT / runner.pins).read_text("utf-8") for runner in runners
-    )
+@pytest.mark.parametrize(("cells", "words"), FAULTS)
+def test_a_text_that_differs_between_frameworks_is_named(root, cells, words):
+    [line] = faults(root, cells)
+    assert words in line
+
+
+@pytest.mark.parametrize("own", [[], [MORE]], ids=["nothing", "a section"])
+def test_a_framework_may_add_sections_of_its_own(root, own):
+    assert faults(root, [*COMMON, NOTE, *own]) == []
+
+
+def test_pins_of_frameworks_name_no_host():
+    for runner in read_runners(ROOT).values():
+        if runner.pins:
+            assert "://" not in (ROOT / runner.pins).read_text(encoding="utf-8")

@@ -20,105 +20,126 @@ STRAYS = """
     cudasim/src/by-hand.csv cudasim/src/cudasim/__pycache__/core.cpython-312.pyc
     course/jupyterhub/yours.yaml requirements.txt.bak tests/grade/data/small.md
 """.split()
+FOLDERS = (
+    ".binder",
+    "book",
+    "course",
+    "cudasim",
+    "masters",
+    "notebooks",
+    "tools",
+    "coursework",
+)
+DOCKERFILE = "course/jupyterhub/Dockerfile"
 
 
 def pattern_of(line):
-    """A pattern of Go's `filepath.Match`, and `**` for any number of folders."""
+    """Read a pattern of Go's `filepath.Match`, with `**` for any number of folders."""
     parts = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     tokens = re.findall(r"\*\*/|\*\*|\*|\?|[^*?]+", line.strip("/"))
     return re.compile("".join(parts.get(token, re.escape(token)) for token in tokens))
 
 
 def context(ignore, paths):
-    """The paths that are sent: of the lines that match it or a folder above, the last counts."""
+    """Return the paths that are sent.
+
+    Of the lines that match a path or a folder above it, the last one counts.
+    """
     rules = []
     for line in ignore.splitlines():
         if line.strip() and not line.startswith("#"):
-            rules.append(
-                (pattern_of(line.strip().removeprefix("!")), line.startswith("!"))
-            )
-    sent = set()
-    for path in paths:
-        places = [path, *map(str, PurePosixPath(path).parents)]
-        is_sent = True
-        for pattern, is_exception in rules:
-            if any(pattern.fullmatch(place) for place in places):
-                is_sent = is_exception
-        if is_sent:
-            sent.add(path)
+            is_exception = line.startswith("!")
+            pattern = pattern_of(line.strip().removeprefix("!"))
+            rules.append((pattern, is_exception))
+    return {path for path in paths if is_sent(path, rules)}
+
+
+def is_sent(path, rules):
+    places = [path, *map(str, PurePosixPath(path).parents)]
+    sent = True
+    for pattern, is_exception in rules:
+        if any(pattern.fullmatch(place) for place in places):
+            sent = is_exception
     return sent
 
 
 def below(folder):
-    """The files of a folder of this repository, but for what Python compiled."""
-    files = (path for path in (ROOT / folder).rglob("*") if path.is_file())
-    return {
-        path.relative_to(ROOT).as_posix()
-        for path in files
-        if "__pycache__" not in path.parts
-    }
+    """Return the files of a folder of this repository, but for what Python compiled."""
+    files = set()
+    for path in (ROOT / folder).rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            files.add(path.relative_to(ROOT).as_posix())
+    return files
 
 
 @pytest.fixture(scope="module")
 def checkout():
     """The paths of a checkout in which somebody grades."""
-    folders = (
-        ".binder",
-        "book",
-        "course",
-        "cudasim",
-        "masters",
-        "notebooks",
-        "tools",
-        "coursework",
-    )
-    top = {
-        path.name for path in ROOT.iterdir() if path.is_file() and path.name != ".git"
-    }
-    return set().union(top, STRAYS, *map(below, folders))
+    paths = set(STRAYS)
+    for path in ROOT.iterdir():
+        if path.is_file() and path.name != ".git":
+            paths.add(path.name)
+    for folder in FOLDERS:
+        paths |= below(folder)
+    return paths
+
+
+def text_of(path):
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def needed_lists(image):
+    """Return the lists of requirements that an image installs, and those that they name."""
+    lists = set(re.findall(r"--requirement (\S+)", image))
+    for name in list(lists):
+        named = re.findall(r"^--(?:requirement|constraint) (\S+)$", text_of(name), re.M)
+        for other in named:
+            path = (ROOT / name).parent / other
+            lists.add(path.resolve().relative_to(ROOT).as_posix())
+    return lists
+
+
+def needed_of_cudasim():
+    """Return the files that a wheel of `cudasim` is built from."""
+    settings = tomllib.loads(text_of("cudasim/pyproject.toml"))
+    project = settings["project"]
+    wheel = settings["tool"]["hatch"]["build"]["targets"]["wheel"]
+    names = ["pyproject.toml", project["readme"], *project["license-files"]]
+    files = {f"cudasim/{name}" for name in names}
+    for package in wheel["packages"]:
+        files |= below(f"cudasim/{package}")
+    return files
 
 
 @pytest.fixture(scope="module")
 def needed():
-    """What the commands of the Dockerfile read: lists of requirements, and a package to install."""
-    image = (ROOT / "course/jupyterhub/Dockerfile").read_text(encoding="utf-8")
-    lists = set(re.findall(r"--requirement (\S+)", image))
-    for name in list(lists):
-        text = (ROOT / name).read_text(encoding="utf-8")
-        for other in re.findall(r"^--(?:requirement|constraint) (\S+)$", text, re.M):
-            path = (ROOT / name).parent / other
-            lists.add(path.resolve().relative_to(ROOT).as_posix())
+    """What the Dockerfile's commands read: requirements, and a package to install."""
+    image = text_of(DOCKERFILE)
     assert "./cudasim" in image
-    settings = tomllib.loads(
-        (ROOT / "cudasim" / "pyproject.toml").read_text(encoding="utf-8")
-    )
-    project, wheel = (
-        settings["project"],
-        settings["tool"]["hatch"]["build"]["targets"]["wheel"],
-    )
-    files = {"pyproject.toml", project["readme"], *project["license-files"]}
-    packages = [below(f"cudasim/{package}") for package in wheel["packages"]]
-    return lists.union({f"cudasim/{name}" for name in files}, *packages)
+    return needed_lists(image) | needed_of_cudasim()
 
 
-def test_the_context_of_the_image_is_what_its_commands_need(checkout, needed):
-    sent = context((ROOT / ".dockerignore").read_text(encoding="utf-8"), checkout)
-    assert sent == needed
+def test_the_context_is_what_the_commands_need(checkout, needed):
+    assert context(text_of(".dockerignore"), checkout) == needed
 
 
-def test_the_image_takes_what_its_commands_need_and_nothing_else(checkout, needed):
+def copies(line):
+    """Yield the sources and the target of a line of COPY."""
+    *sources, target = [word for word in line.split() if not word.startswith("--")]
+    folder = PurePosixPath(target).relative_to("/tmp/book")
+    for source in sources:
+        yield PurePosixPath(source), folder
+
+
+def test_the_image_copies_what_its_commands_need(checkout, needed):
     """Even where a context holds everything, as with a tool that reads no `.dockerignore`."""
-    image = (
-        (ROOT / "course/jupyterhub/Dockerfile")
-        .read_text(encoding="utf-8")
-        .replace("\\\n", " ")
-    )
+    image = text_of(DOCKERFILE).replace("\\\n", " ")
+    assert not re.search(r"^ADD ", image, re.M)
+    paths = [PurePosixPath(path) for path in checkout]
     copied = set()
     for line in re.findall(r"^COPY (.+)$", image, re.M):
-        *sources, target = [word for word in line.split() if not word.startswith("--")]
-        folder = PurePosixPath(target).relative_to("/tmp/book")
-        for source in map(PurePosixPath, sources):
-            for path in map(PurePosixPath, checkout):
+        for source, folder in copies(line):
+            for path in paths:
                 if path == source:
                     assert folder / path.name == path, line
                 elif path.is_relative_to(source):
@@ -128,33 +149,27 @@ def test_the_image_takes_what_its_commands_need_and_nothing_else(checkout, neede
                 copied.add(str(path))
     compiled = {path for path in copied if "__pycache__" in path}
     assert copied - compiled == needed
-    assert not re.search(r"^ADD ", image, re.M)
 
 
-def test_binder_gets_no_grades_and_no_solutions_of_a_checkout_that_is_built(checkout):
-    ignore = (ROOT / ".binder" / ".dockerignore").read_text(encoding="utf-8")
-    sent = context(ignore, checkout)
+def test_binder_gets_no_grades_and_no_solutions(checkout):
+    sent = context(text_of(".binder/.dockerignore"), checkout)
     private = ("grades/", "masters/", "_build/", ".venv", ".git/")
     assert not [path for path in sent if path.startswith(private)]
     chapters = {path for path in checkout if path.startswith("notebooks/")}
     assert chapters | {".binder/postBuild", "requirements-no-deps.txt"} <= sent
 
 
-@pytest.mark.parametrize(
-    ("ignore", "sent"),
-    [  # the examples of Docker's page
-        ("*/temp*\n*/*/temp*\ntemp?", "a/b.txt temporary"),
-        (
-            "*.md\n!README.md",
-            "README.md a/b.txt a/temporary.txt a/b/temporary tempa temporary",
-        ),
-        ("# a/\n*\n!a/b.txt", "a/b.txt"),
-        ("**/temp*", "a/b.txt c.md README.md"),
-    ],
-)
-def test_the_rules_are_those_of_docker(ignore, sent):
-    paths = (
-        "README.md c.md a/b.txt a/temporary.txt a/b/temporary tempa temporary".split()
-    )
-    rest = {"README.md", "c.md"} if ignore.startswith("*/temp") else set()
-    assert context(ignore, paths) == set(sent.split()) | rest
+PATHS = "README.md c.md a/b.txt a/temporary.txt a/b/temporary tempa temporary"
+# The examples of Docker's page: the lines, and which of these paths are left out.
+EXAMPLES = [
+    ("*/temp*\n*/*/temp*\ntemp?", "a/temporary.txt a/b/temporary tempa"),
+    ("*.md\n!README.md", "c.md"),
+    ("# a/\n*\n!a/b.txt", PATHS.replace("a/b.txt ", "")),
+    ("**/temp*", "a/temporary.txt a/b/temporary tempa temporary"),
+]
+
+
+@pytest.mark.parametrize(("ignore", "left_out"), EXAMPLES)
+def test_the_rules_are_those_of_docker(ignore, left_out):
+    sent = context(ignore, PATHS.split())
+    assert set(PATHS.split()) - sent == set(left_out.split())

@@ -10,24 +10,30 @@ from helpers import refused
 from tools import lab
 
 
-def test_lab_is_installed_and_sees_the_packages_and_the_runners(tmp_path, monkeypatch):
-    commands, code = [], 1
+def test_lab_sees_the_packages_and_the_runners(tmp_path, monkeypatch):
+    commands = []
+    code = 1
 
     def run(command, **options):
-        commands.append((list(map(str, command)), options.get("env") or {}))
+        words = [str(word) for word in command]
+        commands.append((words, options.get("env") or {}))
         return subprocess.CompletedProcess(command, code)
 
     monkeypatch.setattr(lab.subprocess, "run", run)
     with refused("pip could not install it"):
         lab.open_lab(tmp_path)
+
+    # The next call tries again.
     code = 0
-    lab.open_lab(tmp_path)  # it is tried again
+    lab.open_lab(tmp_path)
     _, (install, _), (start, variables) = commands
-    folder = tmp_path / "_build" / ".lab"
-    assert install[-1] == lab.JUPYTERLAB and install[4].startswith(str(folder))
-    assert start == [install[4], "-m", "jupyterlab", str(tmp_path / "notebooks")]
+    python = install[4]
+    assert install[-1] == lab.JUPYTERLAB
+    assert python.startswith(str(tmp_path / "_build" / ".lab"))
+    assert start == [python, "-m", "jupyterlab", str(tmp_path / "notebooks")]
     assert variables["JUPYTER_PATH"] == str(tmp_path)
     assert variables["PATH"].startswith(str(Path(sys.executable).parent))
+
     monkeypatch.undo()
-    ask = [install[4], "-c", "import nbformat; print(nbformat.__file__)"]
-    assert subprocess.check_output(ask, text=True).strip() == nbformat.__file__
+    where = [python, "-c", "import nbformat; print(nbformat.__file__)"]
+    assert subprocess.check_output(where, text=True).strip() == nbformat.__file__

@@ -32,13 +32,18 @@ def addresses(text):
 
 
 def strangers(text, repository):
-    slug, branch = f"{repository.owner}/{repository.name}", repository.branch
-    return [
-        address
-        for address in addresses(text)
-        if not re.search(rf"[/=]{slug}[/?&]", address)
-        or not re.search(rf"[/=]{branch}\b", address)
-    ] + [found for found in GIT.findall(text) if found != (repository.url, branch)]
+    """Return the addresses in a text that lead to another repository or branch."""
+    slug = f"{repository.owner}/{repository.name}"
+    found = []
+    for address in addresses(text):
+        is_ours = re.search(rf"[/=]{slug}[/?&]", address)
+        is_current = re.search(rf"[/=]{repository.branch}\b", address)
+        if not is_ours or not is_current:
+            found.append(address)
+    for installed in GIT.findall(text):
+        if installed != (repository.url, repository.branch):
+            found.append(installed)
+    return found
 
 
 def test_this_book_agrees_with_the_one_place():
@@ -47,13 +52,11 @@ def test_this_book_agrees_with_the_one_place():
     for chapter in book.chapters.values():
         assert linked_chapter(chapter, book) == chapter
         metadata = chapter.notebook.metadata
-        assert (metadata.accelerator, metadata.colab.gpuType) == (
-            "GPU",
-            "T4",
-        )  # for Colab
-        assert (
-            metadata.kernelspec.name == "python3"
-        )  # the one kernel that every service has
+        # Colab gives such a notebook a GPU.
+        assert metadata.accelerator == "GPU"
+        assert metadata.colab.gpuType == "T4"
+        # The one kernel that every service has.
+        assert metadata.kernelspec.name == "python3"
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert readme_text(list(book.chapters.values()), book) == readme
     for path in [*TEXTS, *(ROOT / name for name in INSTALLS)]:
@@ -63,48 +66,54 @@ def test_this_book_agrees_with_the_one_place():
 WITHOUT_HUB = Path(__file__).with_name("addresses.txt").read_text(encoding="utf-8")
 
 
-def test_addresses_are_of_the_form_that_each_service_documents():
-    path, branch = "notebooks/first.ipynb", "next/one"
-    urls = [link.url for link in notebook_links(path, make_repository("a/b", branch))]
+GENERATOR = "https://nbgitpuller.readthedocs.io/en/latest/link.html"
+
+
+def urls_of(repository):
+    return [link.url for link in notebook_links("notebooks/first.ipynb", repository)]
+
+
+def test_addresses_have_the_form_that_services_document():
+    urls = urls_of(make_repository("a/b", "next/one"))
     assert urls == WITHOUT_HUB.splitlines()
     assert len(strangers(WITHOUT_HUB, make_repository("a/b", "main"))) == len(urls)
-    hub = make_repository("a/b", branch, "https://hub.example.org/class/")
-    [own] = [
-        link.url for link in notebook_links(path, hub) if link.label == "JupyterHub"
-    ]
+
+
+def test_a_hub_of_a_class_takes_the_place_of_the_generator():
+    hub = make_repository("a/b", "next/one", "https://hub.example.org/class/")
     address = "https://hub.example.org/class/hub/user-redirect/git-pull"
-    assert own == urls[4].replace(
-        "https://nbgitpuller.readthedocs.io/en/latest/link.html", address
-    )
+    with_hub = WITHOUT_HUB.replace(GENERATOR, address)
+    assert with_hub.splitlines()[4] in urls_of(hub)
 
 
-CONFIG = "repository: {{url: https://github.com/a/{}, branch: {}, hub: {}}}"
+def config(name="b", branch="main", hub="none"):
+    url = f"https://github.com/a/{name}"
+    return f"repository: {{url: {url}, branch: {branch}, hub: {hub}}}"
 
 
 def test_command_names_the_repository_everywhere(linked_book):
     config = linked_book / "_config.yml"
-    named = (
-        config.read_text()
-        .replace("someone/tiny", "other/book")
-        .replace("main", "trunk")
-    )
-    config.write_text(named)
+    settings = config.read_text().replace("someone/tiny", "other/book")
+    config.write_text(settings.replace("main", "trunk"))
     run = run_tool(linked_book, "links")
-    folders, names = ("notebooks", "outputs/cpu"), ("first", "second")
-    paths = [
-        "README.md",
-        *(f"{folder}/{name}.ipynb" for folder in folders for name in names),
+    assert sorted(run.stdout.splitlines()) == [
+        "README.md: written",
+        "notebooks/first.ipynb: written",
+        "notebooks/second.ipynb: written",
+        "outputs/cpu/first.ipynb: written",
+        "outputs/cpu/second.ipynb: written",
     ]
-    assert sorted(run.stdout.splitlines()) == [f"{path}: written" for path in paths]
+
     repository = Repository("other", "book", "trunk")
     readme = (linked_book / "README.md").read_text()
     assert readme.endswith("<!-- end -->\n\nThe end.\n")
-    assert len(addresses(readme)) == len(names)
+    assert len(addresses(readme)) == 2
     assert strangers(readme, repository) == []
     for path in linked_book.glob("notebooks/*"):
         text = path.read_text()
         assert len(addresses(text)) >= 6
         assert strangers(text, repository) == []
+
     book = Book(linked_book)
     for recording in book.recordings["cpu"].values():
         setup = cell(recording.chapter.notebook, "setup").source
@@ -117,13 +126,9 @@ def test_command_names_the_repository_everywhere(linked_book):
     ("name", "text", "part"),
     [
         ("_config.yml", "a: [", "not valid YAML; correct it there"),
-        (
-            "_config.yml",
-            CONFIG.format("b/c", "main", "none"),
-            "repository 'a/b/c': not",
-        ),
-        ("_config.yml", CONFIG.format("b", "my branch", "none"), "branch 'my branch'"),
-        ("_config.yml", CONFIG.format("b", "main", "h.org"), "hub 'h.org': write"),
+        ("_config.yml", config(name="b/c"), "repository 'a/b/c': not"),
+        ("_config.yml", config(branch="my branch"), "branch 'my branch'"),
+        ("_config.yml", config(hub="h.org"), "hub 'h.org': write"),
         ("README.md", "# Tiny\n", "<!-- links -->"),
         ("requirements-no-deps.txt", "", "lacks"),
     ],
@@ -135,7 +140,7 @@ def test_broken_file_gets_one_line_that_names_it(linked_book, name, text, part):
         write_links(book)
 
 
-def test_chapter_that_cannot_take_the_cells_is_reported(linked_book):
+def test_a_chapter_without_a_set_up_cell_is_reported(linked_book):
     write(linked_book, "first", prose("title", "# A"), code("make", "x = 1"))
     book = Book(linked_book)
     with refused("notebooks/first.ipynb: ", "no cell with the tag"):

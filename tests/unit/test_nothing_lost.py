@@ -9,7 +9,6 @@ import urllib.request
 from copy import deepcopy
 from pathlib import Path
 
-import helpers
 import pytest
 from helpers import (
     assert_one_line,
@@ -19,6 +18,7 @@ from helpers import (
     outputs_path,
     refused,
     run_tool,
+    start_tool,
 )
 from making import changed, contents
 
@@ -36,36 +36,31 @@ def advice(line):
     return re.search(r"'((?:git|make) [^']*)'", line)[1].split()
 
 
-def test_an_edited_recording_is_recorded_again_by_the_advice_and_kept_beside(
-    recorded_book,
-):
-    path, other = (
-        outputs_path(name, "cpu", recorded_book) for name in ("first", "second")
-    )
+def test_an_edited_recording_is_kept_when_recorded_again(recorded_book):
+    path = outputs_path("first", "cpu", recorded_book)
+    other = outputs_path("second", "cpu", recorded_book)
     with changed(path) as recording:
         recording.cells[-1].outputs[0].text = "mine\n"
     edited = path.read_bytes()
-    other.write_text("{")  # the advice works whatever else is wrong
-    said = run_tool(recorded_book, "book")
-    assert_one_line(
-        said.stderr, "outputs/cpu/first.ipynb: edited since it was recorded"
-    )
-    words = advice(said.stderr)
-    assert words == ["make", "record", "RUNNER=cpu", "CHAPTER=first"]
-    run = run_tool(
-        recorded_book, "record", **dict(word.split("=") for word in words[2:])
-    )
+    # The advice works whatever else is wrong.
+    other.write_text("{")
+
+    run = run_tool(recorded_book, "book")
+    reason = "outputs/cpu/first.ipynb: edited since it was recorded"
+    assert_one_line(run.stderr, reason)
+    command = ["make", "record", "RUNNER=cpu", "CHAPTER=first"]
+    assert advice(run.stderr) == command
+
+    run = run_tool(recorded_book, "record", RUNNER="cpu", CHAPTER="first")
     assert run.returncode == 0, run.stderr
-    said = "first.ipynb: recorded; what was edited there is first.ipynb.edited"
-    assert_one_line(run.stdout, said)
+    message = "first.ipynb: recorded; what was edited there is first.ipynb.edited"
+    assert_one_line(run.stdout, message)
     assert path.with_name("first.ipynb.edited").read_bytes() == edited
-    assert other.read_text() == "{"  # CHAPTER= names the only one that is executed
+    # CHAPTER= names the only one that is executed.
+    assert other.read_text() == "{"
     other.unlink()
-    assert Book(recorded_book).recording("cpu", "first").cells.keys() == {
-        "setup",
-        "make",
-        "show",
-    }
+    recording = Book(recorded_book).recording("cpu", "first")
+    assert recording.cells.keys() == {"setup", "make", "show"}
 
 
 def test_what_was_edited_twice_is_kept_twice(recorded_book):
@@ -74,9 +69,8 @@ def test_what_was_edited_twice_is_kept_twice(recorded_book):
     for words in ("one", "two"):
         path.write_text(words)
         assert recording.write(recorded_book).read_text() == words
-    assert (
-        recording.write(recorded_book) is None
-    )  # what these tools wrote themselves is not
+    # What these tools wrote themselves is not kept.
+    assert recording.write(recorded_book) is None
     kept = sorted(path.parent.glob("first.ipynb.edited*"))
     assert [copy.read_text() for copy in kept] == ["one", "two"]
 
@@ -84,66 +78,71 @@ def test_what_was_edited_twice_is_kept_twice(recorded_book):
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><path d="M1 1h6v6z"/></svg>'
 
 
-def test_a_figure_that_is_gone_is_named_by_rules_and_comes_back_by_the_advice(
-    small_book,
-):
+FIGURE = "![One box, with nothing in it](../img/box.svg)"
+
+
+@pytest.fixture
+def drawing(small_book):
+    """A drawing that git tracks, and that the first chapter shows."""
     drawing = small_book / "img" / "box.svg"
     drawing.parent.mkdir()
     drawing.write_text(SVG)
-    edit(
-        small_book,
-        "first",
-        "title",
-        "# First\n\n![One box, with nothing in it](../img/box.svg)",
-    )
+    edit(small_book, "first", "title", f"# First\n\n{FIGURE}")
     git = ["git", "-c", "user.name=A", "-c", "user.email=a@b"]
     for words in (["init", "-q"], ["add", "img"], ["commit", "-qm", "A box"]):
         subprocess.run([*git, *words], cwd=small_book, check=True)
+    return drawing
 
-    def said_by(*words):
-        lines = run_tool(small_book, *words).stderr.splitlines()
-        return [line for line in lines if "img/box.svg" in line]
 
-    [line] = said_by("rules")
-    assert_one_line(
-        line, "notebooks/first.ipynb: cell 0 ('title')", "python -m tools figures"
-    )
+def complaints(root, command):
+    lines = run_tool(root, command).stderr.splitlines()
+    return [line for line in lines if "img/box.svg" in line]
+
+
+def test_a_lost_figure_comes_back_by_the_advice(small_book, drawing):
+    [line] = complaints(small_book, "rules")
+    place = "notebooks/first.ipynb: cell 0 ('title')"
+    assert_one_line(line, place, "python -m tools figures")
     assert embed_figures(Book(small_book).chapters.values(), small_book)
-    assert said_by("rules") == []
+    assert complaints(small_book, "rules") == []
+
     drawing.unlink()
-    for [line] in (said_by("rules"), said_by("figures")):
-        assert_one_line(
-            line, "notebooks/first.ipynb: ", "take the figure out of the chapter"
-        )
+    for command in ("rules", "figures"):
+        [line] = complaints(small_book, command)
+        alternative = "take the figure out of the chapter"
+        assert_one_line(line, "notebooks/first.ipynb: ", alternative)
     subprocess.run(advice(line), cwd=small_book, check=True)
-    assert said_by("rules") == [] and drawing.read_text() == SVG
+    assert complaints(small_book, "rules") == []
+    assert drawing.read_text() == SVG
 
 
 NO_SPACE = (28, "No space left on device")
+FULL = "cannot be written (No space left on device)"
 
 
-def half(path, data):
-    """What `Path.write_bytes` does on a disk that fills up."""
+def write_half(path, data):
+    """Do what `Path.write_bytes` does on a disk that fills up."""
     with path.open("wb") as file:
         file.write(data[: len(data) // 2])
     raise OSError(*NO_SPACE)
 
 
-def never(path, target):
+def refuse(path, target):
     raise PermissionError(13, "Permission denied")
 
 
 @pytest.mark.parametrize(
     ("step", "failure", "reason"),
     [
-        ("write_bytes", half, "No space left on device"),
-        ("replace", never, "Permission denied"),
+        ("write_bytes", write_half, "No space left on device"),
+        ("replace", refuse, "Permission denied"),
     ],
 )
-def test_a_write_that_fails_leaves_the_old_file_and_no_part(
+def test_a_write_that_fails_leaves_the_old_file(
     small_book, monkeypatch, step, failure, reason
 ):
-    path, before = small_book / "notebooks" / "first.ipynb", contents(small_book)
+    path = small_book / "notebooks" / "first.ipynb"
+    before = contents(small_book)
     monkeypatch.setattr(Path, step, failure)
     with refused(f"notebooks/first.ipynb: cannot be written ({reason}); make room"):
         write_notebook(notebook(code("a", "2")), path, small_book)
@@ -152,16 +151,16 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_part(
 
 @pytest.fixture
 def full_disk(monkeypatch):
-    """Lets no file be written whose path holds the words given."""
+    """Let no file be written whose path holds certain words: `full_disk(words)`."""
     write_bytes = Path.write_bytes
 
     def fill(words):
-        def written(path, data):
+        def write_elsewhere(path, data):
             if words in path.as_posix():
                 raise OSError(*NO_SPACE)
             return write_bytes(path, data)
 
-        monkeypatch.setattr(Path, "write_bytes", written)
+        monkeypatch.setattr(Path, "write_bytes", write_elsewhere)
 
     return fill
 
@@ -170,15 +169,14 @@ def test_links_are_written_everywhere_or_nowhere(linked_book, full_disk):
     config = linked_book / "_config.yml"
     config.write_text(config.read_text().replace("someone/tiny", "other/book"))
     before = contents(linked_book)
-    full_disk("outputs/cpu/second")  # the last of all
-    with refused(
-        "outputs/cpu/second.ipynb: cannot be written (No space left on device)"
-    ):
+    # It is the last of all.
+    full_disk("outputs/cpu/second")
+    with refused(f"outputs/cpu/second.ipynb: {FULL}"):
         write_links(Book(linked_book))
     assert contents(linked_book) == before
 
 
-def test_a_full_disk_is_one_line_and_finished_recordings_stay(
+def test_finished_recordings_stay_when_a_disk_is_full(
     small_book, full_disk, monkeypatch
 ):
     async def pretend(chapter, runner, bar, at_once):
@@ -190,9 +188,7 @@ def test_a_full_disk_is_one_line_and_finished_recordings_stay(
     monkeypatch.setattr(executing, "_execute", pretend)
     monkeypatch.setattr(executing.os, "cpu_count", lambda: 1)
     full_disk("second")
-    with refused(
-        "outputs/cpu/second.ipynb: cannot be written (No space left on device); "
-    ):
+    with refused(f"outputs/cpu/second.ipynb: {FULL}; "):
         record(["cpu"], [], Book(small_book))
     assert [path.name for path in small_book.glob("outputs/*/*")] == ["first.ipynb"]
     book = Book(small_book)
@@ -206,26 +202,33 @@ def test_a_full_disk_is_one_line_wherever_it_is_met(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["tools", "clear"])
     monkeypatch.setattr("tools.book.chapters.clear_outputs", full)
     assert commands.main() == 1
-    assert_one_line(
-        capsys.readouterr().err, "error: /tmp/x: cannot be written", "No space left"
-    )
+    assert_one_line(capsys.readouterr().err, f"error: /tmp/x: {FULL}")
 
 
-def test_a_taken_port_is_one_line_and_a_free_one_shows_the_site(small_book):
+@pytest.fixture
+def site(small_book):
     site = small_book / "_build" / "html"
     site.mkdir(parents=True)
     (site / "index.html").write_text("the site")
+
+
+def test_a_port_that_cannot_be_taken_is_one_line(small_book, site):
     with socket.create_server(("127.0.0.1", 0)) as server:
-        for port in (str(server.getsockname()[1]), "eight", "99999"):
+        taken = str(server.getsockname()[1])
+        for port in (taken, "eight", "99999"):
             run = run_tool(small_book, "serve", PORT=port)
             assert run.returncode == 1
-            assert_one_line(
-                run.stderr, f"port {port}: ", "choose another: 'make serve PORT=8001'"
-            )
+            choose = "choose another: 'make serve PORT=8001'"
+            assert_one_line(run.stderr, f"port {port}: ", choose)
+
+
+def test_the_site_is_served_until_ctrl_c(small_book, site):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    tool = helpers.start_tool(small_book, "serve", variables={"PORT": "0"}, **pipes)
+    tool = start_tool(small_book, "serve", variables={"PORT": "0"}, **pipes)
     address = tool.stdout.readline().split()[0]
     assert urllib.request.urlopen(address).read() == b"the site"
     tool.send_signal(signal.SIGINT)
-    out, err = tool.communicate(timeout=60)
-    assert (tool.returncode, out.strip()) == (0, "") and "Traceback" not in err
+    printed, errors = tool.communicate(timeout=60)
+    assert tool.returncode == 0
+    assert printed.strip() == ""
+    assert "Traceback" not in errors

@@ -16,22 +16,21 @@ from tools.book.book import Book
 from tools.record.record import sync
 from tools.site.status import chapters_table
 
+ASK_PLACE = "import os\nx = os.environ.get('PLACE', 'here')"
 
-def test_make_book_executes_what_is_stale_on_every_local_runner_and_no_other(
-    recorded_book,
-):
+
+def test_make_book_executes_what_is_stale(recorded_book):
     env = specification("cpu")["env"] | {"PLACE": "elsewhere"}
     copy_kernel(recorded_book, "cpu", "other", env=env)
+    # `make book` never records on a GPU.
     copy_kernel(recorded_book, "cpu", "gpu")
-    (recorded_book / "notebooks" / "third.ipynb").write_text(
-        "{"
-    )  # as Jupyter may leave it
-    edit(
-        recorded_book, "first", "make", "import os\nx = os.environ.get('PLACE', 'here')"
-    )
+    # Jupyter may leave such a file.
+    (recorded_book / "notebooks" / "third.ipynb").write_text("{")
+    edit(recorded_book, "first", "make", ASK_PLACE)
     edit(recorded_book, "first", "show", "x")
     second = outputs_path("second", "cpu", recorded_book)
     before = contents(second.parent)[second]
+
     run = run_tool(recorded_book, "book")
     assert run.returncode == 0, run.stderr
     add = "add 'file: notebooks/third' to _toc.yml, or remove it"
@@ -42,10 +41,8 @@ def test_make_book_executes_what_is_stale_on_every_local_runner_and_no_other(
         "other: second: never executed",
         f"site: {recorded_book / '_build' / 'html' / 'index.html'}",
     ]
-    assert sorted(path.name for path in (recorded_book / "outputs").iterdir()) == [
-        "cpu",
-        "other",
-    ]
+    folders = sorted(path.name for path in (recorded_book / "outputs").iterdir())
+    assert folders == ["cpu", "other"]
     for runner, printed in (("cpu", "'here'"), ("other", "'elsewhere'")):
         [output] = read(outputs_path("first", runner, recorded_book)).cells[-1].outputs
         assert output.data["text/plain"] == printed
@@ -66,7 +63,7 @@ def test_unknown_names_are_one_line(small_book, arguments, parts):
     assert_one_line(run.stderr, "error: ", *parts)
 
 
-def test_what_no_key_covers_is_carried_over_without_an_execution(recorded_book):
+def test_what_no_key_covers_is_carried_over(recorded_book):
     before = Book(recorded_book).recording("cpu", "first").notebook
     with changed(recorded_book / "notebooks" / "first.ipynb") as chapter:
         cell(chapter, "setup").source = "import os"
@@ -75,59 +72,70 @@ def test_what_no_key_covers_is_carried_over_without_an_execution(recorded_book):
     after = Book(recorded_book).recording("cpu", "first").notebook
     assert cell(after, "setup").source == "import os"
     assert cell(after, "make").metadata.tags == ["hide-input"]
-    assert [cell.outputs for cell in after.cells] == [
-        cell.outputs for cell in before.cells
-    ]
+    for new, old in zip(after.cells, before.cells, strict=True):
+        assert new.outputs == old.outputs
     assert after.metadata.provenance == before.metadata.provenance
+    # Stale outputs stay what they were.
     edit(recorded_book, "first", "make", "x = 2")
-    assert sync(Book(recorded_book)) == []  # stale outputs stay what they were
+    assert sync(Book(recorded_book)) == []
 
 
 # Recording on GPUs: simulated ones stand in for real.
 
 
-def test_outputs_of_gpus_lie_under_the_name_of_the_card_and_say_where_they_were_made(
-    recorded_on_gpus,
-):
+def test_a_recording_says_on_which_card_it_was_made(recorded_on_gpus):
     book = Book(recorded_on_gpus)
     assert list(book.recordings) == ["cpu", CARD]
     for name in ("first", "second"):
         facts = book.recording(CARD, name).provenance
-        assert (facts.runner, facts.card) == ("gpu", "2 x Simulated GPU (T4)")
+        assert facts.runner == "gpu"
+        assert facts.card == "2 x Simulated GPU (T4)"
         assert facts.hardware == "Simulated GPU (T4), Simulated GPU (T4)"
-        assert facts.host and facts.driver == "0.0.0" and "cuda" in facts
-    rows = [row for row in chapters_table(book) if "2 x Simulated GPU (T4)" in row]
-    assert ["first" in row for row in rows] == [True, False]
-    assert all("driver 0.0.0" in row and "| none |" in row for row in rows)
+        assert facts.driver == "0.0.0"
+        assert facts.host
+        assert "cuda" in facts
+    first, second = [row for row in chapters_table(book) if "Simulated GPU (T4)" in row]
+    assert "first" in first
+    for row in (first, second):
+        assert "2 x Simulated GPU (T4)" in row
+        assert "driver 0.0.0" in row
+        assert "| none |" in row
 
 
 @pytest.mark.full
-def test_a_second_recording_of_a_card_is_made_of_the_chapters_that_are_named(gpu_book):
+def test_a_card_is_recorded_again_only_where_named(gpu_book):
     before = contents(gpu_book / "outputs")
     run = run_tool(gpu_book, "record", RUNNER="gpu")
     assert run.returncode == 0, run.stderr
     assert contents(gpu_book / "outputs") == before
     for name, line in zip(("first", "second"), run.stdout.splitlines(), strict=True):
-        parts = (
-            f"outputs/{CARD}/{name}.ipynb: recorded on ",
-            "left as it is",
-            "CHAPTER=",
-        )
-        assert_one_line(line, *parts)
+        place = f"outputs/{CARD}/{name}.ipynb: recorded on "
+        assert_one_line(line, place, "left as it is", "CHAPTER=")
+
     run = run_tool(gpu_book, "record", RUNNER="gpu", CHAPTERS="second")
-    assert (run.returncode, run.stdout) == (0, ""), run.stderr
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == ""
     after = contents(gpu_book / "outputs")
     changed = [path for path in before if before[path] != after[path]]
     assert changed == [outputs_path("second", CARD, gpu_book)]
 
 
+def changed_fields(before, after):
+    """Return the names in the lines of JSON in which two files of one length differ."""
+    names = []
+    old_lines, new_lines = before.splitlines(), after.splitlines()
+    for old, new in zip(old_lines, new_lines, strict=True):
+        if old != new:
+            names.append(new.split(b'"')[1])
+    return names
+
+
+# It prints an address and a time, which differ between any two runs.
+UNSTEADY = "import time\nprint(object(), f'\u2248 {time.time()} s')"
+
+
 def test_a_run_that_prints_the_same_rewrites_nothing(small_book):
-    edit(
-        small_book,
-        "first",
-        "show",
-        "import time\nprint(object(), f'\u2248 {time.time()} s')",
-    )
+    edit(small_book, "first", "show", UNSTEADY)
     assert run_tool(small_book, "record", "cpu").returncode == 0
     outputs = small_book / "outputs" / "cpu"
     first = outputs_path("first", "cpu", small_book)
@@ -138,10 +146,8 @@ def test_a_run_that_prints_the_same_rewrites_nothing(small_book):
     start = small_book / "kernels" / "start.py"
     start.write_text(start.read_text() + "# Nothing that a chapter sees.\n")
     assert run_tool(small_book, "book").returncode == 0
-    before, after = recorded[first][0].splitlines(), first.read_bytes().splitlines()
-    assert len(before) == len(after)
-    changes = [line for line, old in zip(after, before, strict=True) if line != old]
-    assert [line.split(b'"')[1] for line in changes] == [b"digest", b"kernel"]
+    before, _ = recorded[first]
+    assert changed_fields(before, first.read_bytes()) == [b"digest", b"kernel"]
     book = Book(small_book)
     assert book.recording("cpu", "first").stale_because(book.pins) is None
 

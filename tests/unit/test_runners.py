@@ -2,6 +2,7 @@
 
 import runpy
 
+import pytest
 import torch
 from helpers import ROOT, code, copy_kernel, write
 
@@ -9,55 +10,73 @@ from tools.book.book import Book
 from tools.book.runners import read_runners
 
 RUNNERS = read_runners(ROOT)
-# Sets are printed in one order, plots carry no date.
-REPEATS = dict.fromkeys(("PYTHONHASHSEED", "SOURCE_DATE_EPOCH"), "0")
-HIDES = dict.fromkeys(("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"), "-1")
-HIDES["ONEAPI_DEVICE_SELECTOR"] = "*:cpu"
+IN_TORCH = [name for name, runner in RUNNERS.items() if not runner.pins]
+# Sets are printed in one order, and plots carry no date.
+REPEATS = {"PYTHONHASHSEED": "0", "SOURCE_DATE_EPOCH": "0"}
+HIDES_GPUS = {
+    "CUDA_VISIBLE_DEVICES": "-1",
+    "HIP_VISIBLE_DEVICES": "-1",
+    "ONEAPI_DEVICE_SELECTOR": "*:cpu",
+}
+SIMULATES = {
+    # No chapter begins with a line about the simulation.
+    "CUDASIM_QUIET": "1",
+    # Kernels that run at the same time leave the cores to others.
+    "OMP_WAIT_POLICY": "PASSIVE",
+}
 
 
-def test_every_runner_is_the_machine_that_it_tells_readers_and_simulated_gpus_come_first():
-    torchs = {name: runner for name, runner in RUNNERS.items() if not runner.pins}
-    assert list(torchs) == ["simulated", "cpu", "gpu", "simulated-mps"]
-    for name, runner in torchs.items():
-        words = runner.specification["argv"]
-        modelled = (
-            "--clock" in words and words[words.index("--clock") + 1] == "modelled"
-        )
-        card = words[words.index("--card") + 1] if modelled else None
-        assert runner.times == (f"modelled for a {card}" if modelled else None), name
-        assert ("-modelled" in runner.sanitize) == modelled, name
-        assert (ROOT / runner.sanitize).is_file()
-        needed = REPEATS | (HIDES if runner.is_local else {})
-        if runner.simulates:
-            needed |= {
-                "CUDASIM_QUIET": "1"
-            }  # no chapter begins with a line about the simulation
-            needed |= {
-                "OMP_WAIT_POLICY": "PASSIVE"
-            }  # kernels side by side leave cores to others
-        assert runner.specification["env"] == needed, name
-        assert ("--hide-accelerators" in words) == runner.is_local, name  # Apple's
+def test_simulated_gpus_come_first():
+    assert IN_TORCH[:2] == ["simulated", "cpu"]
 
 
-def test_a_chapter_runs_on_the_runners_that_list_it_and_have_gpus_enough(small_book):
+@pytest.mark.parametrize("name", IN_TORCH)
+def test_only_a_local_runner_hides_gpus(name):
+    runner = RUNNERS[name]
+    variables = dict(REPEATS)
+    if runner.is_local:
+        variables |= HIDES_GPUS
+    if runner.simulates:
+        variables |= SIMULATES
+    assert runner.specification["env"] == variables
+    # Apple's are hidden in another way.
+    assert ("--hide-accelerators" in runner.specification["argv"]) == runner.is_local
+
+
+@pytest.mark.parametrize("name", IN_TORCH)
+def test_readers_are_told_which_times_are_modelled(name):
+    runner = RUNNERS[name]
+    words = " ".join(runner.specification["argv"])
+    if "--clock modelled" in words:
+        card = words.partition("--card ")[2].partition(" ")[0]
+        assert runner.times == f"modelled for a {card}"
+        assert "-modelled" in runner.sanitize
+    else:
+        assert runner.times is None
+        assert "-modelled" not in runner.sanitize
+
+
+def test_a_chapter_runs_where_it_is_listed_and_gpus_suffice(small_book):
     write(small_book, "first", code("a", "1"), hardware={"gpus": [2]})
-    for runner in ("simulated", "gpu"):
-        copy_kernel(small_book, runner)
-    copy_kernel(
-        small_book, "gpu", "extra", metadata={"runner": {"chapters": ["second"]}}
-    )
+    copy_kernel(small_book, "simulated")
+    copy_kernel(small_book, "gpu")
+    listed = {"runner": {"chapters": ["second"]}}
+    copy_kernel(small_book, "gpu", "extra", metadata=listed)
     (small_book / "kernels" / "notes").mkdir()
+
     book = Book(small_book)
-    both, second = ["first", "second"], ["second"]
-    assert {
-        name: (runner.gpus, [chapter.name for chapter in book.chapters_of(runner)])
-        for name, runner in book.runners.items()
-    } == {
-        "simulated": (2, both),
-        "cpu": (0, second),
-        "extra": (None, second),
-        "gpu": (None, both),
+    chapters = {}
+    for name, runner in book.runners.items():
+        chapters[name] = [chapter.name for chapter in book.chapters_of(runner)]
+    assert chapters == {
+        "simulated": ["first", "second"],
+        "cpu": ["second"],
+        "extra": ["second"],
+        "gpu": ["first", "second"],
     }
+    assert book.runners["simulated"].gpus == 2
+    assert book.runners["cpu"].gpus == 0
+    assert book.runners["gpu"].gpus is None
 
 
 def test_apples_accelerator_is_hidden(monkeypatch):
@@ -69,8 +88,8 @@ def test_apples_accelerator_is_hidden(monkeypatch):
         torch.accelerator, "current_accelerator", lambda check_available=False: mps
     )
     start["hide_accelerators"]()
-    assert not torch.backends.mps.is_available() and torch.mps.device_count() == 0
+    assert not torch.backends.mps.is_available()
+    assert torch.mps.device_count() == 0
     assert torch.accelerator.current_accelerator() is None
-    assert (
-        not torch.accelerator.is_available() and torch.accelerator.device_count() == 0
-    )
+    assert not torch.accelerator.is_available()
+    assert torch.accelerator.device_count() == 0

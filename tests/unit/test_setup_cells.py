@@ -53,7 +53,7 @@ for source in sources:
         print("\\n".join(error._render_traceback_()))
 """
 NO_PIP = "import subprocess; subprocess.run = None"
-RECORDER = """
+PRINTS_COMMANDS = """
 import subprocess
 def record(command, **options):
     print(*command[1:])
@@ -66,12 +66,18 @@ HERE = Repository("a", "b", "main")
 IMPORTS_CUDASIM = Chapter("first", notebook(code("a", "import cudasim, torch")))
 
 
+def pip_that_ends(code):
+    """Return what lets pip be printed rather than run, and end with this exit code."""
+    return PRINTS_COMMANDS.format(code=code)
+
+
 def source_of(name=LARGEST, needs=None, simulate=False):
-    """The set-up cells of a chapter, with other needs or another value of the switch."""
+    """Return a chapter's set-up, with other needs or another value of the switch."""
     chapter = read(ROOT / "notebooks" / f"{name}.ipynb")
     source = f"SIMULATE_GPUS = {simulate!r}\n{cell(chapter, 'setup').source}"
     if needs:
-        return source[: source.index("set_up(\n")] + f"set_up({needs}, {{}}, '', False)"
+        definition, _, _ = source.partition("set_up(\n")
+        return f"{definition}set_up({needs}, {{}}, '', False)"
     return source
 
 
@@ -82,22 +88,26 @@ IMPORTING = "SIMULATE_GPUS = False\n" + setup_source(IMPORTS_CUDASIM, HERE, ROOT
 
 
 def run(*sources, before="", python=None, **variables):
-    """What running cells prints, in this IPython or in another Python."""
-    command = [
-        python or sys.executable,
-        "-c",
-        (BARE if python else SHELL).format(before=before),
-    ]
-    own = bare_environment() | {name: str(value) for name, value in variables.items()}
-    options = {"cwd": "/", "env": own, "capture_output": True, "text": True}
-    done = subprocess.run(command, input=json.dumps(sources), **options)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    """Run cells in this IPython, or in another Python, and return what they print."""
+    program = BARE if python else SHELL
+    environment = bare_environment()
+    for name, value in variables.items():
+        environment[name] = str(value)
+    finished = subprocess.run(
+        [python or sys.executable, "-c", program.format(before=before)],
+        input=json.dumps(sources),
+        cwd="/",
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
 
 
 @pytest.fixture
 def old_torch(tmp_path):
-    """A wheel of another version of torch, which can be imported as it is."""
+    """Make a wheel of another version of torch, which can be imported as it is."""
     return functools.partial(write_wheel, tmp_path, "torch")
 
 
@@ -106,15 +116,16 @@ def test_silent_and_without_pip_where_all_is_there():
     assert run(*sources, *sources, before=NO_PIP, PYTHONPATH=SIMULATOR) == ""
 
 
-def test_an_old_python_reads_so_far_and_readers_are_told_the_lowest():
+def test_an_old_python_can_read_the_set_up():
     ast.parse(source_of(), feature_version=(3, 6))
-    words = ".".join(map(str, PYTHON))
-    assert (
-        f"with Python {words} or later"
-        in (ROOT / "tools/book/services.yml").read_text()
-    )
+
+
+def test_the_lowest_python_is_the_same_everywhere():
+    version = ".".join(map(str, PYTHON))
+    services = (ROOT / "tools/book/services.yml").read_text()
+    assert f"with Python {version} or later" in services
     simulator = (ROOT / "cudasim" / "pyproject.toml").read_text()
-    assert f'requires-python = ">={words}"' in simulator
+    assert f'requires-python = ">={version}"' in simulator
 
 
 OLD_PYTHON = "sys.version_info, sys.version = (3, 10, 4), '3.10.4 (main)'"
@@ -122,154 +133,176 @@ USED = "import cudasim, torch; torch.cuda.is_initialized = lambda: True"
 OLDER = "import cudasim; cudasim._HOMES.pop('timeline')"
 
 
+OBSTACLES = {
+    "Python": (SIMULATED, OLD_PYTHON, "Python 3.10.4 is too old, take 3.11 or later"),
+    "a GPU in use": (SIMULATED, USED, "this process has used a real GPU"),
+    "cudasim": (IMPORTING, OLDER, "an older cudasim is here: 'pip uninstall cudasim'"),
+}
+OLD_TORCHS = {
+    "torch": (PLAIN, "2.8.0", "take 2.9 or later"),
+    "torch for the simulator": (IMPORTING, "2.9", "take 2.11 or later"),
+}
+
+
 @pytest.mark.parametrize(
-    ("source", "before", "torch", "parts"),
-    [
-        (SIMULATED, OLD_PYTHON, None, ["Python 3.10.4 is too old, take 3.11 or later"]),
-        (PLAIN, NO_PIP, "2.8.0", ["torch 2.8.0", "take 2.9 or later"]),
-        (IMPORTING, NO_PIP, "2.9", ["torch 2.9", "take 2.11 or later"]),
-        (SIMULATED, USED, None, ["this process has used a real GPU", "Restart"]),
-        (IMPORTING, OLDER, None, ["an older cudasim is here: 'pip uninstall cudasim'"]),
-    ],
-    ids=["Python", "torch", "torch for the simulator", "a GPU in use", "cudasim"],
+    ("source", "before", "words"), OBSTACLES.values(), ids=OBSTACLES.keys()
 )
-def test_where_something_is_too_old_or_in_use_one_line_says_so(
-    old_torch, source, before, torch, parts
-):
-    said = run(
-        source, before=before, PYTHONPATH=old_torch(torch) if torch else SIMULATOR
-    )
-    assert_one_line(said, "Not ready: ", *parts)
+def test_what_is_in_the_way_is_one_line(source, before, words):
+    printed = run(source, before=before, PYTHONPATH=SIMULATOR)
+    assert_one_line(printed, "Not ready: ", words)
+
+
+@pytest.mark.parametrize(
+    ("source", "version", "words"), OLD_TORCHS.values(), ids=OLD_TORCHS.keys()
+)
+def test_a_torch_that_is_too_old_is_one_line(old_torch, source, version, words):
+    printed = run(source, before=NO_PIP, PYTHONPATH=old_torch(version))
+    assert_one_line(printed, "Not ready: ", f"torch {version}", words)
 
 
 def test_the_lowest_torch_will_do(old_torch):
     assert run(PLAIN, before=NO_PIP, PYTHONPATH=old_torch("2.9.0a0+gitabc")) == ""
 
 
-def test_without_a_network_one_line_says_what_is_missing():
-    nowhere = {
-        "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
-        "PIP_CONFIG_FILE": "/dev/null",
-    }
-    said = run(
-        source_of(needs={"torch": "torch", "no_such": "no-such-package"}), **nowhere
-    )
-    assert said.startswith("Set-up: installing no-such-package\n")
-    last = said.splitlines()[1]
-    assert_one_line(
-        last, "Not ready: no no-such-package.", "network on?", "pip says: ERROR"
-    )
+NOWHERE = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_CONFIG_FILE": "/dev/null"}
+
+
+def test_without_a_network_one_line_names_what_is_missing():
+    source = source_of(needs={"torch": "torch", "no_such": "no-such-package"})
+    installing, message = run(source, **NOWHERE).splitlines()
+    assert installing == "Set-up: installing no-such-package"
+    reason = "Not ready: no no-such-package."
+    assert_one_line(message, reason, "network on?", "pip says: ERROR")
 
 
 def test_where_there_is_no_pip_one_line_says_so(tmp_path):
-    subprocess.run(
-        [sys.executable, "-m", "venv", "--without-pip", tmp_path / "room"], check=True
-    )
-    said = run(source_of(needs=TINY), python=tmp_path / "room" / "bin" / "python")
-    assert_one_line(said.splitlines()[-1], "Not ready: no tiny.", "No module named pip")
+    room = tmp_path / "room"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", room], check=True)
+    printed = run(source_of(needs=TINY), python=room / "bin" / "python")
+    message = printed.splitlines()[-1]
+    assert_one_line(message, "Not ready: no tiny.", "No module named pip")
+
+
+def python_with_pip():
+    """Return the Python that this environment was made with; skip where it has no pip."""
+    major, minor, *_ = sys.version_info
+    python = Path(sys.base_prefix) / "bin" / f"python{major}.{minor}"
+    pip = subprocess.run([python, "-m", "pip", "--version"], capture_output=True)
+    if pip.returncode != 0:
+        pytest.skip(f"{python} has no pip")
+    return python
 
 
 def test_second_run_is_silent_and_a_new_home_is_found(tmp_path):
-    """Where pip may write into the reader's home only, in a folder that is not there yet."""
-    python = (
-        Path(sys.base_prefix)
-        / "bin"
-        / f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    )
-    if subprocess.run(
-        [python, "-m", "pip", "--version"], capture_output=True
-    ).returncode:
-        pytest.skip(f"{python} has no pip")
+    """pip may only write into the reader's home, to a folder that is not there yet."""
+    python = python_with_pip()
     write_wheel(tmp_path, "tiny")
     home = {"HOME": tmp_path, "PIP_USER": "1", "PIP_BREAK_SYSTEM_PACKAGES": "1"}
     offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": tmp_path}
     source = source_of(needs=TINY) + "\nimport tiny\nprint(tiny.__file__)"
-    said = run(source, source, python=python, **home, **offline)
-    installing, *where = said.splitlines()
+    printed = run(source, source, python=python, **home, **offline)
+    installing, first, second = printed.splitlines()
     assert installing == "Set-up: installing tiny"
-    assert len(where) == 2 and all(
-        Path(path).is_relative_to(tmp_path) for path in where
-    )
+    assert first == second
+    assert Path(first).is_relative_to(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("version", "index"), [("2.11.0+cu128", "whl/cu128"), ("2.12.0", None)]
 )
 def test_pip_is_told_to_keep_torch_and_numpy(old_torch, version, index):
-    source, recorder = source_of(needs={"no_such": "no-such"}), RECORDER.format(code=0)
-    said = run(source, before=recorder, PYTHONPATH=old_torch(version)).splitlines()[1]
-    assert said.startswith("-m pip install --quiet ") and " no-such" in said
-    assert f" torch=={version}" in said and " numpy==" in said and "upgrade" not in said
-    assert (index in said) if index else ("whl" not in said)
+    source = source_of(needs={"no_such": "no-such"})
+    printed = run(source, before=pip_that_ends(0), PYTHONPATH=old_torch(version))
+    command = printed.splitlines()[1]
+    assert command.startswith("-m pip install --quiet ")
+    for part in (" no-such", f" torch=={version}", " numpy=="):
+        assert part in command
+    assert "upgrade" not in command
+    if index:
+        assert index in command
+    else:
+        assert "whl" not in command
 
 
 A_GPU = "import torch; torch.accelerator.is_available = lambda: True"
+WITHOUT_GPUS = [runner for runner in read_runners(ROOT).values() if runner.gpus == 0]
 OLD_TORCH = "import importlib.metadata as held; held.version = lambda name: '2.10.0'"
 
 
-def test_switch_gives_two_gpus_where_there_is_none_and_says_so_once():
+def test_the_switch_asks_for_gpus_where_there_is_none():
     assert SWITCH.startswith("SIMULATE_GPUS = 'if none'")
-    for source in (SIMULATED, DEFAULT):
-        said = run(source + COUNT, source + COUNT, PYTHONPATH=SIMULATOR).splitlines()
-        assert (
-            len(said) == 3 and "2 simulated GPUs" in said[0] and said[1:] == ["2", "2"]
-        )
-    assert (
-        run(DEFAULT, "import sys; print('cudasim' in sys.modules)", before=A_GPU)
-        == "False\n"
-    )
-    said = run(DEFAULT + COUNT, before=OLD_TORCH, PYTHONPATH=SIMULATOR).splitlines()
-    assert_one_line(said[0], "no simulated GPUs. torch 2.10.0", "take 2.11 or later")
-    assert said[1:] == ["0"]
-    said = run(DEFAULT + COUNT, before=RECORDER.format(code=1)).splitlines()
-    assert_one_line(said[2], "no simulated GPUs. no git+https")
-    assert said[3:] == ["0"]  # without a network, or without git, the CPU alone will do
-    for runner in read_runners(ROOT).values():  # one that hides GPUs has decided
-        if runner.gpus == 0:
-            kernel = runner.specification["env"]
-            assert run(DEFAULT + COUNT, before=NO_PIP, **kernel) == "0\n"
-    off = run(
-        IMPORTING + COUNT,
-        before=NO_PIP,
-        PYTHONPATH=SIMULATOR,
-        CUDA_VISIBLE_DEVICES="-1",
-    )
-    assert off == "0\n"  # nothing is simulated, though cudasim is imported
+
+
+@pytest.mark.parametrize("source", [SIMULATED, DEFAULT], ids=["True", "if none"])
+def test_the_switch_gives_two_gpus_and_says_so_once(source):
+    printed = run(source + COUNT, source + COUNT, PYTHONPATH=SIMULATOR)
+    message, first, second = printed.splitlines()
+    assert "2 simulated GPUs" in message
+    assert first == second == "2"
+
+
+def test_where_there_is_a_gpu_nothing_is_simulated():
+    is_imported = "import sys; print('cudasim' in sys.modules)"
+    assert run(DEFAULT, is_imported, before=A_GPU) == "False\n"
+
+
+def test_with_an_old_torch_the_cpu_alone_will_do():
+    printed = run(DEFAULT + COUNT, before=OLD_TORCH, PYTHONPATH=SIMULATOR)
+    message, count = printed.splitlines()
+    assert_one_line(message, "no simulated GPUs. torch 2.10.0", "take 2.11 or later")
+    assert count == "0"
+
+
+def test_without_a_network_or_git_the_cpu_alone_will_do():
+    printed = run(DEFAULT + COUNT, before=pip_that_ends(1))
+    _, _, message, count = printed.splitlines()
+    assert_one_line(message, "no simulated GPUs. no git+https")
+    assert count == "0"
+
+
+@pytest.mark.parametrize("runner", WITHOUT_GPUS, ids=lambda runner: runner.name)
+def test_on_a_runner_that_hides_gpus_none_is_simulated(runner):
+    kernel = runner.specification["env"]
+    assert run(DEFAULT + COUNT, before=NO_PIP, **kernel) == "0\n"
+
+
+def test_an_import_of_cudasim_simulates_nothing():
+    hidden = {"PYTHONPATH": SIMULATOR, "CUDA_VISIBLE_DEVICES": "-1"}
+    assert run(IMPORTING + COUNT, before=NO_PIP, **hidden) == "0\n"
+
+
+IMPORTS = "%matplotlib inline\nimport os.path, torch\nfrom sklearn import datasets"
 
 
 def test_needs_are_what_the_chapter_imports():
     cells = [
         code("setup", "import yaml", tags=["setup"]),
-        code(
-            "a",
-            "%matplotlib inline\nimport os.path, torch\nfrom sklearn import datasets",
-        ),
+        code("a", IMPORTS),
         code("b", "def f():\n    from PIL import Image\nfrom . import x"),
     ]
     chapter = Chapter("first", notebook(*cells))
-    needs = {
+    assert chapter_needs(chapter) == {
         "torch": "torch",
         "numpy": "numpy",
         "PIL": "pillow",
         "sklearn": "scikit-learn",
     }
-    assert chapter_needs(chapter) == needs
-    chapter = Chapter(
-        "first", notebook(*cells, code("c", "from d2l import torch as d2l"))
-    )
+
+
+def test_what_d2l_needs_is_installed_and_its_pin_kept():
+    cells = code("c", "from d2l import torch as d2l")
+    chapter = Chapter("first", notebook(cells))
     assert {"torchvision", "scipy", "pandas"} < chapter_needs(chapter).keys()
     source = setup_source(chapter, HERE, ROOT)
-    compile(
-        source, "setup", "exec"
-    )  # a text that is broken at a hyphen would not be valid
+    # A text that is broken at a hyphen would not be valid.
+    compile(source, "setup", "exec")
     assert f"{{'d2l': 'd2l=={read_pins(ROOT)['d2l']}'}}" in source
 
 
-def test_a_chapter_that_imports_cudasim_gets_it_from_the_repository_without_simulation():
-    said = run(IMPORTING, before=RECORDER.format(code=1)).splitlines()
-    assert (
-        said[0]
-        == "Set-up: installing git+https://github.com/a/b@main#subdirectory=cudasim"
-    )
-    assert "--no-deps git+https://github.com/a/b@main#subdirectory=cudasim" in said[1]
-    assert said[2].startswith("Not ready: no git+https") and len(said) == 3
+def test_cudasim_is_installed_from_the_repository():
+    package = "git+https://github.com/a/b@main#subdirectory=cudasim"
+    printed = run(IMPORTING, before=pip_that_ends(1))
+    installing, command, message = printed.splitlines()
+    assert installing == f"Set-up: installing {package}"
+    assert f"--no-deps {package}" in command
+    assert message.startswith("Not ready: no git+https")

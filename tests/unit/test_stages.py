@@ -1,7 +1,5 @@
-"""`make test`: that no folder of tests and no runner is left out, and how a run ends."""
+"""`make test`: no folder of tests and no runner is left out, and how a run ends."""
 
-import functools
-import json
 import os
 import re
 import signal
@@ -10,7 +8,14 @@ import sys
 
 import psutil
 import pytest
-from helpers import ROOT, assert_one_line, copy_kernel, refused, wait_until
+from helpers import (
+    ROOT,
+    assert_one_line,
+    copy_kernel,
+    refused,
+    specification,
+    wait_until,
+)
 
 from tools import stages as module
 from tools.errors import BookError
@@ -28,34 +33,30 @@ def book(tmp_path):
     return root
 
 
-def test_folders_of_tests_are_stages_and_so_are_the_runners_that_every_machine_has(
-    book,
-):
+def test_every_folder_of_tests_is_a_stage(book):
     (book / "tests" / "more").mkdir(parents=True)
     (book / "tests" / "more" / "test_more.py").touch()
-    named = {stage.name: stage.paths for stage in all_stages(root=book)}
-    assert named["more"] == ("tests/more",)
-    compared = {
-        name: paths for name, paths in named.items() if name.startswith("nbval")
-    }
-    assert list(compared.values()) == [
-        ("outputs/cpu",)
-    ]  # not h100: that is for `tools compare`
-    full = [
-        stage for stage in all_stages(full=True, root=book) if "--nbval" in stage.module
-    ]
-    kernel = json.loads(
-        (book / "kernels" / "cpu" / "kernel.json").read_text(encoding="utf-8")
-    )
-    settings = kernel["metadata"]["runner"]["compare"]
-    assert len(full) == len(settings) > 1
-    for given, stage in zip(settings, full, strict=True):
-        assert set(given.items()) <= stage.environment.items()
+    [more] = [stage for stage in all_stages(root=book) if stage.name == "more"]
+    assert more.paths == ("tests/more",)
+
+
+def test_local_runners_are_compared_in_each_setting(book):
+    # A card is not: that is for `tools compare`.
+    [quick] = [stage for stage in all_stages(root=book) if "--nbval" in stage.module]
+    assert quick.paths == ("outputs/cpu",)
+    every = all_stages(full=True, root=book)
+    full = [stage for stage in every if "--nbval" in stage.module]
+    settings = specification("cpu")["metadata"]["runner"]["compare"]
+    assert len(settings) > 1
+    for setting, stage in zip(settings, full, strict=True):
+        assert setting.items() <= stage.environment.items()
 
 
 def test_stages_are_chosen_by_a_part_of_their_names():
-    assert [stage.name for stage in chosen_stages(["site", "unit"])] == ["unit", "site"]
-    assert [stage.name for stage in chosen_stages(["cleanroom"])] == ["cleanroom"]
+    unit, site = chosen_stages(["site", "unit"])
+    assert (unit.name, site.name) == ("unit", "site")
+    [rooms] = chosen_stages(["cleanroom"])
+    assert rooms.name == "cleanroom"
     with refused("'toaster'", "unit", "site", "cleanroom"):
         chosen_stages(["toaster"])
 
@@ -75,13 +76,12 @@ def three(book, monkeypatch):
     return stages
 
 
-def test_all_stages_run_although_the_first_fails_and_the_summary_names_it(
-    three, book, capfd
-):
+def test_all_stages_run_although_the_first_fails(three, book, capfd):
     with pytest.raises(BookError) as error:
         run_stages([], root=book)
     assert str(error.value) == "make test: failed: first"
-    assert (book / "second ran").exists() and (book / "last ran").exists()
+    assert (book / "second ran").exists()
+    assert (book / "last ran").exists()
     _, summary = capfd.readouterr().out.split("=== summary: 3 stages run\n")
     rows = re.findall(r"^ +\d+:\d\d\.\d  (\w+)  (\w+)$", summary, re.M)
     assert rows == [("FAILED", "first"), ("passed", "second"), ("passed", "last")]
@@ -108,48 +108,58 @@ sys.exit(commands.main())
 """
 
 
+def heed_interrupts():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
-def test_ctrl_c_says_what_was_not_run_and_leaves_no_process(book):
+def test_ctrl_c_names_what_was_not_run_and_ends_all(book):
     (book / "stubborn.py").write_text(STUBBORN)
-    heed = functools.partial(signal.signal, signal.SIGINT, signal.default_int_handler)
-    own = {name: os.environ[name] for name in os.environ.keys() - {"STAGE", "FULL"}}
-    options = {"cwd": book, "env": own | {"PYTHONPATH": str(ROOT)}, "preexec_fn": heed}
-    command = [sys.executable, "-c", RUN]
-    run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **options)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    for name in ("STAGE", "FULL"):
+        environment.pop(name, None)
+    run = subprocess.Popen(
+        [sys.executable, "-c", RUN],
+        cwd=book,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_interrupts,
+    )
     wait_until((book / "started").exists)
     run.send_signal(signal.SIGINT)
-    _, said = run.communicate(timeout=30)
+    _, errors = run.communicate(timeout=30)
     assert run.returncode == 130
-    assert_one_line(said, "interrupted in the stage stubborn; not run: second, last")
-    commands = [
-        " ".join(each.info["cmdline"] or [])
-        for each in psutil.process_iter(["cmdline"])
-    ]
-    assert [line for line in commands if str(book) in line] == []
+    assert_one_line(errors, "interrupted in the stage stubborn; not run: second, last")
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or []
+        assert str(book) not in " ".join(words)
 
 
-@pytest.mark.skipif(
+ON_LINUX = pytest.mark.skipif(
     sys.platform != "linux", reason="Linux's CI has a browser, others need none"
 )
+
+
+@ON_LINUX
 def test_browser_tests_fail_on_ci_without_a_browser(tmp_path):
     node = tmp_path / "node"
     node.write_text("#!/bin/sh\necho 'libatomic.so.1: cannot open' >&2; exit 127\n")
     node.chmod(0o755)
-    found = {
+    variables = {
         "PATH": f"{tmp_path}:/bin",
         "PLAYWRIGHT_NODEJS_PATH": str(node),
         "CI": "true",
     }
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:xdist",
-        "tests/site/test_pages.py",
-    ]
+    pytest_alone = [sys.executable, "-m", "pytest", "-p", "no:xdist"]
     run = subprocess.run(
-        command, cwd=ROOT, env=os.environ | found, capture_output=True, text=True
+        [*pytest_alone, "tests/site/test_pages.py"],
+        cwd=ROOT,
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
     )
-    assert run.returncode != 0 and "libatomic.so.1" in run.stderr, run.stdout
-    assert "passed" not in run.stdout and "skipped" not in run.stdout
+    assert run.returncode != 0, run.stdout
+    assert "libatomic.so.1" in run.stderr, run.stdout
+    assert "passed" not in run.stdout
+    assert "skipped" not in run.stdout
