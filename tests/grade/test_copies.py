@@ -29,18 +29,24 @@ COMMENTS = ["# my own work", "# see lecture 3", "# works!", ""]
 lines_of = cache(similar.lines_of)
 
 
-def assignment(exercises=EXERCISES):
-    questions = [
-        replace(
-            SMALL.questions[0],
-            number=number,
-            solution=typed(published, random.Random(0)),
-            starter=f"{exercise['name']} = ...",
-            checks=[],
+def texts_of(exercise):
+    """Return the ways of an exercise; the first one is published."""
+    return [text for _, text in exercise["answers"]]
+
+
+def assignment():
+    questions = []
+    for number, exercise in enumerate(EXERCISES, start=1):
+        published = texts_of(exercise)[0]
+        questions.append(
+            replace(
+                SMALL.questions[0],
+                number=number,
+                solution=typed(published, random.Random(0)),
+                starter=f"{exercise['name']} = ...",
+                checks=[],
+            )
         )
-        for number, exercise in enumerate(exercises, start=1)
-        for _, published in exercise["answers"][:1]
-    ]
     return small(name="variety", given="import torch", questions=questions)
 
 
@@ -159,37 +165,15 @@ def test_the_published_solutions_are_listed_as_such(seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_published_solutions_without_comments_are_found(seed):
     students = honest(random.Random(seed), 199)
-    solutions = [question["solution"] for question in assignment()["questions"]]
+    solutions = [question.solution for question in assignment().questions]
     students["ann"] = [without_comments(text) for text in solutions]
     [group] = copies(students).groups
     assert group.submissions == ("ann", PUBLISHED)
 
 
-@pytest.mark.parametrize(
-    ("answers", "published", "text"),
-    [
-        (1, 0, "1 answer equals another one and is"),
-        (1, 1, "1 answer equals the published solution and is"),
-        (3, 0, "3 answers equal another one and are"),
-        (
-            3,
-            1,
-            "3 answers equal another one, 1 of them the published solution, and are",
-        ),
-        (3, 3, "3 answers equal the published solution and are"),
-    ],
-)
-def test_short_answers_are_told_in_a_sentence(answers, published, text):
-    assert ShortAnswers(1, answers, published).text == f"{text} too short to tell"
-
-
-def _stripped(assignment):
-    """The published solutions as they are, comments taken out."""
-    texts = [question.solution for question in assignment.questions]
-    return [
-        "\n".join(line for line in text.splitlines() if line[:1] != "#")
-        for text in texts
-    ]
+def without_comments(text):
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    return "\n".join(lines)
 
 
 def large_class(rng):
@@ -241,3 +225,17 @@ def test_the_review_shows_notebooks_that_agree(grade, out):
 @pytest.fixture
 def out(tmp_path):
     return tmp_path / "out"
+
+
+SHORT_ANSWERS = [
+    (1, 0, "1 answer equals another one and is"),
+    (1, 1, "1 answer equals the published solution and is"),
+    (3, 0, "3 answers equal another one and are"),
+    (3, 1, "3 answers equal another one, 1 of them the published solution, and are"),
+    (3, 3, "3 answers equal the published solution and are"),
+]
+
+
+@pytest.mark.parametrize(("answers", "published", "text"), SHORT_ANSWERS)
+def test_short_answers_are_told_in_a_sentence(answers, published, text):
+    assert ShortAnswers(1, answers, published).text == f"{text} too short to tell"
