@@ -26,7 +26,6 @@ FOLDERS = (
     "notebooks",
     "tools",
     "coursework",
-    "cudasim/docs",
 )
 FILES = ("_config.yml", "_toc.yml", *PINS)
 
