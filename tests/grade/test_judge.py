@@ -60,7 +60,8 @@ def test_what_is_said_of_right_and_wrong_answers():
         {},
     )
     wrong = graded({1: WRONG[1] + "\n1 / 0"}).questions[1]
-    assert wrong.error == "ZeroDivisionError" and 5 <= wrong.tests[0].inputs["n"] < 400
+    assert wrong.error == "ZeroDivisionError"
+    assert 5 <= wrong.tests[0].inputs["n"] < 400
     for before in ("", "x = 1\n", "if 0: torch" + ".a" * 900 + "\n"):
         known = graded({1: before + WRONG[1] + "  # mine"}).questions[1]
         assert known.remark == "It is 2, not 2.5."  # the master's, of that very answer
@@ -84,9 +85,8 @@ def test_an_end_leaves_the_points_before_it_and_asks_no_more():
     assignment.questions[0].points = 4
     result = graded(HERE | {1: END}, assignment=assignment)
     late = "not asked, as a test before it ended the session"
-    assert (
-        reasons(result, 1) == [None, "took more than 2 s", late] and result.points == 8
-    )
+    assert reasons(result, 1) == [None, "took more than 2 s", late]
+    assert result.points == 8
     again = graded(HERE | {1: END}, assignment=assignment)
     assert again == result
 
@@ -287,7 +287,8 @@ def test_what_is_given_is_told_apart_and_an_exercise_begins_with_its_first_cell(
     task, tier = task_of(HERE), StandIn()
     task.cells[1] = ["x = 1", HERE[1]]
     assert judge(task, tier).points == 9
-    assert tier.given == [SMALL.given] and tier.begun == ["x = 1", HERE[2], HERE[3]]
+    assert tier.given == [SMALL.given]
+    assert tier.begun == ["x = 1", HERE[2], HERE[3]]
 
 
 def test_a_blank_exercise_is_not_asked_a_second_time():
@@ -311,7 +312,8 @@ def test_a_measurement_with_a_gap_counts_for_nothing_and_is_told_once():
     answer = "def total(xs):\n    return gap('its record is not whole')"
     result = graded(HERE | {2: answer})
     said = "its measurement is not whole, so it counts for nothing; your instructor sees why"
-    assert reasons(result, 2) == [said] * 2 and result.points == 6
+    assert reasons(result, 2) == [said] * 2
+    assert result.points == 6
     text = "its measurement is void: its record is not whole"
     assert result.findings == [Finding("gap", 2, text)]
 
