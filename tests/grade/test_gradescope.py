@@ -117,10 +117,7 @@ class Gradescope:
         assert results.keys() <= WHOLE and results["stdout_visibility"] == "hidden"
         for entry in results.get("tests", []):
             assert entry.keys() <= ENTRY
-            assert entry.get("status", "passed") in (
-                "passed",
-                "failed",
-            )
+            assert entry.get("status", "passed") in ("passed", "failed")
             assert (
                 results["test_output_format"] == results["test_name_format"] == "text"
             )
