@@ -291,7 +291,7 @@ class HandTable:
         """Note beside the points of these exercises that they were answered anew.
 
         Points that a person types while grading runs get the note as well. Tells whether
-        there is such a note by now.
+        a row has changed.
         """
         before = self.rows
         self.answered_anew |= set(keys)
