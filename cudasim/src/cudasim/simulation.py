@@ -23,9 +23,10 @@ from cudasim.patches.tensor import patch_tensor
 from cudasim.patching import Patches, patch_functions
 from cudasim.session import session
 from cudasim.timing.sheets import find_sheet
+from cudasim.torch_private import TRIED
 from cudasim.words import WORDS
 
-TESTED = ("2.11", "2.14")  # the first and last minor versions of torch that were tested
+TESTED = (TRIED[0], TRIED[-1])  # the first and last minor versions of torch
 
 BACKENDS = {"cuda": cuda.patch_cuda, "mps": mps.patch_mps}
 

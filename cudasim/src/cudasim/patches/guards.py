@@ -7,7 +7,7 @@ C++ ends the process where a traced tensor (`torch.export`) names a type of devi
 does not know. So it finds there what it knows of the CPU
 (c10/core/impl/DeviceGuardImplInterface.h).
 
-Tried with CPython 3.11 and PyTorch 2.11 and 2.13. Where memory does not look as there,
+Tried with CPython 3.11 and PyTorch 2.11 to 2.14. Where memory does not look as there,
 it stays as it is.
 """
 

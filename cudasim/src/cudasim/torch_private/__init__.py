@@ -1,7 +1,9 @@
-"""Every private name of PyTorch that cudasim reads or replaces.
+"""The private names of PyTorch that cudasim reads or replaces.
 
-PyTorch promises none of these names, and a new version may rename any of them. So the
-rest of cudasim takes them from here, where they are grouped by what they are for:
+PyTorch promises none of these names, and a new version may rename any of them. So
+`patches` and `backends` take them from here, where they are grouped by what they are for.
+The modules that still name some themselves are listed as `WAITING` in
+`tests/test_private_names.py`; there they stand at the top of each module.
 
 - `dispatch`: dispatch modes, tracing, fake tensors, transforms, operators
 - `tensors`: tensors, storages, autograd, modules, optimizers, compilers, the profiler
