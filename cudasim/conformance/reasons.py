@@ -1,4 +1,4 @@
-"""The list of reasons why tests of PyTorch do not pass, and what it lacks or has too much."""
+"""The list of reasons why tests of PyTorch do not pass, and the check that it is up to date."""
 
 import tomllib
 from collections.abc import Iterable
@@ -18,9 +18,10 @@ PASSED = ("passed", "skipped")
 
 @dataclass(frozen=True)
 class Reason:
-    """Why some tests do not pass; each is named as `file::Class.test`, `*` for any letters.
+    """Why some tests do not pass. A test is named `file::Class.test`, where `*` is a wildcard.
 
-    Those with `run` False, named in full, are not even started: they would use up their time.
+    With `run` False the tests are not started, because they would only run into the time limit.
+    Their names have no wildcards.
     """
 
     kind: str
@@ -36,12 +37,12 @@ class Reason:
 def read(path: Path = LISTED) -> list[Reason]:
     """Read the list. Raises ConformanceError where its form is wrong."""
     try:
-        entries = tomllib.loads(path.read_text(encoding="utf-8")).get("reason", [])
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise ConformanceError(f"{path.name}: no TOML: {error}") from None
 
     reasons = []
-    for number, entry in enumerate(entries, 1):
+    for number, entry in enumerate(content.get("reason", []), 1):
         fault = _fault(entry)
         if fault:
             raise ConformanceError(f"{path.name}: entry {number}: {fault}")
@@ -51,6 +52,7 @@ def read(path: Path = LISTED) -> list[Reason]:
 
 
 def _fault(entry: Any) -> str | None:
+    """Return what is wrong with an entry of the list, None if nothing is."""
     if not isinstance(entry, dict) or set(entry) - {"run"} != KEYS:
         return "say kind, reason and tests, no more"
     run = entry.get("run", True)
@@ -76,9 +78,12 @@ def left_out(file: str, reasons: Iterable[Reason]) -> list[str]:
     """Return the tests of `file` that are not run."""
     tests = []
     for reason in reasons:
-        if not reason.run:
-            names = [name.split("::") for name in reason.tests]
-            tests += [test for where, test in names if where == file]
+        if reason.run:
+            continue
+        for name in reason.tests:
+            where, test = name.split("::")
+            if where == file:
+                tests.append(test)
     return tests
 
 
@@ -86,22 +91,28 @@ def unexplained(
     file: str, verdicts: Iterable[Verdict], reasons: list[Reason]
 ) -> list[Verdict]:
     """Return the tests of `file` that do not pass and have no reason."""
-    failures = [verdict for verdict in verdicts if verdict.outcome not in PASSED]
-    return [each for each in failures if find(f"{file}::{each.test}", reasons) is None]
+    failures = []
+    for verdict in verdicts:
+        name = f"{file}::{verdict.test}"
+        if verdict.outcome not in PASSED and find(name, reasons) is None:
+            failures.append(verdict)
+    return failures
 
 
 def outdated(verdicts: dict[str, list[Verdict]], reasons: list[Reason]) -> list[str]:
     """Return names in the list under which every test passes, of the files that ran."""
-    failed = []
-    for file, of_file in verdicts.items():
-        for verdict in of_file:
+    failures = []
+    for file, file_verdicts in verdicts.items():
+        for verdict in file_verdicts:
             if verdict.outcome not in PASSED:
-                failed.append(f"{file}::{verdict.test}")
+                failures.append(f"{file}::{verdict.test}")
 
     patterns = []
     for reason in reasons:
         for pattern in reason.tests:
-            ran = pattern.partition("::")[0] in verdicts
-            if ran and not any(fnmatchcase(name, pattern) for name in failed):
+            file, _, _ = pattern.partition("::")
+            if file in verdicts and not any(
+                fnmatchcase(name, pattern) for name in failures
+            ):
                 patterns.append(pattern)
     return patterns

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from conformance import ConformanceError
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parent / "src"  # where `cudasim` is
+# The names of PyTorch's test files, in the order in which they run.
 FILES = (
     "test_cuda",
     "test_cuda_multigpu",
@@ -32,12 +34,12 @@ FILES = (
     "test_reductions",
     "test_binary_ufuncs",
 )
-# Each test of these in a process of its own, as PyTorch does it.
+# Each test of these files runs in a new process, as PyTorch does it.
 ALONE = ("test_cuda_primary_ctx",)
-LOADING = "(loading)"  # stands for a test where a file cannot even be loaded
+LOADING = "(loading)"  # the name of the test if a file cannot be loaded
 RUNNING = "running"  # the outcome of a test that has begun and not ended
 TAIL = 300  # characters of an error that are kept
-WORDS = 200  # of what a worker said at its end
+WORDS = 200  # words of a worker's last output that are kept
 
 
 @dataclass(frozen=True)
@@ -50,10 +52,10 @@ class Verdict:
 
 
 class Records:
-    """The outcomes of a file's tests, a line of JSON each, as they come."""
+    """The file that holds the outcomes of a file's tests, a line of JSON each."""
 
     def __init__(self, path: Path) -> None:
-        """Take up an earlier run's, but for the test in which it was stopped."""
+        """Keep the outcomes of an earlier run, except for the test in which it was stopped."""
         self.path = path
         verdicts = self.read()
         if verdicts and verdicts[-1].outcome == RUNNING:
@@ -85,28 +87,30 @@ class Records:
 def find(source: Path, names: list[str]) -> list[Path]:
     """Return the test files `names` of PyTorch's sources, all of FILES if none is named.
 
-    Raises ConformanceError.
+    Raises ConformanceError if a name or a file is unknown.
     """
-    tests = source / "test"
-    unknown = sorted(set(names) - set(FILES))
+    unknown = ", ".join(sorted(set(names) - set(FILES)))
     if unknown:
-        raise ConformanceError(
-            f"no file of the list: {', '.join(unknown)}; choose from {', '.join(FILES)}"
-        )
+        known = ", ".join(FILES)
+        raise ConformanceError(f"no file of the list: {unknown}; choose from {known}")
+
+    tests = source / "test"
     paths = [tests / f"{name}.py" for name in names or FILES]
-    missing = [path.name for path in paths if not path.is_file()]
+    missing = ", ".join(path.name for path in paths if not path.is_file())
     if missing:
         raise ConformanceError(
-            f"{tests} has no {', '.join(missing)}: give the folder of PyTorch's sources, "
+            f"{tests} has no {missing}: give the folder of PyTorch's sources, "
             "the tag of the torch in use or what 'apt-get source pytorch' unpacks"
         )
     return paths
 
 
 def version(source: Path) -> str:
-    """Return the version of PyTorch's sources, `unknown` where no file says it."""
+    """Return the version of PyTorch's sources, `unknown` without `version.txt`."""
     path = source / "version.txt"
-    return path.read_text(encoding="utf-8").strip() if path.is_file() else "unknown"
+    if not path.is_file():
+        return "unknown"
+    return path.read_text(encoding="utf-8").strip()
 
 
 def run(
@@ -118,9 +122,9 @@ def run(
 ) -> list[Verdict]:
     """Return the outcome of each test of the file `path`.
 
-    Outcomes are noted in the file `notes`, from which an earlier run is taken up. Those of
-    `left_out` are noted as not run. A process that dies is started again for the tests that
-    are left, and `report` gets a line about it.
+    Outcomes are noted in the file `notes`, and tests that an earlier run has noted there are
+    not run again. The tests `left_out` are noted as not run. If a process dies, a new one runs
+    the remaining tests, and `report` gets a line about it.
     """
     records = Records(notes)
     noted = {verdict.test for verdict in records.read()}
@@ -137,7 +141,8 @@ def run(
             verdict = _death(verdicts[-1].test, code, tail, limit)
             records.append(verdict)
             report(f"{path.stem}: {verdict.test}: {verdict.outcome}, {verdict.reason}")
-        elif code and nothing_new:  # it died outside of a test, and would again
+        elif code and nothing_new:
+            # It died outside of a test, and would do so again.
             records.append(Verdict(LOADING, "failed", tail[-TAIL:]))
             break
         elif not code and (nothing_new or path.stem not in ALONE):
@@ -152,16 +157,12 @@ def _death(test: str, code: int, tail: str, limit: float) -> Verdict:
 
 
 def _work(path: Path, notes: Path, limit: float) -> tuple[int, str]:
-    """Run a worker; return its exit status, and the last that it said."""
-    most = 1 if path.stem in ALONE else 0
-    command = [sys.executable, HERE / "worker.py", path, notes, str(limit), str(most)]
-    paths = [str(SOURCE)]
-    if "PYTHONPATH" in os.environ:
-        paths.append(os.environ["PYTHONPATH"])
-    variables = {"PYTHONPATH": os.pathsep.join(paths), "CUDASIM_QUIET": "1"}
+    """Run a worker; return its exit status and its last output."""
+    number = "1" if path.stem in ALONE else "0"
+    command = [sys.executable, HERE / "worker.py", path, notes, str(limit), number]
     worker = subprocess.Popen(
         command,
-        env=os.environ | variables,
+        env=_environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -172,9 +173,17 @@ def _work(path: Path, notes: Path, limit: float) -> tuple[int, str]:
     try:
         _, errors = worker.communicate()
     finally:
-        try:
-            os.killpg(worker.pid, signal.SIGKILL)  # and what its tests have started
-        except ProcessLookupError:
-            pass
+        # The processes that its tests have started end with it.
+        with suppress(ProcessLookupError):
+            os.killpg(worker.pid, signal.SIGKILL)
         worker.wait()
-    return worker.returncode, " ".join(errors.split()[-WORDS:])
+    words = errors.split()
+    return worker.returncode, " ".join(words[-WORDS:])
+
+
+def _environment() -> dict[str, str]:
+    paths = [str(SOURCE)]
+    if "PYTHONPATH" in os.environ:
+        paths.append(os.environ["PYTHONPATH"])
+    variables = {"PYTHONPATH": os.pathsep.join(paths), "CUDASIM_QUIET": "1"}
+    return os.environ | variables

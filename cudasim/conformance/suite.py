@@ -1,4 +1,4 @@
-"""All of PyTorch's test files, one after another, and what is kept of their outcomes."""
+"""Run PyTorch's test files one after another, and sum up their outcomes."""
 
 import platform
 from collections import Counter
@@ -19,8 +19,8 @@ def run(
 ) -> tuple[dict[str, Any], list[str]]:
     """Run the files `names`, or all of them; return the summary, and a line for each fault.
 
-    Outcomes are noted in the folder `outcomes` as they come, and `resume` goes on from those.
-    A test has `limit` seconds. Raises ConformanceError.
+    Outcomes are noted in the folder `outcomes` as they come, and `resume` continues from there.
+    A test may take `limit` seconds. Raises ConformanceError.
     """
     listed = reasons.read()
     paths = running.find(source, names)
@@ -34,9 +34,7 @@ def run(
             notes.unlink(missing_ok=True)
         left_out = reasons.left_out(path.stem, listed)
         verdicts[path.stem] = running.run(path, notes, limit, print, left_out)
-        counts = count(verdicts[path.stem]).most_common()
-        words = ", ".join(f"{number} {outcome}" for outcome, number in counts)
-        print(f"{path.stem}: {words}", flush=True)
+        _print_counts(path.stem, verdicts[path.stem])
 
     faults = _without_reason(verdicts, listed)
     if not names:
@@ -45,43 +43,65 @@ def run(
     return summary(verdicts, listed, running.version(source)), faults
 
 
+def _print_counts(file: str, verdicts: list[Verdict]) -> None:
+    counts = count(verdicts).most_common()
+    text = ", ".join(f"{number} {outcome}" for outcome, number in counts)
+    print(f"{file}: {text}", flush=True)
+
+
 def _without_reason(verdicts: Verdicts, listed: list[Reason]) -> list[str]:
     faults = []
-    for file, of_file in verdicts.items():
-        for verdict in reasons.unexplained(file, of_file, listed):
-            faults.append(
-                f"{file}::{verdict.test}: {verdict.outcome}, no reason in reasons.toml: "
-                f"{verdict.reason}"
-            )
+    for file, file_verdicts in verdicts.items():
+        for verdict in reasons.unexplained(file, file_verdicts, listed):
+            outcome = f"{verdict.outcome}, no reason in reasons.toml: {verdict.reason}"
+            faults.append(f"{file}::{verdict.test}: {outcome}")
     return faults
 
 
 def summary(verdicts: Verdicts, listed: list[Reason], version: str) -> dict[str, Any]:
     """Return versions, counts for each file, and each reason with its number of tests."""
     files = []
-    explained: Counter[tuple[Reason, str]] = Counter()
-    for file, of_file in verdicts.items():
-        counts = count(of_file)
-        total = len(of_file)
-        kept = {name: counts[name] for name in ("passed", "skipped", "not run")}
-        failed = total - sum(kept.values())
-        files.append({"file": file, "total": total, **kept, "failed": failed})
-        for verdict in of_file:
-            reason = reasons.find(f"{file}::{verdict.test}", listed)
-            if verdict.outcome not in reasons.PASSED and reason is not None:
-                explained[reason, file] += 1
-
-    rows = []
-    for (reason, file), number in explained.items():
-        words = {"kind": reason.kind, "reason": reason.reason}
-        rows.append({"file": file, **words, "tests": number})
+    explained = []
+    for file, file_verdicts in verdicts.items():
+        files.append(_file_summary(file, file_verdicts))
+        explained += _explained(file, file_verdicts, listed)
     return {
         "torch": torch.__version__,
         "tests": version,
         "python": platform.python_version(),
         "files": files,
-        "reasons": rows,
+        "reasons": explained,
     }
+
+
+def _file_summary(file: str, verdicts: list[Verdict]) -> dict[str, Any]:
+    counts = count(verdicts)
+    passed, skipped, not_run = counts["passed"], counts["skipped"], counts["not run"]
+    return {
+        "file": file,
+        "total": len(verdicts),
+        "passed": passed,
+        "skipped": skipped,
+        "not run": not_run,
+        "failed": len(verdicts) - passed - skipped - not_run,
+    }
+
+
+def _explained(
+    file: str, verdicts: list[Verdict], listed: list[Reason]
+) -> list[dict[str, Any]]:
+    """Return the reasons that explain tests of a file, each with their number."""
+    numbers: Counter[Reason] = Counter()
+    for verdict in verdicts:
+        reason = reasons.find(f"{file}::{verdict.test}", listed)
+        if verdict.outcome not in reasons.PASSED and reason is not None:
+            numbers[reason] += 1
+
+    rows = []
+    for reason, number in numbers.items():
+        row = {"file": file, "kind": reason.kind, "reason": reason.reason}
+        rows.append(row | {"tests": number})
+    return rows
 
 
 def count(verdicts: list[Verdict]) -> Counter[str]:

@@ -23,26 +23,27 @@ LENGTH = 300  # characters of a reason that are kept
 
 
 class Outcomes(unittest.TestResult):
-    """Writes what comes of each test, and watches its time."""
+    """Writes the outcome of each test, and watches its time."""
 
     def __init__(self, notes: TextIO, limit: float) -> None:
-        """Outcomes go to `notes`; a test has `limit` seconds."""
+        """Write outcomes to `notes`, and end the process if a test takes `limit` seconds."""
         super().__init__()
         self._notes = notes
         self._limit = limit
         self._outcome = "", ""  # of the test that runs, and the reason
 
     def startTest(self, test: unittest.TestCase) -> None:
-        """Note that it runs."""
+        """Note that the test runs."""
         super().startTest(test)
         self._outcome = "passed", ""
         self._write(name_of(test), "running", "")
         faulthandler.dump_traceback_later(self._limit, exit=True)
 
     def stopTest(self, test: unittest.TestCase) -> None:
-        """Note its outcome."""
+        """Note the outcome of the test."""
         faulthandler.cancel_dump_traceback_later()
-        gc.set_debug(0)  # a test that failed may have left the collector as it set it
+        # A failed test may not have restored the settings of the garbage collector.
+        gc.set_debug(0)
         if gc.garbage:
             gc.garbage.clear()
             gc.collect()
@@ -50,32 +51,32 @@ class Outcomes(unittest.TestResult):
         self._write(name_of(test), *self._outcome)
 
     def addSkip(self, test: unittest.TestCase, reason: str) -> None:
-        """The file itself leaves it out."""
+        """Note that the file itself skips the test."""
         self._outcome = "skipped", reason
 
     def addError(self, test: unittest.TestCase, error: tuple) -> None:
-        """It raised. What is no test, such as a class that cannot be set up, has a line too."""
+        """Note an exception, of a test or of anything else, such as the set-up of a class."""
         if isinstance(test, unittest.TestCase):
             self._fail(error)
         else:
             self._write(str(test), "failed", words(error))
 
     def addFailure(self, test: unittest.TestCase, error: tuple) -> None:
-        """It found another result than it expects."""
+        """Note a failed assertion."""
         self._fail(error)
 
     def addSubTest(
         self, test: unittest.TestCase, subtest: unittest.TestCase, error: tuple
     ) -> None:
-        """A part of it failed, if there is an error."""
+        """Note the error of a part of the test, if there is one."""
         if error is not None:
             self._fail(error)
 
     def addExpectedFailure(self, test: unittest.TestCase, error: tuple) -> None:
-        """It failed, as the file says that it does."""
+        """Keep the outcome: the test failed as its file expects."""
 
     def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:
-        """It passed where the file says that it fails."""
+        """Note that the test passed although its file expects a failure."""
         self._outcome = "failed", "passed where the file expects a failure"
 
     def _fail(self, error: tuple) -> None:
@@ -108,7 +109,7 @@ def every(tests: unittest.TestSuite) -> Iterator[unittest.TestCase]:
 
 
 def begun(notes: Path) -> set[str]:
-    """Return the tests that have begun before."""
+    """Return the tests that an earlier process has begun."""
     if not notes.exists():
         return set()
     lines = notes.read_text(encoding="utf-8").splitlines()
@@ -136,11 +137,14 @@ def main(file: str, notes: str, limit: str, number: str) -> None:
     cudasim.enable(gpus=GPUS, force=True)
     from torch.testing._internal import common_utils
 
-    common_utils.run_tests = lambda: None  # what ends each file
-    tests = every(unittest.defaultTestLoader.loadTestsFromModule(load(path)))
+    # Each file ends with a call of it.
+    common_utils.run_tests = lambda: None
+    loaded = unittest.defaultTestLoader.loadTestsFromModule(load(path))
     done = begun(notes_path)
-    left = [test for test in tests if name_of(test) not in done]
-    suite = unittest.TestSuite(left[: int(number) or None])
+    tests = [test for test in every(loaded) if name_of(test) not in done]
+    if int(number):
+        tests = tests[: int(number)]
+    suite = unittest.TestSuite(tests)
     with notes_path.open("a", encoding="utf-8") as lines:
         suite.run(Outcomes(lines, float(limit)))
 
@@ -151,13 +155,14 @@ def _prepare(path: Path) -> None:
     os.environ.setdefault("PYTORCH_TEST_WITH_SLOW", "0")
     os.chdir(path.parent)
     sys.path.insert(0, str(path.parent))
-    sys.argv = [str(path)]  # PyTorch's tests read the rest
+    # PyTorch's tests would read our arguments.
+    sys.argv = [str(path)]
     if importlib.util.find_spec("expecttest") is None:
-        # All that PyTorch's tests of CUDA need of it is a base class.
+        # PyTorch's tests of CUDA only need its base class.
         stand_in = ModuleType("expecttest")
         stand_in.TestCase = unittest.TestCase
         sys.modules["expecttest"] = stand_in
-    # One beside another build of torch fails as it is loaded.
+    # A torchvision for another build of torch fails when it is imported.
     sys.modules["torchvision"] = None
 
 
