@@ -35,16 +35,7 @@ def book(tmp_path):
     """The book, less its outputs, to be changed."""
     root = tmp_path / "book"
     root.mkdir()
-    for folder in (
-        "book",
-        "img",
-        "kernels",
-        "languages",
-        "notebooks",
-        "tools",
-        "coursework",
-        "cudasim/docs",
-    ):
+    for folder in FOLDERS:
         copy_code(root, folder)
     for name in FILES:
         shutil.copy(ROOT / name, root)

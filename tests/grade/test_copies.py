@@ -29,18 +29,23 @@ COMMENTS = ["# my own work", "# see lecture 3", "# works!", ""]
 lines_of = cache(similar.lines_of)
 
 
-def assignment(exercises=EXERCISES):
-    questions = [
-        replace(
+def texts_of(exercise):
+    """Return the ways of an exercise; the first one is published."""
+    return [text for _, text in exercise["answers"]]
+
+
+def assignment():
+    questions = []
+    for number, exercise in enumerate(EXERCISES, start=1):
+        published = texts_of(exercise)[0]
+        question = replace(
             SMALL.questions[0],
             number=number,
             solution=typed(published, random.Random(0)),
             starter=f"{exercise['name']} = ...",
             checks=[],
         )
-        for number, exercise in enumerate(exercises, start=1)
-        for _, published in exercise["answers"][:1]
-    ]
+        questions.append(question)
     return small(name="variety", given="import torch", questions=questions)
 
 
@@ -159,10 +164,13 @@ def test_the_published_solutions_are_listed_as_such(seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_published_solutions_without_comments_are_found(seed):
     students = honest(random.Random(seed), 199)
-    solutions = [question["solution"] for question in assignment()["questions"]]
+    solutions = [question.solution for question in assignment().questions]
     students["ann"] = [without_comments(text) for text in solutions]
     [group] = copies(students).groups
     assert group.submissions == ("ann", PUBLISHED)
+
+
+AND_PUBLISHED = "3 answers equal another one, 1 of them the published solution, and are"
 
 
 @pytest.mark.parametrize(
@@ -171,11 +179,7 @@ def test_published_solutions_without_comments_are_found(seed):
         (1, 0, "1 answer equals another one and is"),
         (1, 1, "1 answer equals the published solution and is"),
         (3, 0, "3 answers equal another one and are"),
-        (
-            3,
-            1,
-            "3 answers equal another one, 1 of them the published solution, and are",
-        ),
+        (3, 1, AND_PUBLISHED),
         (3, 3, "3 answers equal the published solution and are"),
     ],
 )
@@ -183,13 +187,9 @@ def test_short_answers_are_told_in_a_sentence(answers, published, text):
     assert ShortAnswers(1, answers, published).text == f"{text} too short to tell"
 
 
-def _stripped(assignment):
-    """The published solutions as they are, comments taken out."""
-    texts = [question.solution for question in assignment.questions]
-    return [
-        "\n".join(line for line in text.splitlines() if line[:1] != "#")
-        for text in texts
-    ]
+def without_comments(text):
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    return "\n".join(lines)
 
 
 def large_class(rng):

@@ -23,9 +23,8 @@ SECOND = ["exercise-2", "answer-2", "holds-2"]
 def small(tmp_path_factory):
     """(book, master, assignment) of a small book."""
     book = book_of_one(tmp_path_factory.mktemp("small") / "book")
-    [(master, assignment)] = make_drafts(
-        book.root, book.root / "masters", draws_of(None)
-    )
+    drafts = make_drafts(book.root, book.root / "masters", draws_of(None))
+    [(master, assignment)] = drafts
     return book, master, assignment
 
 
@@ -69,19 +68,21 @@ def test_exercises_that_are_new_come_last(small):
 def student(small):
     """The edition that a student gets."""
     book, master, assignment = small
-    made = edition("student", master, assignment, book)
-    nbformat.validate(made)
-    assert ids(made) == [
-        "title",
-        "switch",
-        "setup",
-        "given",
-        *FIRST,
-        "by-hand-1",
-        *SECOND,
-    ]
-    told = {"name": "small", "class": "book", "edition": "student", "exercises": [1, 2]}
-    told["masters"] = assignment.masters
+    return edition("student", master, assignment, book)
+
+
+def test_a_student_gets_a_blank_notebook(small, student):
+    _, _, assignment = small
+    nbformat.validate(student)
+    before = ["title", "switch", "setup", "given"]
+    assert ids(student) == [*before, *FIRST, "by-hand-1", *SECOND]
+    facts = {
+        "name": "small",
+        "class": "book",
+        "edition": "student",
+        "exercises": [1, 2],
+        "masters": assignment.masters,
+    }
     gpu = {"accelerator": "GPU", "colab": {"gpuType": "T4"}}
     assert student.metadata == LANGUAGE | gpu | {"assignment": facts}
 
@@ -98,23 +99,35 @@ def test_a_students_notebook_stands_alone(small, student):
     book, _, _ = small
     text = sources(student)
     assert "Two exercises about numbers." in text["title"]
-    asked, url = text["exercise-1"], f"{book.repository.url}/blob/main"
-    assert (
-        "3 points and 2 by hand" in asked and f"({url}/book/glossary.md#gpu)" in asked
-    )
-    assert (
-        f"({url}/notebooks/b.ipynb#c), [b](https://e.org), [c](#d) and `f[0](x)`."
-        in asked
-    )
-    graded = [
-        id for id in ids(made) if id.startswith(("given", "answer", "shows", "holds"))
-    ]
-    cells = [assignment.given]
+    assert text["switch"] == SWITCH
+    assert text["setup"].startswith("# @title Set-up")
+    assert text["given"] == f"{GIVEN}\n\nbase = 10\n\noffset = 1"
+    question = text["exercise-1"]
+    assert "3 points and 2 by hand" in question
+    # Links lead to the book, and nothing else that looks like one is touched.
+    url = f"{book.repository.url}/blob/main"
+    assert f"({url}/book/glossary.md#gpu)" in question
+    others = "[b](https://e.org), [c](#d) and `f[0](x)`."
+    assert f"({url}/notebooks/b.ipynb#c), {others}" in question
+
+
+def test_the_assignment_holds_the_cells_that_are_graded(small, student):
+    _, _, assignment = small
+    expected = [assignment.given]
     for question in assignment.questions:
-        cells += filter(None, [question.starter, question.shows, *question.checks])
-    assert cells == [text[id] for id in graded]
-    entry = json.loads(json.dumps(assignment.as_json()))
-    assert Assignment.from_json(entry) == assignment
+        expected.append(question.starter)
+        if question.shows:
+            expected.append(question.shows)
+        expected += question.checks
+    graded = ("given", "answer", "shows", "holds")
+    cells = [cell for cell in student.cells if cell.id.startswith(graded)]
+    assert [cell.source for cell in cells] == expected
+
+
+def test_an_assignment_is_written_whole(small):
+    _, _, assignment = small
+    written = json.loads(json.dumps(assignment.as_json()))
+    assert Assignment.from_json(written) == assignment
 
 
 @pytest.mark.parametrize("kind", ["solution", "instructor"])

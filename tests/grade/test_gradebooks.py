@@ -349,19 +349,50 @@ def test_an_export_that_does_not_fit_is_refused(export, words, filled):
         filled(export, CLASS)
 
 
-def test_feedback_goes_back_as_canvas_and_moodle_named_what_was_handed_in():
-    page = "<body>\n<h1>Well done</h1>\n</body>"
-    paths = {
-        "doe (Canvas 34)": "doe_LATE_34_208_work-1.ipynb",
-        "roe (Canvas 35)": "roe_35_209_work.zip",
-        "Jane Doe (Moodle 12)": "Jane Doe_12_assignsubmission_file/work.ipynb",
-        "Öz (Moodle 13)": "week 1/Öz_13_assignsubmission_file_work.ipynb",
-        "ann": "ann.ipynb",
-    }
-    pages = [(Grade("", name, path), page) for name, path in paths.items()]
-    canvas, moodle = (ZipFile(BytesIO(data)) for data in returned(pages).values())
-    assert canvas.namelist() == ["doe_LATE_34_208_work-1.ipynb", "roe_35_209_work.zip"]
-    notebook = nbformat.reads(canvas.read("doe_LATE_34_208_work-1.ipynb"), as_version=4)
+BOTH_CHAPTERS = [CLASS[0], STRAY]
+NO_CHAPTER = [STRANGER | {"assignment": None}]
+
+
+@pytest.mark.parametrize(
+    ("results", "words"),
+    [
+        (BOTH_CHAPTERS, "name one with --chapter: computing-devices, puzzles"),
+        ([], "no results; run 'make grade SUB"),
+        (NO_CHAPTER, "name one with --chapter: none"),
+        ([7], "make grade"),
+    ],
+    ids=["two chapters", "none", "no chapter", "no result"],
+)
+def test_results_that_do_not_fit_are_refused(results, words, filled):
+    with refused(words):
+        filled(CANVAS, results)
+
+
+PAGE = "<body>\n<h1>Well done</h1>\n</body>"
+HANDED_IN = {
+    "doe (Canvas 34)": "doe_LATE_34_208_work-1.ipynb",
+    "roe (Canvas 35)": "roe_35_209_work.zip",
+    "Jane Doe (Moodle 12)": "Jane Doe_12_assignsubmission_file/work.ipynb",
+    "Öz (Moodle 13)": "week 1/Öz_13_assignsubmission_file_work.ipynb",
+    "ann": "ann.ipynb",
+}
+
+
+@pytest.fixture(scope="module")
+def feedback():
+    """The zips that go back to Canvas and to Moodle."""
+    pages = []
+    for student, path in HANDED_IN.items():
+        pages.append((Grade("", student, path), PAGE))
+    canvas, moodle = returned(pages).values()
+    return ZipFile(BytesIO(canvas)), ZipFile(BytesIO(moodle))
+
+
+def test_canvas_gets_feedback_named_as_what_was_handed_in(feedback):
+    canvas, _ = feedback
+    notebook_name, zip_name = canvas.namelist()
+    assert notebook_name == "doe_LATE_34_208_work-1.ipynb"
+    notebook = nbformat.reads(canvas.read(notebook_name), as_version=4)
     assert notebook.cells[0].source == "<h1>Well done</h1>\n"
     assert zip_name == "roe_35_209_work.zip"
     within = ZipFile(BytesIO(canvas.read(zip_name)))
@@ -372,8 +403,15 @@ def test_moodle_gets_feedback_in_the_folders_it_named(feedback):
     _, moodle = feedback
     folders = ("Jane Doe_12_assignsubmission_file_", "Öz_13_assignsubmission_file_")
     assert moodle.namelist() == [f"{folder}/feedback.html" for folder in folders]
-    assert moodle.read(moodle.namelist()[0]).decode() == page
-    assert returned([(Grade("", "ann", "ann.ipynb"), page)]) == {}
+    assert moodle.read(moodle.namelist()[0]).decode() == PAGE
+
+
+def test_files_of_no_course_system_go_back_to_none():
+    assert returned([(Grade("", "ann", "ann.ipynb"), PAGE)]) == {}
+
+
+WALK = re.compile("<!-- the walk -->(.*)<!-- the end of the walk -->", re.S)
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 
 
 @pytest.mark.full

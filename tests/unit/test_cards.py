@@ -69,23 +69,29 @@ def test_cards_of_several_models_are_refused():
         card_folder([H100, "Tesla T4"])
 
 
-def test_a_chapter_that_needs_more_cards_is_left_out_and_one_that_needs_memory_is_refused(
-    capsys,
-):
-    def cards_with(*free):
-        names = [H100] * len(free)
-        return Cards("h100", "H100", names, [*free], "550.1", "12.4", "2.13.0")
+def cards_with(*free):
+    names = [H100] * len(free)
+    return Cards("h100", "H100", names, list(free), "550.1", "12.4", "2.13.0")
 
-    def runs(cards, **hardware):
-        needed = Chapter(
-            "first", notebook(code("a", "1"), hardware={"gpus": [1]} | hardware)
-        )
-        return [run.cards for run in card_runs([needed], None, cards)]
 
-    card = cards_with(20 * 2**30, int(7.5 * 2**30))
+def runs(cards, **hardware):
+    """Return the cards on which a chapter that needs such hardware is run."""
+    needs = {"gpus": [1]} | hardware
+    chapter = Chapter("first", notebook(code("a", "1"), hardware=needs))
+    return [run.cards for run in card_runs([chapter], None, cards)]
+
+
+TWO_CARDS = cards_with(20 * 2**30, int(7.5 * 2**30))
+
+
+def test_a_chapter_that_needs_more_memory_is_refused():
     with refused("notebooks/first.ipynb: needs 8 GiB", "7.5 GiB of cuda:1 are free"):
-        runs(card, gpu_memory=8)
-    assert runs(card, gpu_memory=7.5) == runs(card, gpus=[2]) == [card]
+        runs(TWO_CARDS, gpu_memory=8)
+    assert runs(TWO_CARDS, gpu_memory=7.5) == [TWO_CARDS]
+
+
+def test_a_chapter_that_needs_more_cards_is_left_out(capsys):
+    assert runs(TWO_CARDS, gpus=[2]) == [TWO_CARDS]
     assert runs(cards_with(2**30), gpus=[2]) == []
     assert "notebooks/first.ipynb: left out, it needs 2 GPUs" in capsys.readouterr().out
 

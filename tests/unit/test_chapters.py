@@ -46,6 +46,12 @@ def of_an_old_format(path):
     path.write_text(json.dumps(content))
 
 
+def of_no_kind(path):
+    content = json.loads(path.read_text())
+    content["metadata"]["kind"] = "puzzle"
+    path.write_text(json.dumps(content))
+
+
 def cut_short(path):
     path.write_text(path.read_text()[:-3])
 
@@ -61,6 +67,7 @@ misspell_tag = with_cell(2, metadata={"tags": ["hide_input"]})
 FAULTS = [
     (FIRST, cut_short, "correct it there"),
     (FIRST, of_an_old_format, "save it with"),
+    (FIRST, of_no_kind, "'puzzle'; use one of lesson, symptoms, puzzles, outcomes"),
     (FIRST, add_output, "'python -m tools clear'"),
     (FIRST, with_cell(3, id="make"), "have the id 'make'"),
     (FIRST, misspell_tag, "cell 2 ('make') has the tag 'hide_input'"),
@@ -85,59 +92,9 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("file", "fault", "advice"),
-    [
-        (
-            FIRST,
-            lambda path: path.write_text(path.read_text()[:-3]),
-            "correct it there",
-        ),
-        (FIRST, doctored(lambda made: made.update(nbformat_minor=4)), "save it with"),
-        (FIRST, add_output, "'python -m tools clear'"),
-        (
-            FIRST,
-            doctored(lambda made: made["cells"][3].update(id="make")),
-            "have the id 'make'",
-        ),
-        (FIRST, misspell, "cell 2 ('make') has the tag 'hide_input'"),
-        (
-            FIRST,
-            replaced(b"{", b"\xef\xbb\xbf{"),
-            "byte order mark; save it as UTF-8 without one",
-        ),
-        (
-            FIRST,
-            doctored(lambda made: made["metadata"].update(kind="puzzle")),
-            "'puzzle'; use one of lesson, symptoms, puzzles, outcomes",
-        ),
-        (FIRST, replaced(b"\n", CONFLICT), "conflict markers of git from line 2 on"),
-        ("requirements.txt", replaced(b"#", b"# pr\xe9face"), "save it as UTF-8"),
-        (
-            "requirements.txt",
-            written("numpy>=2"),
-            "line 1, 'numpy>=2', is not 'package==version'",
-        ),
-        ("requirements.txt", written("d2l==1\nD2L==2"), "line 2: d2l is pinned twice"),
-        (
-            "kernels/cpu/kernel.json",
-            written('{"argv": "python"}'),
-            "not a kernel specification",
-        ),
-        (
-            "_toc.yml",
-            replaced(b"second", b"third"),
-            "'notebooks/third' has no file; add one",
-        ),
-        ("_toc.yml", written("chapters: [\n"), "correct it there"),
-        ("_toc.yml", written(""), "'root: book/preface'"),
-        ("_toc.yml", lambda path: path.unlink(), "no such file"),
-    ],
-)
-def test_a_faulty_file_is_named_in_one_line_with_its_mend(
-    small_book, file, fault, advice
-):
-    fault(small_book / file)
+@pytest.mark.parametrize(("file", "spoil", "advice"), FAULTS)
+def test_a_faulty_file_is_one_line_with_advice(small_book, file, spoil, advice):
+    spoil(small_book / file)
     with refused(f"{file}: ", advice):
         book = Book(small_book)
         assert book.chapters and book.runners and book.pins

@@ -34,14 +34,9 @@ CARDS = Cards(
 )
 
 
-@pytest.mark.full
-def test_what_was_recorded_on_such_a_card_is_compared_and_of_the_rest_every_cell_must_run(
-    recorded_book, monkeypatch, capfd
-):
-    # The kernel `cpu` stands in, which starts sooner, with made-up cards.
-    copy_kernel(recorded_book, "cpu", "gpu")
-    monkeypatch.setattr(module, "find_cards", lambda runner: CARDS)
-    keep(recorded_book, "second", "h100", {"sum": [display(text_plain="4")]}, **H100)
+@pytest.fixture
+def compared(monkeypatch):
+    """What nbval is asked to compare: it is not run."""
     compared = []
 
     def pretend(command, cwd):
@@ -58,7 +53,7 @@ def test_a_cell_that_has_no_recording_must_still_run(
 ):
     # The kernel `cpu` stands in, which starts sooner, with made-up cards.
     copy_kernel(recorded_book, "cpu", "gpu")
-    monkeypatch.setattr(module, "find_cards", lambda runner: FACTS)
+    monkeypatch.setattr(module, "find_cards", lambda runner: CARDS)
     keep(recorded_book, "second", "h100", {"sum": [display(text_plain="4")]}, **H100)
 
     module.compare(Book(recorded_book))
