@@ -5,7 +5,7 @@ import os
 from tools.commands import argument, command, the_book
 from tools.errors import BookError, NoGpu
 from tools.root import ROOT
-from tools.site.site import SITE, build_site, is_current
+from tools.site.site import SITE, build_site, forget_build, is_current
 
 # What a command needs is imported within it: `make book` with nothing stale needs next to nothing.
 
@@ -24,7 +24,7 @@ def refresh() -> None:
     """Execute what is stale, carry over what no key covers, and build the site."""
     from tools.languages.translations import write_editions
     from tools.record.execute import execute, one_at_a_time
-    from tools.record.record import stale_runs, sync
+    from tools.record.record import prepare_runs, stale_runs, sync
 
     with one_at_a_time(ROOT):
         if is_current(ROOT):  # the command that this one waited for has done it
@@ -33,11 +33,13 @@ def refresh() -> None:
         for path in book.strays():
             advice = f"add 'file: {path}' to _toc.yml, or remove it"
             print(f"note: {path}.ipynb: no chapter; {advice}")
-        execute(stale_runs(book), book)
+        execute(prepare_runs(stale_runs(book)), book)
         book = the_book()
         sync(book)
         write_editions(book)
         build_site(ROOT)
+        if stale_runs(book):  # the next command has to try again
+            forget_build(ROOT)
 
 
 @command(

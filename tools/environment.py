@@ -96,7 +96,10 @@ def version(info: tuple[int, ...]) -> str:
 
 
 def stamp(environment: Environment) -> str:
-    """Return which environment this is: the hash of its pins, without comments, and its place."""
+    """Return which environment this is: a hash of its pins, and its place.
+
+    What a comment says does not count.
+    """
     digest = hashlib.sha256()
     for name in environment.pins:
         path = environment.root / name

@@ -88,7 +88,7 @@ def written_by(command: str, where: str, mend: str = "run it again") -> Iterator
 
 
 def write_files(files: Mapping[Path, str | bytes], root: Path) -> None:
-    """Write all files or none; readers see an old file or a new one, never half."""
+    """Write files. No file is replaced until all are written, and none is ever half."""
     parts = {path: path.with_name(path.name + ".part") for path in files}
     path = root  # what is being written, for the error
     try:

@@ -40,7 +40,7 @@ class Stage:
 
 
 def all_stages(full: bool = False, root: Path = ROOT) -> list[Stage]:
-    """Return every stage in the order of a run.
+    """Return every stage that runs without being named, in the order of a run.
 
     What cards printed is compared by `tools compare`.
     """

@@ -52,6 +52,19 @@ class Table:
     layout: Layout
 
 
+@dataclass(frozen=True)
+class Copy:
+    """A copy of the table that a grader filled in, as it was when it was read."""
+
+    path: Path
+    data: bytes
+    table: Table
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+
 def number_in(cell: str) -> float:
     """Return the number in a cell, with a decimal point or comma. Raises ValueError."""
     return float(cell.strip().replace(",", "."))
@@ -256,13 +269,11 @@ class HandTable:
         self.data = bytes_of(self.path)
         self.table = self._parse(self.data, BY_HAND)
         self.at_start = self.table
-        self.copies: dict[str, bytes] = {}
-        self.tables_of_copies: dict[str, Table] = {}
+        self.copies: list[Copy] = []
         for path in sorted(store.folder.glob(COPIES)):
             if path.name != BY_HAND and path.is_file():
                 data = bytes_of(path)
-                self.copies[path.name] = data
-                self.tables_of_copies[path.name] = self._parse(data, path.name)
+                self.copies.append(Copy(path, data, self._parse(data, path.name)))
         self._combine()
         # Later the table itself holds what the copies added.
         self.counts = self.merge.counts
@@ -272,16 +283,15 @@ class HandTable:
     @property
     def layout(self) -> Layout:
         """The layout of the person's table, or else of the first copy."""
-        tables = [self.table]
-        if self.data is None:
-            tables = [*self.tables_of_copies.values(), self.table]
-        return tables[0].layout
+        if self.data is None and self.copies:
+            return self.copies[0].table.layout
+        return self.table.layout
 
     def note_anew(self, keys: Iterable[Key]) -> bool:
         """Note beside the points of these exercises that they were answered anew.
 
         Points that a person types while grading runs get the note as well. Tells whether
-        there is such a note by now.
+        a row has changed.
         """
         before = self.rows
         self.answered_anew |= set(keys)
@@ -340,16 +350,16 @@ class HandTable:
         in_conflict = set()
         for conflict in self.merge.conflicts:
             in_conflict.update(conflict.files)
-        for name, data in self.copies.items():
-            path = self.store.folder / name
+        for copy in self.copies:
+            name = copy.name
             if name in in_conflict:
                 print(f"{name}: stays, as it differs from {BY_HAND}; make them agree")
-            elif bytes_of(path) != data:
+            elif bytes_of(copy.path) != copy.data:
                 advice = "is read by the next 'make grade'"
                 print(f"{name}: was saved while grading ran, and {advice}")
             else:
-                kept = self.store.keep(path, data)
-                path.unlink()
+                kept = self.store.keep(copy.path, copy.data)
+                copy.path.unlink()
                 rows = counted(self.counts[name], "row")
                 print(f"{BY_HAND}: {rows} taken from {name}, which is now {kept}")
 
@@ -363,8 +373,8 @@ class HandTable:
         # A person who takes a row out of the table does not want to lose its points.
         rows = self.from_results | self.at_start.rows | self.table.rows
         self.merge = Merge(rows)
-        for name, copy in self.tables_of_copies.items():
-            self.merge.add(name, copy.rows)
+        for copy in self.copies:
+            self.merge.add(copy.name, copy.table.rows)
         self.rows: dict[Key, Row] = self.merge.rows
         for key in self.answered_anew & self.rows.keys():
             row = self.rows[key]

@@ -42,7 +42,8 @@ REFERENCES = 512  # answers of the given programs that a worker remembers
 def judge(task: Task, tier: Tier | None = None) -> Judgement:
     """Judge one notebook by the hidden tests. Raises BookError.
 
-    No date and no duration is in the result: judging again gives the same bytes.
+    No date and no duration is in the result: judging again gives the same bytes, unless
+    all cells together take too long (see `Judge.until`).
     """
     tier = tier or strongest()
     run = Judge(task, tier)

@@ -24,60 +24,60 @@ CHAPTERS = sorted(path.stem for path in (ROOT / "masters").glob("*.md"))
 
 @pytest.fixture(scope="module")
 def drafts():
-    """Master and assignment of each chapter of this book, by name."""
-    found = make_drafts(ROOT, ROOT / "masters", draws_of(None))
-    return {master.name: (master, assignment) for master, assignment in found}
+    """Return the draft of each chapter of this book, by name."""
+    all_drafts = make_drafts(ROOT, ROOT / "masters", draws_of(None))
+    return {draft.master.name: draft for draft in all_drafts}
 
 
 def test_the_exercises_of_every_chapter_are_what_its_master_makes(drafts):
     for name, chapter in BOOK.chapters.items():
         ids = {cell.id for cell in chapter.notebook.cells}
-        if (
-            chapter.page == name
-        ):  # editions in other frameworks have exercises of their own
+        # Editions in other frameworks have exercises of their own.
+        if chapter.page == name:
             assert ("exercise-1" in ids) == (name in CHAPTERS), name
         if name in CHAPTERS:
-            made = notebook_text(book_chapter(drafts[name][0], chapter).notebook)
+            made = book_chapter(drafts[name].master, chapter)
             written = (ROOT / chapter.where).read_text(encoding="utf-8")
-            assert made == written, f"run 'make release CHAPTER={name}'"
+            advice = f"run 'make release CHAPTER={name}'"
+            assert notebook_text(made.notebook) == written, advice
 
 
-@pytest.mark.parametrize(
-    ("name", "runner"),
-    [
-        pytest.param(
-            *run, marks=[] if run == ("tensors-on-gpus", "cpu") else pytest.mark.full
-        )
-        for run in product(CHAPTERS, ("cpu", "simulated"))
-    ],
-)
+def runs():
+    """Return each chapter with each runner that is for all; the rest is for FULL=1."""
+    parameters = []
+    for name, runner in product(CHAPTERS, ("cpu", "simulated")):
+        is_first = (name, runner) == ("tensors-on-gpus", "cpu")
+        marks = [] if is_first else [pytest.mark.full]
+        parameters.append(pytest.param(name, runner, marks=marks))
+    return parameters
+
+
+@pytest.mark.parametrize(("name", "runner"), runs())
 def test_a_students_notebook_runs_blank_and_solved(
     drafts, name, runner, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("JUPYTER_PATH", str(ROOT))
-    blank, solved = (
-        edition(kind, *drafts[name], BOOK) for kind in ("student", "solution")
-    )
-    for made in solved.cells:
-        made.id = f"solved-{made.id}"
-    later = [
-        made
-        for made in solved.cells
-        if made.metadata.get("assignment", {}).get("exercise")
-    ]
-    there = {"metadata": {"path": str(tmp_path)}}
-    client = NotebookClient(
-        notebook(*blank.cells, *later), kernel_name=runner, resources=there
-    )
-    shown = {  # by each cell; one that fails raises
-        cell.id: output.data["text/plain"]
-        for cell in client.execute().cells
-        for output in cell.get("outputs", ())
-        if output.output_type == "execute_result"
-    }
-    for exercise in drafts[name][0].exercises:
-        last = f"holds-{exercise.number}{'-more' if len(exercise.checks) > 1 else ''}"
-        assert "no answer yet" in shown[last] and "it holds" in shown[f"solved-{last}"]
+    blank = edition("student", *drafts[name], BOOK)
+    solved = edition("solution", *drafts[name], BOOK)
+    cells = list(blank.cells)
+    for cell in solved.cells:
+        cell.id = f"solved-{cell.id}"
+        if "exercise" in cell.metadata.get("assignment", {}):
+            cells.append(cell)
+    resources = {"metadata": {"path": str(tmp_path)}}
+    client = NotebookClient(notebook(*cells), kernel_name=runner, resources=resources)
+
+    shown = {}  # by each cell; one that fails raises
+    for cell in client.execute().cells:
+        for output in cell.get("outputs", ()):
+            if output.output_type == "execute_result":
+                shown[cell.id] = output.data["text/plain"]
+    for exercise in drafts[name].master.exercises:
+        last = f"holds-{exercise.number}"
+        if len(exercise.checks) > 1:
+            last += "-more"
+        assert "no answer yet" in shown[last]
+        assert "it holds" in shown[f"solved-{last}"]
 
 
 # --- whatever is drawn
@@ -95,12 +95,11 @@ def drawn(n, lengths):
 
 def test_every_exercise_of_the_book_is_another_for_a_class():
     lengths = {}
-    asked = {
-        f"{master.name}/{x.title}"
-        for master, _ in drawn(0, lengths)
-        for x in master.exercises
-    }
-    assert {place for place, length in lengths.items() if length > 1} == asked
+    titles = set()
+    for master, _ in drawn(0, lengths):
+        titles |= {f"{master.name}/{exercise.title}" for exercise in master.exercises}
+    drawn_anew = {place for place, length in lengths.items() if length > 1}
+    assert drawn_anew == titles
 
 
 def retyped(exercise, number="x", several="x", within="contextlib.nullcontext()"):
@@ -114,22 +113,25 @@ def retyped(exercise, number="x", several="x", within="contextlib.nullcontext()"
 @pytest.mark.full
 def test_a_solution_solves_its_exercise_whatever_is_drawn_and_may_record_a_timeline_of_its_own():
     """What held is remembered in `_build`, as by `make release`; else this takes minutes."""
-    found, lengths = [], {}
+    lengths = {}
     drawn(0, lengths)
+    solutions = []
     for n in range(1, max(lengths.values())):
         for master, assignment in drawn(n, {}):
-            kept = [
-                x for x in master.exercises if lengths[f"{master.name}/{x.title}"] > n
-            ]
-            if kept:
-                solution = next(trials(replace(master, exercises=kept), assignment))
-                solution.task.submission += f", value {n + 1} of each variant"
-                for x in kept:
-                    timed = retyped(x, within="cudasim.timeline()")
-                    solution.task.cells[x.number] = [timed]
-                found.append(solution)
+            exercises = []
+            for exercise in master.exercises:
+                if lengths[f"{master.name}/{exercise.title}"] > n:
+                    exercises.append(exercise)
+            if not exercises:
+                continue
+            solution = next(trials(replace(master, exercises=exercises), assignment))
+            solution.task.submission += f", value {n + 1} of each variant"
+            for exercise in exercises:
+                timed = retyped(exercise, within="cudasim.timeline()")
+                solution.task.cells[exercise.number] = [timed]
+            solutions.append(solution)
     grade = partial(on_this_machine, workers=min(os.cpu_count() or 1, 4))
-    lines = verify(found, grade, key_of, ROOT)
+    lines = verify(solutions, grade, key_of, ROOT)
     assert lines == [], "\n".join(lines)
 
 
@@ -147,13 +149,19 @@ def test_a_solution_solves_its_exercise_whatever_is_drawn_and_may_record_a_timel
     ids=["NumPy", "tensors"],
 )
 def test_what_the_check_in_sight_accepts_grading_accepts(number, several, drafts):
-    lost, held = [], 0
+    lost = []
+    held = 0
     for master, assignment in drafts.values():
-        answers = {x.number: retyped(x, number, several) for x in master.exercises}
-        made = task(assignment, "retyped", answers)
-        made.checks = True
-        for place, found in judge(made).questions.items():
-            if found.check == "holds":
-                held += 1
-                lost += [(master.name, place, found.tests)] * (found.points < found.of)
-    assert lost == [] and held > 40
+        answers = {}
+        for exercise in master.exercises:
+            answers[exercise.number] = retyped(exercise, number, several)
+        retyped_task = task(assignment, "retyped", answers)
+        retyped_task.checks = True
+        for place, result in judge(retyped_task).questions.items():
+            if result.check != "holds":
+                continue
+            held += 1
+            if result.points < result.of:
+                lost.append((master.name, place, result.tests))
+    assert lost == []
+    assert held > 40

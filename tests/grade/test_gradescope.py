@@ -51,21 +51,20 @@ def test_the_command_makes_a_zip_of_what_grading_needs_with_the_tests_in_one_pla
     with refused("no exercises for 'x'; choose from: small"):
         make_autograder(choice_of("x", None), None, DATA / "class")
     path = make_autograder(choice_of("small", None), KEY, DATA / "class")
-    made = path.read_bytes()
+    archive = path.read_bytes()
     path.unlink()
-    assert path.stem == f"small-{SMALL.group}" and len(made) < 5_000_000
-    assert made == zipped(dict(reversed(files.items())), MODES)
-    assert [name for name, data in files.items() if CANARY.encode() in data] == [TESTS]
-    assert not any(KEY.encode() in data for data in files.values())
+    assert path.stem == f"small-{SMALL.group}"
+    assert len(archive) < 5_000_000
+    assert archive == zipped(dict(reversed(files.items())), MODES)
+    for name, data in files.items():
+        assert (CANARY.encode() in data) == (name == TESTS)
+        assert KEY.encode() not in data
 
 
 def test_the_packages_are_all_that_is_imported():
-    program = (
-        "import sys, coursework.grade.exchange.autograder.__main__; print(*sys.modules)"
-    )
-    modules = subprocess.check_output(
-        [sys.executable, "-c", program], cwd=ROOT, text=True
-    ).split()
+    imports = "import sys, coursework.grade.exchange.autograder.__main__"
+    command = [sys.executable, "-c", f"{imports}; print(*sys.modules)"]
+    modules = subprocess.check_output(command, cwd=ROOT, text=True).split()
     owners, needed = packages_distributions(), {"setuptools"}
     imported = {name.split(".")[0] for name in modules} - sys.stdlib_module_names
     imported = {canonicalize_name(owners[name][0]) for name in imported & owners.keys()}
@@ -117,10 +116,8 @@ class Gradescope:
         results = json.loads((self.root / "results" / "results.json").read_text())
         assert results.keys() <= WHOLE and results["stdout_visibility"] == "hidden"
         for entry in results.get("tests", []):
-            assert entry.keys() <= ENTRY and entry.get("status", "passed") in (
-                "passed",
-                "failed",
-            )
+            assert entry.keys() <= ENTRY
+            assert entry.get("status", "passed") in ("passed", "failed")
             assert (
                 results["test_output_format"] == results["test_name_format"] == "text"
             )
@@ -169,35 +166,36 @@ def test_tests_are_readable_by_root_alone(harness):
 def test_a_right_notebook(harness):
     results, said = harness.grade({"small.ipynb": submitted()})
     assert results["score"] == 9, said
-    assert (
-        results["output"]
-        == "9 of 9 points by tests. A person reads exercise 3 besides."
-    )
-    assert [list(entry.values()) for entry in results["tests"] if "score" in entry] == [
+    output = "9 of 9 points by tests. A person reads exercise 3 besides."
+    assert results["output"] == output
+    tests = [list(entry.values()) for entry in results["tests"] if "score" in entry]
+    assert tests == [
         ["1.1", "Twice: Doubles any number.", 2, 2, "passed", ""],
         ["1.2", "Twice: Doubles a text.", 1, 1, "passed", ""],
         ["2.1", "In all: Adds any numbers.", 2, 2, "passed", ""],
         ["2.2", "In all: The total of nothing is zero.", 1, 1, "passed", ""],
         ["3.1", "Nothing there: Puts zeros on the second card.", 3, 3, "passed", ""],
     ]
-    told = results["extra_data"]
-    assert told["class"] == SMALL.group and told["sandbox"]
-    assert "Traceback" not in said and CANARY not in json.dumps(results) + said
+    assert results["extra_data"]["class"] == SMALL.group
+    assert results["extra_data"]["sandbox"]
+    assert "Traceback" not in said
+    assert CANARY not in json.dumps(results) + said
 
 
 def test_what_cannot_be_graded_gets_its_reason(harness):
     other_class = submitted(metadata={"assignment": {"name": "small", "class": "book"}})
-    for words, handed_in in {
+    two = {"a.ipynb": b"", "b.ipynb": b""}
+    hand_ins = {
         "Not graded: nothing was handed in.": {},
-        "'a.ipynb' and 'b.ipynb' were handed in; keep one": {
-            "a.ipynb": b"",
-            "b.ipynb": b"",
-        },
+        "'a.ipynb' and 'b.ipynb' were handed in; keep one": two,
         "another class": {"a.ipynb": other_class},
-    }.items():
-        results, said = harness.grade(handed_in)
-        assert results["score"] == 0 and words in results["output"]
-        assert "Traceback" not in said and "tests" not in results
+    }
+    for words, files in hand_ins.items():
+        results, said = harness.grade(files)
+        assert results["score"] == 0
+        assert words in results["output"]
+        assert "tests" not in results
+        assert "Traceback" not in said
 
 
 HOSTILE = """
@@ -222,19 +220,20 @@ def double(x):
 def test_a_hostile_notebook_reads_no_test_and_writes_no_result(container, harness):
     before = (harness.source / TESTS).read_bytes()
     code = HOSTILE.replace("ROOT", repr(str(harness.root)))
-    handed_in = {"work.ipynb": submitted(RIGHT | {1: code})}
-    results, said = harness.grade(handed_in, container=container)
+    files = {"work.ipynb": submitted(RIGHT | {1: code})}
+    results, said = harness.grade(files, container=container)
     assert results["score"] == 6  # as its other answers are right
+
     [look] = [entry for entry in results["tests"] if entry["name"] == "To look at"]
     words = "exercise 1, line 1: reads or writes files: from pathlib import Path # [31m"
-    assert look["visibility"] == "hidden" and look["output"].splitlines()[0] == words
-    assert not container or "landlock" in results["extra_data"]["sandbox"]
+    assert look["visibility"] == "hidden"
+    assert look["output"].splitlines()[0] == words
+
+    if container:
+        assert "landlock" in results["extra_data"]["sandbox"]
     shown = json.dumps(results) + said
-    assert (
-        CANARY not in shown
-        and "Jane Doe" not in shown
-        and "test_numbers(student" not in shown
-    )
+    for secret in (CANARY, "Jane Doe", "test_numbers(student"):
+        assert secret not in shown
     assert (harness.source / TESTS).read_bytes() == before
 
 
@@ -242,17 +241,15 @@ def test_a_hostile_notebook_reads_no_test_and_writes_no_result(container, harnes
     "broken", ["private/assignment.json", "coursework/grade/judge.py", "no python"]
 )
 def test_a_grader_that_fails_says_so(broken, harness):
+    files = {"work.ipynb": submitted()}
     if broken == "no python":
-        results, said = harness.grade(
-            {"work.ipynb": submitted()}, GRADING_PYTHON="/no/such"
-        )
+        results, said = harness.grade(files, GRADING_PYTHON="/no/such")
     else:
         path = harness.source / broken
         moved = path.rename(path.with_suffix(".moved"))
-        results, said = harness.grade({"work.ipynb": submitted()})
+        results, said = harness.grade(files)
         moved.rename(path)
-    assert (
-        results["score"] == 0
-        and "That is no fault of your notebook" in results["output"]
-    )
-    assert said and "private" not in results["output"]
+    assert results["score"] == 0
+    assert "That is no fault of your notebook" in results["output"]
+    assert "private" not in results["output"]
+    assert said

@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 
 import pytest
 from classroom import HERE, RIGHT, SMALL, WRONG, StandIn, edition, small
@@ -61,7 +60,8 @@ def test_what_is_said_of_right_and_wrong_answers():
         {},
     )
     wrong = graded({1: WRONG[1] + "\n1 / 0"}).questions[1]
-    assert wrong.error == "ZeroDivisionError" and 5 <= wrong.tests[0].inputs["n"] < 400
+    assert wrong.error == "ZeroDivisionError"
+    assert 5 <= wrong.tests[0].inputs["n"] < 400
     for before in ("", "x = 1\n", "if 0: torch" + ".a" * 900 + "\n"):
         known = graded({1: before + WRONG[1] + "  # mine"}).questions[1]
         assert known.remark == "It is 2, not 2.5."  # the master's, of that very answer
@@ -85,9 +85,8 @@ def test_an_end_leaves_the_points_before_it_and_asks_no_more():
     assignment.questions[0].points = 4
     result = graded(HERE | {1: END}, assignment=assignment)
     late = "not asked, as a test before it ended the session"
-    assert (
-        reasons(result, 1) == [None, "took more than 2 s", late] and result.points == 8
-    )
+    assert reasons(result, 1) == [None, "took more than 2 s", late]
+    assert result.points == 8
     again = graded(HERE | {1: END}, assignment=assignment)
     assert again == result
 
@@ -114,10 +113,8 @@ def test_no_more_sessions_are_started_than_are_ended():
         (1, "sum = range = 5"),
         (1, "for xs in [1]: s = 1 / 0"),
         (1, "math = None"),
-        (
-            3,
-            "double = total = 5",
-        ),  # an answer is asked as it stood when its own cell had run
+        # An answer is asked as it stood when its own cell had run.
+        (3, "double = total = 5"),
         (3, "sum = len = range = 5"),
         (3, "import math\ndel double"),
     ],
@@ -133,14 +130,15 @@ def test_nothing_that_a_student_says_reaches_a_result():
 
 
 def test_each_test_of_each_class_draws_its_own_inputs():
+    asks = "student.ask('no', n=rng.random())"
     drawn = set()
     for seed in ("00", "01"):
-        assignment = with_tests(
-            [(name, "student.ask('no', n=rng.random())") for name in "ab"]
-        )
+        assignment = with_tests([("a", asks), ("b", asks)])
+        assignment.seed = seed
         assignment.questions[1].tests = assignment.questions[0].tests
-        found = graded(HERE, assignment=replace(assignment, seed=seed)).questions
-        drawn |= {test.inputs["n"] for number in (1, 2) for test in found[number].tests}
+        questions = graded(HERE, assignment=assignment).questions
+        for test in [*questions[1].tests, *questions[2].tests]:
+            drawn.add(test.inputs["n"])
     assert len(drawn) == 8
 
 
@@ -289,7 +287,8 @@ def test_what_is_given_is_told_apart_and_an_exercise_begins_with_its_first_cell(
     task, tier = task_of(HERE), StandIn()
     task.cells[1] = ["x = 1", HERE[1]]
     assert judge(task, tier).points == 9
-    assert tier.given == [SMALL.given] and tier.begun == ["x = 1", HERE[2], HERE[3]]
+    assert tier.given == [SMALL.given]
+    assert tier.begun == ["x = 1", HERE[2], HERE[3]]
 
 
 def test_a_blank_exercise_is_not_asked_a_second_time():
@@ -302,20 +301,19 @@ def test_a_public_check_of_a_master_may_build_on_what_is_shown():
     task = task_of(HERE, small())
     task.checks = True
     question = task.assignment.questions[1]
-    for checks, said in (
-        (["assert shown == 5"], "holds"),
-        (["assert shown == 6"], "fails"),
-    ):
-        question.shows = "shown = total([2, 3])"
-        question.checks = checks
-        assert judge(task, StandIn()).questions[2].check == said
+    question.shows = "shown = total([2, 3])"
+    question.checks = ["assert shown == 5"]
+    assert judge(task, StandIn()).questions[2].check == "holds"
+    question.checks = ["assert shown == 6"]
+    assert judge(task, StandIn()).questions[2].check == "fails"
 
 
 def test_a_measurement_with_a_gap_counts_for_nothing_and_is_told_once():
     answer = "def total(xs):\n    return gap('its record is not whole')"
     result = graded(HERE | {2: answer})
     said = "its measurement is not whole, so it counts for nothing; your instructor sees why"
-    assert reasons(result, 2) == [said] * 2 and result.points == 6
+    assert reasons(result, 2) == [said] * 2
+    assert result.points == 6
     text = "its measurement is void: its record is not whole"
     assert result.findings == [Finding("gap", 2, text)]
 
@@ -330,21 +328,32 @@ def test_a_program_that_was_given_is_asked_once_for_all_submissions():
         assert tier.sessions == sessions
 
 
-def test_close():
-    assert (
-        close((1.0, [2]), [1, (2.0,)])
-        and not close([1.0], 1.0)
-        and not close(1.0, [1.0])
-    )
-    assert close([1.0, [2, 3]], [1 + 1e-9, [2, 3.0000001]]) and close(
-        math.nan, math.nan
-    )
-    assert not close([1.0], [1.0, 2.0]) and not close(1, 1.1) and not close(True, 1)
-    assert (
-        not close(math.nan, 3)
-        and not close(3, math.nan)
-        and not close([math.nan], [3.0])
-    )
-    assert (
-        not close("a", "a") and not close(None, None) and not close(math.inf, -math.inf)
-    )
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ((1.0, [2]), [1, (2.0,)]),
+        ([1.0, [2, 3]], [1 + 1e-9, [2, 3.0000001]]),
+        (math.nan, math.nan),
+    ],
+)
+def test_what_is_close(a, b):
+    assert close(a, b)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ([1.0], 1.0),
+        ([1.0], [1.0, 2.0]),
+        (1, 1.1),
+        (True, 1),
+        (math.nan, 3),
+        ([math.nan], [3.0]),
+        (math.inf, -math.inf),
+        ("a", "a"),
+        (None, None),
+    ],
+)
+def test_what_is_not_close(a, b):
+    assert not close(a, b)
+    assert not close(b, a)

@@ -43,7 +43,9 @@ def test_figures_of_a_program_are_those_counted_by_hand(session):
         0,
     )  # though it was reset
     assert (seen.peak("cuda:1"), seen.kept("cuda:1")) == (12 * MIB + 512, 12 * MIB)
-    assert seen.copies == [12 * MIB, 4] and seen.waits == 1 and seen.unfinished == 0
+    assert seen.copies == [12 * MIB, 4]
+    assert seen.waits == 1
+    assert seen.unfinished == 0
     assert [span.name for span in seen.kernels(gpu="cuda:1")] == ["sum"]
     assert 0 < seen.busy("cuda:1") < seen.busy() < seen.total
     assert Measured(session.ask("with watch() as record:\n    pass\nrecord")).total == 0

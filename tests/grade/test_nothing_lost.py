@@ -112,7 +112,8 @@ def test_one_student_graded_again_leaves_all_others_and_keeps_her_points(grade, 
     assert {ann.removesuffix(".html"), "grades"} <= kept
     type_points(out, "ann", "1")  # read again, the note taken away
     grade(CLASS)
-    assert totals(out)["ann"] == "10" and by_hand(out)["ann"] == ("1", AGAIN, "=ask")
+    assert totals(out)["ann"] == "10"
+    assert by_hand(out)["ann"] == ("1", AGAIN, "=ask")
 
 
 def test_a_file_that_canvas_renames_is_the_same_students(grade, tmp_path):

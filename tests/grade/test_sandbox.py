@@ -151,7 +151,8 @@ def hostile_session(tier, world, memory=SMALL):
         assert session.run(world.known) is None
         yield session
     assert helper.alive() and processes_of(helper) == []
-    assert Path(helper.files()).parent.exists() and not Path(helper.files()).exists()
+    assert Path(helper.files()).parent.exists()
+    assert not Path(helper.files()).exists()
     world.is_untouched()
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 < before + HOLDS
 
@@ -223,7 +224,8 @@ def test_cells_are_run_and_asked_for_data(tier):
         assert session.run("await __import__('asyncio').sleep(0, 3)") is None
         ask = "y = torch.ones(2, device='cuda:1') * n\n[str(y.device), [f(n) for _ in range(n)]]"
         assert session.ask(ask, {"n": 2}) == ["cuda:1", [6, 6]]  # its own n is 4 still
-        assert session.run("n = 5") is None and session.ask("n") == 5
+        assert session.run("n = 5") is None
+        assert session.ask("n") == 5
         session.run("import collections, http, numpy")
         assert {asked: session.ask(asked) for asked in PLAIN} == PLAIN
         for kind, codes in {Raised: ("1 / 0", "y = 1"), NoData: STRANGE}.items():

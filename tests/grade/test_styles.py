@@ -46,10 +46,11 @@ def notebooks_of(answers):
     of_exercise = defaultdict(list)
     for answer in answers:
         of_exercise[answer.number].append(answer)
-    length = max(map(len, of_exercise.values()))
-    return [
-        [row[k] for row in of_exercise.values() if k < len(row)] for k in range(length)
-    ]
+    notebooks = defaultdict(list)
+    for row in of_exercise.values():
+        for place, answer in enumerate(row):
+            notebooks[place].append(answer)
+    return list(notebooks.values())
 
 
 def handed_in(master, assignment, answers):
@@ -77,13 +78,9 @@ def losses(master, assignment, answers):
     """A line for each answer of a notebook that the check refuses or that loses points."""
     numbers = [answer.number for answer in answers]
     questions = [q for q in assignment.questions if q.number in numbers]
-    exercises = [
-        exercise for exercise in master.exercises if exercise.number in numbers
-    ]
-    master, assignment = (
-        replace(master, exercises=exercises),
-        replace(assignment, questions=questions),
-    )
+    exercises = [x for x in master.exercises if x.number in numbers]
+    master = replace(master, exercises=exercises)
+    assignment = replace(assignment, questions=questions)
     cells = splice(handed_in(master, assignment, answers), assignment).cells
     student = Task(assignment, cells, checks=True)
     results = judge(student).questions
@@ -122,8 +119,7 @@ def test_the_tables_have_answers_to_every_exercise_of_every_master(drafts):
     for table in TABLES:
         master, _ = drafts[table.stem]
         answers = answers_of(table)
-        assert {answer.number for answer in answers} == {
-            x.number for x in master.exercises
-        }
+        numbers = {answer.number for answer in answers}
+        assert numbers == {exercise.number for exercise in master.exercises}
         styles = [(answer.number, answer.style) for answer in answers]
         assert len(styles) == len(set(styles)), f"{table.name}: a style comes twice"

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass, field
 
 import psutil
 import pytest
@@ -18,7 +19,8 @@ from classroom import DATA, KEY, RIGHT, SMALL, WRONG, contents, edition, small
 from distributed import Client
 from helpers import ROOT, bare_environment, start_tool
 
-from coursework.grade.store import LOCK
+from coursework.grade.results import Grade
+from coursework.grade.store import LOCK, points_by_tests
 
 COUNT = int(os.environ.get("THOUSAND", "30"))
 KILLS = 20 if COUNT >= 1000 else 3
@@ -33,32 +35,50 @@ BROKEN = {  # what a file holds, and a word of the reason that it gets
 }
 
 
-def crowd():
-    """A class of any size: what each hands in, and their exercises' points or a word of a refusal.
+@dataclass
+class HandIn:
+    """What a student hands in, and what is known about its result."""
 
-    The same for every worker of the tests.
-    """
-    rng, names = (
-        random.Random(1),
-        {asked.number: asked.name for asked in SMALL.questions},
-    )
+    student: str
+    text: str
+    points: dict[int, int] = field(default_factory=dict)  # by exercise
+    reason: str = ""  # a word of it, if it is refused
+
+
+def crowd():
+    """Yield a class of any size, the same for every worker of the tests."""
+    rng = random.Random(1)
     for place in range(COUNT):
-        student, kind = f"student-{place:04}", rng.random()
+        student = f"student-{place:04}"
+        kind = rng.random()
         if kind < 0.06:
-            yield student, *rng.choice(list(BROKEN.items()))
+            text, reason = rng.choice(list(BROKEN.items()))
+            yield HandIn(student, text, reason=reason)
             continue
-        answers, points = {}, dict.fromkeys(RIGHT, 0)
-        for number in names:
-            what = rng.choice(["right", "right", "wrong", "blank"])
-            if what != "blank":
-                source = (RIGHT if what == "right" else WRONG)[number]
-                answers[number] = f"{source}  # {rng.random()}"
-                points[number] = 3 if what == "right" else 0
+
+        answers, points = mixed_answers(rng)
         if kind < 0.2:
-            number = rng.choice(list(names))
-            answers[number] = rng.choice(HOSTILE).replace("NAME", names[number])
-            points[number] = 0
-        yield student, json.dumps(edition(answers)), points
+            question = rng.choice(SMALL.questions)
+            answers[question.number] = rng.choice(HOSTILE).replace(
+                "NAME", question.name
+            )
+            points[question.number] = 0
+        yield HandIn(student, json.dumps(edition(answers)), points)
+
+
+def mixed_answers(rng):
+    """Return answers, right and wrong, and the points of each exercise."""
+    answers = {}
+    points = {}
+    for number in RIGHT:
+        kind = rng.choice(["right", "right", "wrong", "blank"])
+        points[number] = 0
+        if kind == "right":
+            answers[number] = f"{RIGHT[number]}  # {rng.random()}"
+            points[number] = 3
+        elif kind == "wrong":
+            answers[number] = f"{WRONG[number]}  # {rng.random()}"
+    return answers, points
 
 
 def start(folder, out, **engine):
@@ -66,10 +86,16 @@ def start(folder, out, **engine):
     variables = {
         "SUBMISSIONS": str(folder / "submissions"),
         "MASTERS": str(DATA / "class"),
+        "CLASS": KEY,
+        "OUT": str(out),
     }
-    variables |= {"CLASS": KEY, "OUT": str(out)} | (engine or {"WORKERS": "2"})
-    quiet = {"stdout": subprocess.DEVNULL, "start_new_session": True}
-    return start_tool(ROOT, "grade", variables=variables, **quiet)
+    return start_tool(
+        ROOT,
+        "grade",
+        variables=variables | (engine or {"WORKERS": "2"}),
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def written(out):
@@ -87,10 +113,9 @@ def graded(once):
 
     def make(folder):
         (folder / "submissions").mkdir(parents=True)
-        for student, text, _ in crowd():
-            (folder / "submissions" / f"{student}.ipynb").write_text(
-                text, encoding="utf-8"
-            )
+        for hand_in in crowd():
+            path = folder / "submissions" / f"{hand_in.student}.ipynb"
+            path.write_text(hand_in.text, encoding="utf-8")
         assert start(folder, folder / "plain").wait() == 0
 
     folder = once("crowd", make)
@@ -98,37 +123,36 @@ def graded(once):
 
 
 def test_every_submission_gets_what_is_known(graded):
-    results = [
-        json.loads(data)
-        for path, data in graded[1].items()
-        if path.startswith("results/")
-    ]
-    by_student, wrong = {result["student"]: result for result in results}, []
-    for student, _, known in crowd():
-        result = by_student.pop(student)
-        got = {
-            int(number): asked["points"]
-            for number, asked in result["questions"].items()
-        }
-        if (
-            got != known
-            if isinstance(known, dict)
-            else known not in str(result["reason"])
-        ):
-            wrong.append((student, known, got, result["reason"]))
-    assert not wrong and not by_student
-    assert sum(path.startswith("feedback/") for path in graded[1]) == COUNT
+    _, files = graded
+    grades = {}
+    pages = 0
+    for path, data in files.items():
+        if path.startswith("feedback/"):
+            pages += 1
+        if path.startswith("results/"):
+            grade = Grade.from_json(json.loads(data))
+            grades[grade.student] = grade
+    assert pages == COUNT
+
+    wrong = []
+    for hand_in in crowd():
+        grade = grades.pop(hand_in.student)
+        is_as_known = points_by_tests(grade) == hand_in.points
+        if not is_as_known or hand_in.reason not in (grade.reason or ""):
+            wrong.append((hand_in, grade))
+    assert not wrong
+    assert not grades
 
 
 def test_interrupted_or_killed_at_any_moment_it_ends_with_the_same_bytes(graded):
     folder, files = graded
-    rng, out, at = random.Random(20), folder / "killed", []
+    rng = random.Random(20)
+    out = folder / "killed"
+    counts = []
+    share = max(1, COUNT // (KILLS + 2))  # so that kills fall on the whole of the run
     for number in range(KILLS):
-        process, before = start(folder, out), done(out)
-        share = max(
-            1, COUNT // (KILLS + 2)
-        )  # so that kills fall on the whole of the run
-        until = before + rng.randrange(share // 2, 3 * share // 2 + 1)
+        process = start(folder, out)
+        until = done(out) + rng.randrange(share // 2, 3 * share // 2 + 1)
         while done(out) < until and process.poll() is None:
             time.sleep(0.02)
         time.sleep(rng.uniform(0, 0.5))  # at any point of what is under way
@@ -137,12 +161,14 @@ def test_interrupted_or_killed_at_any_moment_it_ends_with_the_same_bytes(graded)
             workers = psutil.Process(process.pid).children(recursive=True)
             os.killpg(process.pid, signal.SIGINT if number == 0 else signal.SIGKILL)
         assert process.wait(60) != 0 or done(out) == COUNT
-        assert not psutil.wait_procs(workers, timeout=60)[1]
-        assert number or not list(
-            out.rglob("*.part")
-        )  # Ctrl-C leaves nothing half written
-        at.append(done(out))
-    assert at[0] < at[-1] and at == sorted(at), at  # it went on, and lost nothing
+        _, alive = psutil.wait_procs(workers, timeout=60)
+        assert not alive
+        if number == 0:  # Ctrl-C leaves nothing half written
+            assert not list(out.rglob("*.part"))
+        counts.append(done(out))
+    # It went on, and lost nothing.
+    assert counts[0] < counts[-1]
+    assert counts == sorted(counts)
     assert start(folder, out).wait() == 0
     assert written(out) == files
 
@@ -152,13 +178,13 @@ def test_dask_workers_that_are_killed_are_survived(graded):
     out = folder / "dask"
     # A scheduler and workers that know nothing of this checkout.
     command = [sys.executable, str(ROOT / "course" / "dask" / "local.py"), "2"]
-    options = {
-        "cwd": folder,
-        "env": bare_environment(),
-        "stdout": subprocess.PIPE,
-        "text": True,
-    }
-    with subprocess.Popen(command, **options) as cluster:
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env=bare_environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as cluster:
         address = cluster.stdout.readline().split("DASK=")[1].split()[0]
         with Client(address, set_as_default=False) as client:
             assert not any(client.run(lambda: "tools" in sys.modules).values())

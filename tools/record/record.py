@@ -10,22 +10,15 @@ from tools.record.cards import card_runs, find_cards
 from tools.record.execute import Run, execute
 
 
-def stale_runs(book: Book) -> list[Run]:
-    """Return the runs of what is stale on the runners that every machine has; a line for each."""
-    runs = []
+def stale_runs(book: Book) -> list[tuple[Run, str]]:
+    """Return what is stale on the runners that every machine has, each with the reason."""
+    stale = []
     for runner in book.local_runners:
         for chapter in book.chapters_of(runner):
             reason = _stale_because(chapter, runner, book)
-            if reason is None:
-                continue
-            place = f"{runner.name}: {chapter.name}"
-            print(f"{place}: {reason}", flush=True)
-            try:
-                runner.prepare()
-                runs.append(Run(chapter, runner))
-            except CannotRun as error:
-                print(f"{place}: left as it was recorded: {error}")
-    return runs
+            if reason is not None:
+                stale.append((Run(chapter, runner), reason))
+    return stale
 
 
 def _stale_because(chapter: Chapter, runner: Runner, book: Book) -> str | None:
@@ -33,6 +26,23 @@ def _stale_because(chapter: Chapter, runner: Runner, book: Book) -> str | None:
     if recording is None:
         return "never executed"
     return recording.stale_because(book.pins_of(runner))
+
+
+def prepare_runs(stale: list[tuple[Run, str]]) -> list[Run]:
+    """Make the environments of stale runs, and return those that this machine can run.
+
+    Prints a line for each run, and one for each that has to be left.
+    """
+    runs = []
+    for run, reason in stale:
+        place = f"{run.runner.name}: {run.chapter.name}"
+        print(f"{place}: {reason}", flush=True)
+        try:
+            run.runner.prepare()
+            runs.append(run)
+        except CannotRun as error:
+            print(f"{place}: left as it was recorded: {error}")
+    return runs
 
 
 def record(names: list[str], chapters: list[str], book: Book) -> None:

@@ -84,6 +84,11 @@ def build_site(root: Path) -> Path:
         shutil.rmtree(work, ignore_errors=True)
 
 
+def forget_build(root: Path) -> None:
+    """Let `is_current` be false until the site is built again."""
+    (root / RECORD).unlink(missing_ok=True)
+
+
 def build_parts(root: Path, parts: dict[str, Path]) -> None:
     """Draw the site in every language, side by side; English has no code.
 
