@@ -60,10 +60,9 @@ def test_figures_are_described_and_every_drawing_is_shown():
     shown = set()
     for text in all_texts():
         figures = list(FIGURE.finditer(text))
-        assert all(len(figure["alt"].strip()) > 20 for figure in figures)
-        shown |= {
-            figure["svg"] or png_facts(figure["png"])["Source"] for figure in figures
-        }
+        for figure in figures:
+            assert len(figure["alt"].strip()) > 20
+            shown.add(figure["svg"] or png_facts(figure["png"])["Source"])
         # A picture that FIGURE does not match would escape all of this.
         prose = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S)
         pictures = re.findall(r"!\[|<img|```{(?:image|figure)}", prose)

@@ -38,15 +38,14 @@ def assignment():
     questions = []
     for number, exercise in enumerate(EXERCISES, start=1):
         published = texts_of(exercise)[0]
-        questions.append(
-            replace(
-                SMALL.questions[0],
-                number=number,
-                solution=typed(published, random.Random(0)),
-                starter=f"{exercise['name']} = ...",
-                checks=[],
-            )
+        question = replace(
+            SMALL.questions[0],
+            number=number,
+            solution=typed(published, random.Random(0)),
+            starter=f"{exercise['name']} = ...",
+            checks=[],
         )
+        questions.append(question)
     return small(name="variety", given="import torch", questions=questions)
 
 
@@ -171,6 +170,23 @@ def test_published_solutions_without_comments_are_found(seed):
     assert group.submissions == ("ann", PUBLISHED)
 
 
+AND_PUBLISHED = "3 answers equal another one, 1 of them the published solution, and are"
+
+
+@pytest.mark.parametrize(
+    ("answers", "published", "text"),
+    [
+        (1, 0, "1 answer equals another one and is"),
+        (1, 1, "1 answer equals the published solution and is"),
+        (3, 0, "3 answers equal another one and are"),
+        (3, 1, AND_PUBLISHED),
+        (3, 3, "3 answers equal the published solution and are"),
+    ],
+)
+def test_short_answers_are_told_in_a_sentence(answers, published, text):
+    assert ShortAnswers(1, answers, published).text == f"{text} too short to tell"
+
+
 def without_comments(text):
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     return "\n".join(lines)
@@ -225,17 +241,3 @@ def test_the_review_shows_notebooks_that_agree(grade, out):
 @pytest.fixture
 def out(tmp_path):
     return tmp_path / "out"
-
-
-SHORT_ANSWERS = [
-    (1, 0, "1 answer equals another one and is"),
-    (1, 1, "1 answer equals the published solution and is"),
-    (3, 0, "3 answers equal another one and are"),
-    (3, 1, "3 answers equal another one, 1 of them the published solution, and are"),
-    (3, 3, "3 answers equal the published solution and are"),
-]
-
-
-@pytest.mark.parametrize(("answers", "published", "text"), SHORT_ANSWERS)
-def test_short_answers_are_told_in_a_sentence(answers, published, text):
-    assert ShortAnswers(1, answers, published).text == f"{text} too short to tell"

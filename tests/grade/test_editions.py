@@ -23,9 +23,8 @@ SECOND = ["exercise-2", "answer-2", "holds-2"]
 def small(tmp_path_factory):
     """(book, master, assignment) of a small book."""
     book = book_of_one(tmp_path_factory.mktemp("small") / "book")
-    [(master, assignment)] = make_drafts(
-        book.root, book.root / "masters", draws_of(None)
-    )
+    drafts = make_drafts(book.root, book.root / "masters", draws_of(None))
+    [(master, assignment)] = drafts
     return book, master, assignment
 
 
@@ -123,8 +122,12 @@ def test_the_assignment_holds_the_cells_that_are_graded(small, student):
     graded = ("given", "answer", "shows", "holds")
     cells = [cell for cell in student.cells if cell.id.startswith(graded)]
     assert [cell.source for cell in cells] == expected
-    entry = json.loads(json.dumps(assignment.as_json()))
-    assert Assignment.from_json(entry) == assignment
+
+
+def test_an_assignment_is_written_whole(small):
+    _, _, assignment = small
+    written = json.loads(json.dumps(assignment.as_json()))
+    assert Assignment.from_json(written) == assignment
 
 
 @pytest.mark.parametrize("kind", ["solution", "instructor"])

@@ -44,21 +44,27 @@ def fold_faults(page):
     return low + unprinted
 
 
+def size_faults(page):
+    nodes = page.locator("*").count()
+    return [f"{nodes:,} nodes"] if nodes > NODES else []
+
+
+OPEN_ALL = "document.querySelectorAll('.deeper').forEach(box => { box.open = true; })"
+
+
 def keyboard_faults(page, chapter):
     """Tab through the page, press Enter on every choice: what is not reached or not opened."""
-    page.evaluate(
-        "document.querySelectorAll('.deeper').forEach(box => { box.open = true; })"
-    )
+    page.evaluate(OPEN_ALL)
+    faults = []
     count = sum(cell.source.count('class="choice') for cell in chapter.notebook.cells)
     shown = page.locator("details.choice").count()
-    faults = [f"{shown} choices, {count} in the notebook"] * (
-        count < 3 or shown != count
-    )
-    waiting, stops = (
-        set(range(count)),
-        page.locator("a, button, input, select, summary").count(),
-    )
-    while waiting and (stops := stops - 1):
+    if count < 3 or shown != count:
+        faults.append(f"{shown} choices, {count} in the notebook")
+
+    waiting = set(range(count))
+    for _ in range(page.locator("a, button, input, select, summary").count()):
+        if not waiting:
+            break
         page.keyboard.press("Tab")
         place, seen = page.evaluate(script("choice"))
         if place not in waiting:
@@ -69,13 +75,17 @@ def keyboard_faults(page, chapter):
         page.keyboard.press("Enter")
         if not page.evaluate(script("choice"))[1]:
             faults.append(f"choice {place}: Enter does not show the feedback")
-    return faults + [f"choice {place}: not reached by Tab" for place in sorted(waiting)]
+    for place in sorted(waiting):
+        faults.append(f"choice {place}: not reached by Tab")
+    return faults
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.full] * (name in LONG)) for name in PAGES],
-)
+def page_case(name):
+    marks = [pytest.mark.full] if name in LONG else []
+    return pytest.param(name, marks=marks)
+
+
+@pytest.mark.parametrize("name", [page_case(name) for name in PAGES])
 def test_a_page_has_no_fault(browser, site, name):
     asked = []
     with opened(browser, site, name, asked) as (page, faults):
@@ -84,23 +94,23 @@ def test_a_page_has_no_fault(browser, site, name):
             "shift": shift_faults(page),
             "weight": weight_faults(site, asked),
         }
-        nodes = page.locator("*").count()
-        found["wide"] = layout_faults(page) + [f"{nodes:,} nodes"] * (nodes > NODES)
+        found["wide"] = layout_faults(page) + size_faults(page)
         look(page, NARROW, "dark")
         found["narrow"] = layout_faults(page) + fold_faults(page)
-        found["dark"] = violations(
-            page
-        )  # what only a wide window has is the same on all pages
+        # What only a wide window has is the same on all pages.
+        found["dark"] = violations(page)
         look(page, WIDE)
         found["light"] = violations(page, colours=name not in ALIKE)
         if name in ("search.html", "book/calculator.html"):
             found["focus"] = unmarked(page)
-        if (chapter := Path(name).stem) in LESSONS:
+        chapter = Path(name).stem
+        if chapter in LESSONS:
             found["keyboard"] = keyboard_faults(page, BOOK.chapters[chapter])
     assert {check: faults for check, faults in found.items() if faults} == {}
 
 
-BUTTONS = {  # what a button opens, by the width of the window
+# What a button opens, by the width of the window.
+BUTTONS = {
     WIDE: {
         "[popovertarget]": "#downloads:popover-open",
         ".search-button-field": "dialog#pst-search-dialog",

@@ -27,57 +27,69 @@ def plain(text):
     return re.sub(r"\s", "", text)
 
 
-def test_decks_ask_all_that_chapters_ask_before_they_answer_and_tell_no_solution(decks):
+def test_there_is_a_deck_for_every_chapter(decks):
     index = BeautifulSoup((decks / "index.html").read_bytes(), "html.parser")
-    assert [link["href"] for link in index("a")] == [
-        f"{name}.html" for name in BOOK.pages
-    ]
-    for name, chapter in BOOK.pages.items():
-        main = (decks / f"{name}.html").read_text(encoding="utf-8").split("<main>")[1]
-        signs = ('<div class="prediction">', '<details class="covered"')
-        asked, printed = (
-            [it.start() for it in re.finditer(sign, main)] for sign in signs
-        )
-        assert len(asked) == length(chapter).predictions
-        assert len(printed) == sum(
-            "predicted" in tags(cell) for cell in reading_path(chapter)
-        )
-        for question, answer in zip(asked, printed, strict=True):
-            assert '<section class="slide' in main[question:answer], name
-        assert main.count("<summary>") >= 3 * length(chapter).checks
-        text = plain(BeautifulSoup(main, "html.parser").text)
-        for exercise in exercises(chapter):
-            assert plain(f"{exercise.number}. ") in text
-            told = [
-                plain(block)
-                for kind in ("solution", "wrong")
-                for block in exercise.code(kind)
-            ]
-            assert not any(solution in text for solution in told), (
-                name,
-                exercise.number,
-            )
+    links = [link["href"] for link in index("a")]
+    assert links == [f"{name}.html" for name in BOOK.pages]
 
 
-def test_a_deck_is_stepped_through_read_and_printed_with_nothing_beside_it(
-    browser, decks
-):
+def main_of(decks, name):
+    _, main = (decks / f"{name}.html").read_text(encoding="utf-8").split("<main>")
+    return main
+
+
+def places_of(sign, text):
+    return [match.start() for match in re.finditer(sign, text)]
+
+
+@pytest.mark.parametrize("name", BOOK.pages)
+def test_a_deck_asks_before_it_answers(decks, name):
+    chapter, main = BOOK.pages[name], main_of(decks, name)
+    predicted = [cell for cell in reading_path(chapter) if "predicted" in tags(cell)]
+    questions = places_of('<div class="prediction">', main)
+    answers = places_of('<details class="covered"', main)
+    assert len(questions) == length(chapter).predictions
+    assert len(answers) == len(predicted)
+    for question, answer in zip(questions, answers, strict=True):
+        assert '<section class="slide' in main[question:answer]
+    assert main.count("<summary>") >= 3 * length(chapter).checks
+
+
+@pytest.mark.parametrize("name", BOOK.pages)
+def test_a_deck_tells_no_solution(decks, name):
+    text = plain(BeautifulSoup(main_of(decks, name), "html.parser").text)
+    for exercise in exercises(BOOK.pages[name]):
+        assert plain(f"{exercise.number}. ") in text
+        for block in exercise.code("solution") + exercise.code("wrong"):
+            assert plain(block) not in text, exercise.number
+
+
+def test_a_deck_is_stepped_through_and_printed(browser, decks):
     context = browser.new_context(viewport={"width": 1024, "height": 768})
-    page, faults, path = context.new_page(), [], decks / "computing-devices.html"
-    its_own = path.as_uri(), "data:"  # and no file that lies beside it, a font's say
-    page.on("request", lambda it: it.url.startswith(its_own) or faults.append(it.url))
+    page = context.new_page()
+    path = decks / "computing-devices.html"
+    faults = []
+    # It asks for no file that lies next to it, such as a font.
+    own = path.as_uri(), "data:"
+
+    def note(request):
+        if not request.url.startswith(own):
+            faults.append(request.url)
+
+    page.on("request", note)
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.goto(path.as_uri())
     page.wait_for_selector(".slide.current")
-    other = context.new_page()  # a lecturer's own window follows
+    # A lecturer's own window follows.
+    other = context.new_page()
     other.goto(path.as_uri())
     assert page.evaluate(script("walk")) + faults == []
     slides = page.locator(".slide").count()
     other.wait_for_selector(".slide.current >> nth=0")
     other.wait_for_function(f"location.hash === '#{slides}'")
-    shown = page.locator(
-        ".runner-outputs:has(button + button) .runner-output.shown"
-    ).first
+
+    with_tabs = ".runner-outputs:has(button + button)"
+    shown = page.locator(f"{with_tabs} .runner-output.shown").first
     before = shown.get_attribute("data-runner")
     page.keyboard.press("r")
     assert shown.get_attribute("data-runner") != before
@@ -87,16 +99,14 @@ def test_a_deck_is_stepped_through_read_and_printed_with_nothing_beside_it(
     assert more.evaluate("(box) => getComputedStyle(box).display") == "inline"
     pages = page.pdf(prefer_css_page_size=True, print_background=True)
     assert pages.count(b"/Type /Page\n") == slides
-    page.evaluate(
-        "document.documentElement.classList.remove('deck')"
-    )  # all slides in sight
+
+    # All slides come into sight.
+    page.evaluate("document.documentElement.classList.remove('deck')")
     page.evaluate(f"window.axe || (() => {{ {AXE_SCRIPT} }})()")
     for _ in ("light", "dark"):
-        found = page.evaluate(
-            "axe.run({ resultTypes: ['violations'], preload: false })"
-        )
-        assert [
-            (rule["id"], rule["nodes"][0]["html"]) for rule in found["violations"]
-        ] == []
+        run = "axe.run({ resultTypes: ['violations'], preload: false })"
+        for rule in page.evaluate(run)["violations"]:
+            faults.append((rule["id"], rule["nodes"][0]["html"]))
         page.keyboard.press("t")
+    assert faults == []
     context.close()

@@ -71,7 +71,7 @@ def test_cards_of_several_models_are_refused():
 
 def cards_with(*free):
     names = [H100] * len(free)
-    return Cards("h100", "H100", names, [*free], "550.1", "12.4", "2.13.0")
+    return Cards("h100", "H100", names, list(free), "550.1", "12.4", "2.13.0")
 
 
 def runs(cards, **hardware):

@@ -40,15 +40,15 @@ def with_cell(index, **fields):
     return spoil
 
 
-def of_an_unknown_kind(path):
-    content = json.loads(path.read_text())
-    content["metadata"]["kind"] = "puzzle"
-    path.write_text(json.dumps(content))
-
-
 def of_an_old_format(path):
     content = json.loads(path.read_text())
     content["nbformat_minor"] = 4
+    path.write_text(json.dumps(content))
+
+
+def of_no_kind(path):
+    content = json.loads(path.read_text())
+    content["metadata"]["kind"] = "puzzle"
     path.write_text(json.dumps(content))
 
 
@@ -67,7 +67,7 @@ misspell_tag = with_cell(2, metadata={"tags": ["hide_input"]})
 FAULTS = [
     (FIRST, cut_short, "correct it there"),
     (FIRST, of_an_old_format, "save it with"),
-    (FIRST, of_an_unknown_kind, "'puzzle'; use one of lesson, symptoms, puzzles"),
+    (FIRST, of_no_kind, "'puzzle'; use one of lesson, symptoms, puzzles, outcomes"),
     (FIRST, add_output, "'python -m tools clear'"),
     (FIRST, with_cell(3, id="make"), "have the id 'make'"),
     (FIRST, misspell_tag, "cell 2 ('make') has the tag 'hide_input'"),

@@ -125,7 +125,8 @@ def test_without_its_python_recordings_stay_uncompared(root):
 
     copy_kernel(root, "cpu")
     record(root, "cpu")
-    for _ in range(2):  # what was left is tried again
+    # What was left is tried again by the next command.
+    for _ in range(2):
         run = run_tool(root, "book")
         assert run.returncode == 0
         assert "left as it was recorded: kernels/jax" in run.stdout
