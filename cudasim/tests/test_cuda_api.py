@@ -15,16 +15,15 @@ import cudasim
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
 
-ZERO = "CudaError check_error device device_index set_device set_device_idx set_device_index"
+INDEX = "device device_index set_device set_device_idx set_device_index"
 # Arguments with which each public function is called; those not named need none.
 ARGUMENTS = {
-    **dict.fromkeys(ZERO.split(), (0,)),
-    **dict.fromkeys(("StreamContext", "graph", "stream", "use_mem_pool"), (None,)),
-    **dict.fromkeys(("ExternalStream", "get_stream_from_external"), (64,)),
-    **dict.fromkeys(("manual_seed", "manual_seed_all"), (1,)),
-    **dict.fromkeys(
-        ("export_dot", "export_graph_data"), ("no-such-folder/graph",)
-    ),  # hooks
+    **dict.fromkeys(["CudaError", "check_error", *INDEX.split()], (0,)),
+    **dict.fromkeys(["StreamContext", "graph", "stream", "use_mem_pool"], (None,)),
+    **dict.fromkeys(["ExternalStream", "get_stream_from_external"], (64,)),
+    **dict.fromkeys(["manual_seed", "manual_seed_all"], (1,)),
+    "export_dot": ("no-such-folder/graph",),  # hooks
+    "export_graph_data": ("no-such-folder/graph",),
     "CUDAPluggableAllocator": ("no-such-library", "allocate", "free"),
     "caching_allocator_alloc": (100,),
     "caching_allocator_delete": (0,),
@@ -41,49 +40,48 @@ REFUSED = {
     "Graph": (NotImplementedError, "cudasim: "),
     "change_current_allocator": (NotImplementedError, "cudasim: "),
     "CUDAPluggableAllocator": (OSError, "no-such-library"),
-    "caching_allocator_delete": (
-        RuntimeError,
-        "cudasim: |invalid device",
-    ),  # was never given
+    # An address that was never given.
+    "caching_allocator_delete": (RuntimeError, "cudasim: |invalid device"),
 }
-NVML = "clock_rate device_memory_used memory_usage power_draw temperature utilization".split()
-REFUSED |= dict.fromkeys(NVML, (ModuleNotFoundError, "nvidia-ml-py does not seem"))
-if importlib.util.find_spec(
-    "pynvml"
-):  # it is installed, and asks the machine's real driver
-    REFUSED |= dict.fromkeys(NVML, (Exception, ""))
+NVML = "clock_rate device_memory_used memory_usage power_draw temperature utilization"
+WITHOUT_NVML = (ModuleNotFoundError, "nvidia-ml-py does not seem")
+if importlib.util.find_spec("pynvml"):  # it is installed, and asks the real driver
+    WITHOUT_NVML = (Exception, "")
+REFUSED |= dict.fromkeys(NVML.split(), WITHOUT_NVML)
 MODULES = torch.cuda, torch.accelerator
 FUNCTIONS = [(module, name) for module in MODULES for name in module.__all__]
 
 
-@pytest.mark.filterwarnings(
-    "ignore::FutureWarning", "ignore::UserWarning"
-)  # of new names
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 @pytest.mark.parametrize("module, name", FUNCTIONS)
 def test_every_public_function_answers_or_says_why_not(module, name):
-    found, arguments = getattr(module, name), ARGUMENTS.get(name, ())
+    function = getattr(module, name)
+    arguments = ARGUMENTS.get(name, ())
     if name == "set_stream":
         arguments = (module.current_stream(),)
     if name in REFUSED:
         kind, words = REFUSED[name]
         with pytest.raises(kind, match=words):
-            found(*arguments)
-    elif callable(found) and name != "GreenContext":  # whose objects come from `create`
-        found(*arguments)
+            function(*arguments)
+    elif callable(function) and name != "GreenContext":  # made by its `create`
+        function(*arguments)
 
 
-def test_the_current_gpu_is_that_of_its_thread_and_comes_back_after_an_error():
+def test_the_current_gpu_is_that_of_its_thread():
     with pytest.raises(ZeroDivisionError), torch.cuda.device(1):
         raise ZeroDivisionError
     assert torch.cuda.current_device() == 0
     torch.accelerator.set_device_index(1)
-    assert (
-        torch.cuda.current_device() == 1 and in_thread(torch.cuda.current_device) == 0
-    )
+    assert torch.cuda.current_device() == 1
+    assert in_thread(torch.cuda.current_device) == 0
     with torch.accelerator.device_index(None):
         assert torch.cuda.current_device() == 1
+
+
+def test_the_accelerator_is_cuda():
     supported = torch.accelerator.get_device_capability()["supported_dtypes"]
-    assert torch.float32 in supported and torch.get_device_module() is torch.cuda
+    assert torch.float32 in supported
+    assert torch.get_device_module() is torch.cuda
 
 
 def test_properties_have_cudas_fields_and_print_as_cudas():
@@ -94,19 +92,22 @@ def test_properties_have_cudas_fields_and_print_as_cudas():
         "pci_domain_id=0, L2_cache_size=4MB)"
     )
     assert uuid.UUID(str(properties.uuid)) != torch.cuda.get_device_properties(0).uuid
-    assert (properties.warp_size, properties.max_threads_per_multi_processor) == (
-        32,
-        1024,
-    )
+    assert properties.warp_size == 32
+    assert properties.max_threads_per_multi_processor == 1024
     assert torch.cuda.get_device_properties(1) is properties
     assert torch.cuda.get_arch_list() == ["sm_75"]
     assert torch.cuda.is_bf16_supported()
     assert not torch.cuda.is_bf16_supported(including_emulation=False)
 
 
-CARDS = {  # MiB, as PyTorch was seen to print them, and capability
-    **{"T4": (14912, (7, 5)), "V100": (16160, (7, 0)), "TITAN RTX": (24220, (7, 5))},
-    **{"A100": (40536, (8, 0)), "H100": (81089, (9, 0)), "H200": (143156, (9, 0))},
+# MiB, as PyTorch was seen to print them, and capability.
+CARDS = {
+    "T4": (14912, (7, 5)),
+    "V100": (16160, (7, 0)),
+    "TITAN RTX": (24220, (7, 5)),
+    "A100": (40536, (8, 0)),
+    "H100": (81089, (9, 0)),
+    "H200": (143156, (9, 0)),
     "RTX 4090": (24217, (8, 9)),
 }
 
@@ -126,40 +127,60 @@ def test_every_card_has_properties(card):
 
 def test_settings_are_read_back():
     torch.cuda.init()
-    assert torch.backends.cudnn.is_available() and torch.backends.cudnn.version() > 0
+    assert torch.backends.cudnn.is_available()
+    assert torch.backends.cudnn.version() > 0
     with torch.backends.cudnn.flags(enabled=False):
         assert not torch.backends.cudnn.enabled
-    if torch.__version__ >= (2, 12):
-        with torch.cuda.memory.caching_allocator_disabled():
-            assert not torch._C._cuda_cudaCachingAllocator_is_enabled()
-    assert torch._C._cuda_cudaCachingAllocator_is_enabled()
-    for get, change, value in (
-        ("_cuda_getCublasWorkspaceSize", "_cuda_setCublasWorkspaceSize", 64),
-        ("_cuda_tunableop_is_enabled", "_cuda_tunableop_enable", True),
-        (
-            "_cuda_tunableop_get_max_tuning_duration",
-            "_cuda_tunableop_set_max_tuning_duration",
-            5,
-        ),
-    ):
-        assert getattr(torch._C, get)() != value
-        getattr(torch._C, change)(value)
-        assert getattr(torch._C, get)() == value
     torch.cuda.tunable.set_filename("results.csv")
     assert torch.cuda.tunable.get_filename() == "results.csv"
+
+
+MINUTES = "_cuda_tunableop_{}_max_tuning_duration"
+
+
+@pytest.mark.parametrize(
+    ("get", "change", "value"),
+    [
+        ("_cuda_getCublasWorkspaceSize", "_cuda_setCublasWorkspaceSize", 64),
+        ("_cuda_tunableop_is_enabled", "_cuda_tunableop_enable", True),
+        (MINUTES.format("get"), MINUTES.format("set"), 5),
+    ],
+)
+def test_settings_of_c_plus_plus_are_read_back(get, change, value):
+    assert getattr(torch._C, get)() != value
+    getattr(torch._C, change)(value)
+    assert getattr(torch._C, get)() == value
+
+
+def test_the_workspace_of_cublas_is_reset():
+    torch._C._cuda_setCublasWorkspaceSize(64)
     torch._C._cuda_resetCublasWorkspaceSize()
     assert torch._C._cuda_getCublasWorkspaceSize() == 8320 * 2**10
 
 
-def test_the_runtime_pins_memory_and_makes_streams():
-    cudart, tensor = torch.cuda.cudart(), torch.ones(20)
+def test_the_caching_allocator_is_said_to_be_disabled_within_a_block():
+    torch.cuda.init()
+    enabled = torch._C._cuda_cudaCachingAllocator_is_enabled
+    if torch.__version__ >= (2, 12):
+        with torch.cuda.memory.caching_allocator_disabled():
+            assert not enabled()
+    assert enabled()
+
+
+def test_the_runtime_pins_memory():
+    cudart = torch.cuda.cudart()
+    tensor = torch.ones(20)
+    address = tensor.data_ptr()
     with torch.cuda.profiler.profile():
-        assert (
-            cudart.cudaHostRegister(tensor.data_ptr(), 80, 0) == 0
-            and tensor.is_pinned()
-        )
-    assert cudart.cudaHostUnregister(tensor.data_ptr()) == 0 and not tensor.is_pinned()
-    assert cudart.cudaHostUnregister(tensor.data_ptr()) == 713
+        assert cudart.cudaHostRegister(address, 80, 0) == 0
+        assert tensor.is_pinned()
+    assert cudart.cudaHostUnregister(address) == 0
+    assert not tensor.is_pinned()
+    assert cudart.cudaHostUnregister(address) == 713
+
+
+def test_the_runtime_makes_streams():
+    cudart = torch.cuda.cudart()
     address = ctypes.c_uint64(0)
     assert cudart.cudaStreamCreate(ctypes.addressof(address)) == 0
     assert torch.cuda.ExternalStream(address.value).cuda_stream == address.value != 0
@@ -167,21 +188,17 @@ def test_the_runtime_pins_memory_and_makes_streams():
 
 
 def test_old_types_take_a_device():
-    made = torch.cuda.LongTensor([1, 2], device=torch.device("cuda", 1))
-    assert (
-        made.get_device() == 1 and made.dtype is torch.int64 and made.tolist() == [1, 2]
-    )
+    tensor = torch.cuda.LongTensor([1, 2], device=torch.device("cuda", 1))
+    assert tensor.get_device() == 1
+    assert tensor.dtype is torch.int64
+    assert tensor.tolist() == [1, 2]
+    assert torch.cuda.LongTensor(size=(2, 3)).shape == (2, 3)
+    assert torch.cuda.LongTensor(data=[1, 2]).get_device() == 0
     with torch.cuda.device(1):
-        made = [
-            torch.cuda.FloatTensor(1, device=each).get_device() for each in (0, 1, None)
-        ]
-    assert made == [0, 1, 1]
-    named = torch.cuda.LongTensor(size=(2, 3)), torch.cuda.LongTensor(data=[1, 2])
-    assert [(each.get_device(), list(each.shape)) for each in named] == [
-        (0, [2, 3]),
-        (0, [2]),
-    ]
-    assert raised(lambda: torch.cuda.FloatTensor(2, device="cpu")) == (
+        for device, index in ((0, 0), (1, 1), (None, 1)):
+            assert torch.cuda.FloatTensor(1, device=device).get_device() == index
+    words = raised(lambda: torch.cuda.FloatTensor(2, device="cpu"))
+    assert words == (
         "legacy constructor expects device type: cuda but device type: cpu was passed"
     )
 
@@ -193,31 +210,37 @@ def test_an_old_type_may_be_the_default():
         assert torch.version.cuda.split(".")[0] == "13"
         torch.set_default_tensor_type(torch.cuda.DoubleTensor)
         x = torch.ones(2)
-        assert x.device == torch.device("cuda", 0) and x.dtype is torch.float64
+        assert x.device == torch.device("cuda", 0)
+        assert x.dtype is torch.float64
         assert torch.nn.Linear(1, 1).weight.is_cuda
         assert repr(torch.tensor([1])) == "tensor([1])"
+
         torch.set_default_tensor_type("torch.FloatTensor")
-        assert (
-            str(torch.ones(1).device) == "cpu" and torch.ones(1).dtype is torch.float32
-        )
+        y = torch.ones(1)
+        assert y.device.type == "cpu"
+        assert y.dtype is torch.float32
         assert repr(torch.ones(1, device="cuda")) == "tensor([1.], device='cuda:0')"
+
         torch.set_default_tensor_type("torch.cuda.FloatTensor")
         with pytest.raises(TypeError, match="only floating-point types are supported"):
             torch.set_default_tensor_type(torch.cuda.LongTensor)
-    assert (
-        torch.ones(1).device.type == "cpu"
-    )  # the simulation takes its default with it
+
+    # The simulation takes its default with it.
+    assert torch.ones(1).device.type == "cpu"
     assert torch.version.cuda is before
 
 
 @pytest.mark.parametrize("home", ["cpu", "cuda"])
 def test_lengths_of_ctc_loss_may_be_anywhere(home):
     x = torch.rand(4, 1, 3, requires_grad=True)
-    lengths = torch.tensor([4], device=home), torch.tensor([2], device=home)
     targets = torch.tensor([[1, 2]])
-    expected = F.ctc_loss(x.log_softmax(2), targets, *(each.cpu() for each in lengths))
-    there = x.detach().cuda().requires_grad_()
-    loss = F.ctc_loss(there.log_softmax(2), targets.cuda(), *lengths)
-    assert loss.is_cuda and loss.item() == pytest.approx(expected.item())
-    loss.backward(), expected.backward()
-    assert torch.allclose(there.grad.cpu(), x.grad)
+    expected = F.ctc_loss(x.log_softmax(2), targets, [4], [2])
+    expected.backward()
+
+    on_gpu = x.detach().cuda().requires_grad_()
+    lengths = torch.tensor([4], device=home), torch.tensor([2], device=home)
+    loss = F.ctc_loss(on_gpu.log_softmax(2), targets.cuda(), *lengths)
+    loss.backward()
+    assert loss.is_cuda
+    assert loss.item() == pytest.approx(expected.item())
+    assert torch.allclose(on_gpu.grad.cpu(), x.grad)

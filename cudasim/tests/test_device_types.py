@@ -13,7 +13,6 @@ from torch import nn
 
 import cudasim
 from cudasim.backends.cuda import publishing
-from cudasim.session import session
 
 
 @pytest.fixture
@@ -29,61 +28,81 @@ def ones(*shape, on="mps", **options):
 def test_tensors_on_mps(mps):
     X = ones(2)
     assert repr(X) == "tensor([1., 1.], device='mps:0')"
-    assert repr(X.device) == "device(type='mps', index=0)" and X.device == torch.device(
-        0
-    )
-    assert X.is_mps and not X.is_cuda and not X.is_cpu and X.get_device() == 0
+    assert repr(X.device) == "device(type='mps', index=0)"
+    assert X.device == torch.device(0)
+    assert X.get_device() == 0
+    assert X.is_mps
+    assert not X.is_cuda
+    assert not X.is_cpu
     assert X.type() == "torch.mps.FloatTensor"
+    assert not hasattr(X, "mps")  # as on a Mac: there is no such method
+    words = raised(X.numpy, TypeError)
+    assert "can't convert mps:0 device type tensor to numpy" in words
+
+
+def test_moves_to_and_from_mps(mps):
+    X = ones(2)
+    assert X.to("mps") is X
+    assert X.to("cpu").device.type == "cpu"
     assert torch.ones(3).to("mps").sum().item() == 3
-    assert X.to("cpu").device.type == "cpu" and X.to("mps") is X
     assert ones(2, on="mps:1").device == X.device  # MPS does not look at the index
     assert nn.Linear(2, 1).to("mps").weight.is_mps
-    assert not hasattr(X, "mps")  # as on a Mac: there is no such method
     with torch.device("mps"):
         assert torch.zeros(1).is_mps
-    assert "can't convert mps:0 device type tensor to numpy" in raised(
-        X.numpy, TypeError
-    )
 
 
 def test_torch_mps_and_torch_accelerator(mps):
-    assert torch.backends.mps.is_available() and torch.backends.mps.is_built()
-    assert (
-        torch.backends.mps.get_name() == session.current().name == "Simulated GPU (M1)"
-    )
-    for module in torch.mps, torch.accelerator:
-        assert module.is_available() and module.device_count() == 1
+    assert torch.backends.mps.is_available()
+    assert torch.backends.mps.is_built()
+    assert torch.backends.mps.get_name() == "Simulated GPU (M1)"
+    for module in (torch.mps, torch.accelerator):
+        assert module.is_available()
+        assert module.device_count() == 1
         module.synchronize()
     assert str(torch.accelerator.current_accelerator(check_available=True)) == "mps"
     assert torch.accelerator.current_device_index() == 0
     assert torch.get_device_module() is torch.mps
     assert torch.accelerator.current_stream().device == torch.device("mps:0")
     assert "ComplexDouble" in raised(lambda: ones(9, dtype=torch.complex128), TypeError)
-    assert torch.mps.current_allocated_memory() == 0
-    held = ones(1000)
-    assert torch.mps.current_allocated_memory() >= held.nbytes
-    assert torch.mps.driver_allocated_memory() >= torch.mps.current_allocated_memory()
-    assert (
-        torch.mps.recommended_max_memory() == 11453251584
-    )  # what a Mac of 16 GB answers
-    del held
-    torch.mps.empty_cache()
-    assert (
-        torch.mps.current_allocated_memory() == torch.mps.driver_allocated_memory() == 0
-    )
-    first, second = (torch.mps.Event(enable_timing=True) for _ in range(2))
-    first.record(), second.record()
-    first.wait(), second.synchronize()
-    assert second.query() and first.elapsed_time(second) >= 0
     with pytest.raises(NotImplementedError, match="runs no Metal source"):
         torch.mps.compile_shader("kernel void f() {}")
 
 
+def test_memory_of_mps_is_counted(mps):
+    allocated, driver = (
+        torch.mps.current_allocated_memory,
+        torch.mps.driver_allocated_memory,
+    )
+    assert torch.mps.recommended_max_memory() == 11453251584  # as on a Mac of 16 GB
+    assert allocated() == 0
+    held = ones(1000)
+    assert driver() >= allocated() >= held.nbytes
+    del held
+    torch.mps.empty_cache()
+    assert allocated() == driver() == 0
+
+
+def test_events_of_mps(mps):
+    first = torch.mps.Event(enable_timing=True)
+    second = torch.mps.Event(enable_timing=True)
+    first.record()
+    second.record()
+    first.wait()
+    second.synchronize()
+    assert second.query()
+    assert first.elapsed_time(second) >= 0
+
+
 def test_cuda_is_as_on_a_build_without_it(mps):
-    assert not torch.cuda.is_available() and torch.cuda.device_count() == 0
+    assert not torch.cuda.is_available()
+    assert torch.cuda.device_count() == 0
     assert not torch.xpu.is_available()
-    make, layer = lambda: ones(1, on="cuda"), nn.Linear(1, 1)
-    for call in (make, torch.ones(1).cuda, layer.cuda, lambda: ones(1).to("cuda:0")):
+    for call in (
+        lambda: ones(1, on="cuda"),
+        torch.ones(1).cuda,
+        nn.Linear(1, 1).cuda,
+        lambda: ones(1).to("cuda:0"),
+    ):
         # C++ asks for CUDA once a process: a simulation before this one may have answered.
         with pytest.raises((AssertionError, RuntimeError), match=r"(?i)cuda|nvidia"):
             call()
@@ -168,28 +187,30 @@ def test_memory_of_mps_runs_out(mps):
 
 def test_random_numbers_of_mps(mps):
     torch.manual_seed(3)
-    first, host = torch.rand(4, device="mps"), torch.rand(4)
+    numbers = torch.rand(4, device="mps")
+    of_cpu = torch.rand(4)
     torch.mps.manual_seed(3)
     state = torch.mps.get_rng_state()
-    assert torch.equal(torch.rand(4, device="mps"), first)
+    assert torch.equal(torch.rand(4, device="mps"), numbers)
     torch.mps.set_rng_state(state)
+    assert torch.equal(torch.rand(4, device="mps"), numbers)
     generator = torch.Generator("mps").manual_seed(3)
-    for options in ({}, {"generator": generator}):
-        assert torch.equal(torch.rand(4, device="mps", **options), first)
+    assert torch.equal(torch.rand(4, device="mps", generator=generator), numbers)
+
     torch.manual_seed(3)
-    assert torch.equal(torch.rand(4), host)  # the CPU's stream is its own
-    said = raised(lambda: torch.rand(4, device="mps", generator=torch.Generator()))
-    assert said == "Expected a 'mps' device type for generator but found 'cpu'"
+    assert torch.equal(torch.rand(4), of_cpu)  # the CPU's stream is its own
+    words = raised(lambda: torch.rand(4, device="mps", generator=torch.Generator()))
+    assert words == "Expected a 'mps' device type for generator but found 'cpu'"
 
 
 def test_autocast_on_mps(mps):
     net, X = nn.Linear(3, 2).to("mps"), ones(2, 3)
     with torch.autocast("mps"):
         y = net(X)
-        assert y.dtype is torch.float16 and y.softmax(1).dtype is torch.float32
-        assert F.binary_cross_entropy(
-            y.sigmoid().float(), ones(2, 2)
-        ).is_mps  # not banned here
+        assert y.dtype is torch.float16
+        assert y.softmax(1).dtype is torch.float32
+        # It is not banned here, as it is on CUDA.
+        assert F.binary_cross_entropy(y.sigmoid().float(), ones(2, 2)).is_mps
         assert nn.Linear(3, 2)(torch.ones(2, 3)).dtype is torch.float32  # the CPU's own
     with torch.autocast("mps", dtype=torch.bfloat16):
         assert net(X).dtype is torch.bfloat16
@@ -208,19 +229,20 @@ def test_files_name_the_device(mps, home, where, expected):
 
 
 def test_other_processes_cannot_have_the_memory(mps):
+    storage = ones(2).untyped_storage()
     for name in ("_share_fd_", "_share_filename_"):
-        share = getattr(ones(2).untyped_storage(), f"{name}cpu_")
-        assert raised(share) == f"{name}: only available on CPU"
-    assert torch.ones(2).share_memory_().is_shared() and not ones(2).is_shared()
+        words = raised(getattr(storage, f"{name}cpu_"))
+        assert words == f"{name}: only available on CPU"
+    assert torch.ones(2).share_memory_().is_shared()
+    assert not ones(2).is_shared()
 
 
 def test_children_are_told_the_type():
     before = dict(os.environ)
     with cudasim.simulate(device_type="mps", force=True):
         assert os.environ["CUDASIM_DEVICE_TYPE"] == "mps"
-        assert (
-            publishing.FOLDER not in os.environ
-        )  # nothing is published for nvidia-smi
+        # Nothing is published for nvidia-smi.
+        assert publishing.FOLDER not in os.environ
         assert os.environ["PATH"] == before["PATH"]
     assert os.environ == before
 
@@ -230,9 +252,8 @@ def test_one_type_after_another():
     for kind in ("mps", "cuda", "mps"):
         with cudasim.simulate(device_type=kind, force=True), warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert str(torch.ones(2, device=kind).device) == f"{kind}:0"
+            x = ones(2, 2, on=kind)
+            assert str(x.device) == f"{kind}:0"
             with torch.autocast(kind):
-                assert (
-                    ones(2, 2, on=kind).mm(ones(2, 2, on=kind)).dtype is torch.float16
-                )
+                assert x.mm(x).dtype is torch.float16
     assert torch.accelerator.current_accelerator() == before

@@ -67,12 +67,10 @@ COLLECTIVES = """
 
 
 def test_collectives_of_two_ranks(tmp_path):
-    got, said = launch(tmp_path, COLLECTIVES)
-    assert [one.returncode for one in got] == [0, 0], got
-    assert set(said.values()) == {
-        "RuntimeError: No backend type associated with device type cpu"
-    }
-    assert len(said) == 2
+    results, said = launch(tmp_path, COLLECTIVES)
+    assert [result.returncode for result in results] == [0, 0], results
+    words = "RuntimeError: No backend type associated with device type cpu"
+    assert said == {(0, "cpu"): words, (1, "cpu"): words}
 
 
 ENDING = """
@@ -92,7 +90,7 @@ ENDING = """
 
 
 @pytest.mark.full
-def test_the_end_of_python_under_torchrun_does_not_meet_a_thread_of_gloo(tmp_path):
+def test_the_end_of_python_does_not_meet_a_thread_of_gloo(tmp_path):
     script = write(tmp_path / "worker.py", HEAD + ENDING)
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     got = run("-m", "cudasim", *launcher, script, cwd=tmp_path)
@@ -101,80 +99,91 @@ def test_the_end_of_python_under_torchrun_does_not_meet_a_thread_of_gloo(tmp_pat
 
 @pytest.fixture
 def alone(two_gpus):
-    """Begins a process group of one: alone(backend, ...)."""
-    yield lambda *args, **kwargs: dist.init_process_group(
-        *args, store=dist.HashStore(), rank=0, world_size=1, **kwargs
-    )
+    """Return a function that begins a process group of one."""
+
+    def begin(*args, **kwargs):
+        store = dist.HashStore()
+        dist.init_process_group(*args, store=store, rank=0, world_size=1, **kwargs)
+
+    yield begin
     if dist.is_initialized():
         dist.destroy_process_group()
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
-    [("NCCL", "nccl"), (None, "undefined"), *[(it, it) for it in ("cuda:nccl", BOTH)]],
+    ("backend", "name"),
+    [
+        ("NCCL", "nccl"),
+        (None, "undefined"),
+        ("cuda:nccl", "cuda:nccl"),
+        (BOTH, BOTH),
+    ],
 )
-def test_backends(alone, asked, told):
-    alone(asked)
-    assert dist.get_backend() == told
+def test_backends(alone, backend, name):
+    alone(backend)
+    assert dist.get_backend() == name
     x = torch.ones(2, device="cuda:1")
     dist.all_reduce(x)
     assert x.device == torch.device("cuda:1")
-    if told == BOTH:
+    if backend == BOTH:
         dist.all_reduce(torch.ones(2))
 
 
 @pytest.mark.parametrize(
-    ("device", "said"),
+    ("device", "message"),
     [
         (torch.device("cuda"), "Please use a device_id with index."),
         (2, "device_id cuda:2 is out of range"),
     ],
 )
-def test_a_gpu_that_the_process_cannot_have(alone, device, said):
-    with pytest.raises(ValueError, match=said):
+def test_a_gpu_that_the_process_cannot_have(alone, device, message):
+    with pytest.raises(ValueError, match=message):
         alone("nccl", device_id=device)
 
 
+TWICE = dist._make_nccl_premul_sum(2.0)
+
+
 @pytest.mark.parametrize(
-    ("op", "said"),
+    ("op", "message"),
     [
         (dist.ReduceOp.BAND, "Cannot use ReduceOp.BAND with NCCL"),
         (dist.ReduceOp(dist.ReduceOp.BXOR), "Cannot use ReduceOp.BXOR with NCCL"),
-        (
-            dist._make_nccl_premul_sum(2.0),
-            "PreMulSum Data type must be half, float, bfloat16",
-        ),
+        (TWICE, "PreMulSum Data type must be half, float, bfloat16"),
     ],
 )
-def test_reductions_that_nccl_does_not_know(alone, op, said):
+def test_reductions_that_nccl_does_not_know(alone, op, message):
     alone("nccl")
-    with pytest.raises((ValueError, TypeError), match=said):
+    with pytest.raises((ValueError, TypeError), match=message):
         dist.all_reduce(torch.ones(2, dtype=torch.int32, device="cuda:0"), op=op)
 
 
 def test_statistics_of_16_bits_are_in_32(two_gpus):
     numbers = torch.randn(8, 3, dtype=torch.float16, device="cuda:1")
     mean, invstd = torch.batch_norm_stats(numbers, 1e-5)
-    assert mean.dtype is invstd.dtype is torch.float32 and mean.device == numbers.device
+    assert mean.dtype is invstd.dtype is torch.float32
+    assert mean.device == numbers.device
+
     out = torch.batch_norm_elemt(numbers, None, None, mean, invstd, 1e-5)
-    assert out.dtype is torch.float16 and out.device == numbers.device
-    expected = torch.nn.functional.batch_norm(
-        numbers.float(), None, None, training=True
-    )
+    assert out.dtype is torch.float16
+    assert out.device == numbers.device
+    batch_norm = torch.nn.functional.batch_norm
+    expected = batch_norm(numbers.float(), None, None, training=True)
     torch.testing.assert_close(out.float(), expected, atol=2e-3, rtol=0)
-    means, scales = torch.ones(2, 3, device="cuda:1"), torch.ones(2, 3, device="cuda:1")
-    gathered = torch.batch_norm_gather_stats(
-        out, means, scales, None, None, 0.1, 1e-5, 2
+
+    of_ranks = torch.ones(2, 3, device="cuda:1")
+    means, scales = torch.batch_norm_gather_stats(
+        out, of_ranks, of_ranks, None, None, 0.1, 1e-5, 2
     )
-    assert [each.tolist() for each in gathered] == [[1, 1, 1], pytest.approx([1, 1, 1])]
+    assert means.tolist() == [1, 1, 1]
+    assert scales.tolist() == pytest.approx([1, 1, 1])
     with pytest.raises(NotImplementedError):  # the CPU has no such operator
         torch.batch_norm_stats(numbers.cpu(), 1e-5)
 
 
 def test_when_a_collective_returns_no_thread_holds_its_tensors(alone):
-    alone(
-        "nccl", pg_options=dist.ProcessGroupNCCL.Options(is_high_priority_stream=True)
-    )
+    options = dist.ProcessGroupNCCL.Options(is_high_priority_stream=True)
+    alone("nccl", pg_options=options)
     x = torch.ones(4, device="cuda:0")
     outs = [torch.empty(4, device="cuda:0")]
     for call in (

@@ -17,44 +17,50 @@ pytestmark = pytest.mark.usefixtures("two_gpus")
     [
         ("normal", (2.0, 3.0, (4,))),
         ("randint", (9, (4,))),
-        *((name, (4,)) for name in ("arange", "ones", "rand", "randn", "randperm")),
+        ("arange", (4,)),
+        ("ones", (4,)),
+        ("rand", (4,)),
+        ("randn", (4,)),
+        ("randperm", (4,)),
     ],
 )
 def test_a_factory_writes_to_out_where_it_is_or_refuses_it(name, arguments):
     make = functools.partial(getattr(torch, name), *arguments)
-    out, mine = torch.empty(0, device="cuda:1"), torch.zeros(4)
+    out = torch.empty(0, device="cuda:1")
     torch.manual_seed(3)
     assert make(out=out, device="cuda") is out
     torch.manual_seed(3)
-    made = make(device="cuda:1", dtype=torch.float32)
-    assert out.device == made.device == torch.device("cuda:1") and torch.equal(
-        out, made
-    )
+    expected = make(device="cuda:1", dtype=torch.float32)
+    assert out.device == expected.device == torch.device("cuda:1")
+    assert torch.equal(out, expected)
+
     words = "device type {} does not match device type of out parameter ({})".format
-    assert words("cuda", "cpu") in raised(lambda: make(out=mine, device="cuda"))
-    assert gpu_of(mine) is None and not mine.any()
     assert words("cpu", "cuda") in raised(lambda: make(out=out, device="cpu"))
+    on_cpu = torch.zeros(4)
+    assert words("cuda", "cpu") in raised(lambda: make(out=on_cpu, device="cuda"))
+    assert gpu_of(on_cpu) is None
+    assert not on_cpu.any()
 
 
 def test_a_default_device_does_not_change_where_out_is():
-    out, mine = torch.empty(0, device="cuda"), torch.zeros(3)
+    out, on_cpu = torch.empty(0, device="cuda"), torch.zeros(3)
     with torch.device("cpu"):
         assert torch.randperm(4, out=out, device="cuda").device.type == "cuda"
     with torch.device("cuda"):
-        assert torch.asarray(mine, device="cpu") is mine
-        assert torch.as_tensor(mine, device="cpu") is mine
+        assert torch.asarray(on_cpu, device="cpu") is on_cpu
+        assert torch.as_tensor(on_cpu, device="cpu") is on_cpu
 
 
-@pytest.mark.parametrize("there", [{"device": "cuda"}, {}])
-def test_asarray_copies_where_it_is_told_to(there):
+@pytest.mark.parametrize("place", [{"device": "cuda"}, {}])
+def test_asarray_copies_where_it_is_told_to(place):
     source = torch.arange(3.0, device="cuda")
-    assert torch.asarray(source, **there) is source
-    copy = torch.asarray(source, copy=True, **there)
-    assert copy.device == source.device and copy.data_ptr() != source.data_ptr()
-    with pytest.raises(
-        ValueError, match="can't alias tensor with dtype 'Float' into dtype 'Int'"
-    ):
-        torch.asarray(source, copy=False, dtype=torch.int32, **there)
+    assert torch.asarray(source, **place) is source
+    copy = torch.asarray(source, copy=True, **place)
+    assert copy.device == source.device
+    assert copy.data_ptr() != source.data_ptr()
+    words = "can't alias tensor with dtype 'Float' into dtype 'Int'"
+    with pytest.raises(ValueError, match=words):
+        torch.asarray(source, copy=False, dtype=torch.int32, **place)
 
 
 @pytest.mark.parametrize(("make", "name"), [("asarray", "obj"), ("as_tensor", "data")])
@@ -68,27 +74,28 @@ def test_what_is_seen_as_a_tensor_may_be_named(make, name):
 
 def test_memory_elsewhere_is_not_seen_from_a_gpu():
     aliasing = "can't alias tensor from device '{}' to 'cuda:0'.".format
-    for source, said in (
+    for source, message in (
         (torch.ones(2), aliasing("cpu")),
         (numpy.ones(2), aliasing("cpu")),
         (torch.ones(2, device="cuda:1"), aliasing("cuda:1")),
         ([1.0], "can't alias arbitrary sequence into a tensor."),
     ):
         call = functools.partial(torch.asarray, obj=source, device="cuda", copy=False)
-        assert raised(call, ValueError) == said
+        assert raised(call, ValueError) == message
     assert torch.asarray(numpy.ones(2), device="cpu", copy=False).device.type == "cpu"
 
 
-@pytest.mark.parametrize("there", ["cuda:0", "cuda:1", "cpu"])
-def test_asarray_keeps_or_drops_the_history(there):
-    history = torch.ones(2, device="cuda:0", requires_grad=True).clone()
-    kept = torch.asarray(history, device=there, requires_grad=True)
-    dropped = torch.asarray(history, device=there, requires_grad=False)
-    assert kept.grad_fn is not None and kept.device == torch.device(there)
-    assert dropped.grad_fn is None and not dropped.requires_grad
-    assert torch.asarray(
-        torch.ones(2, device="cuda:0"), device=there, requires_grad=True
-    ).is_leaf
+@pytest.mark.parametrize("place", ["cuda:0", "cuda:1", "cpu"])
+def test_asarray_keeps_or_drops_the_history(place):
+    leaf = torch.ones(2, device="cuda:0", requires_grad=True)
+    computed = leaf.clone()
+    kept = torch.asarray(computed, device=place, requires_grad=True)
+    assert kept.grad_fn is not None
+    assert kept.device == torch.device(place)
+    dropped = torch.asarray(computed, device=place, requires_grad=False)
+    assert dropped.grad_fn is None
+    assert not dropped.requires_grad
+    assert torch.asarray(leaf.detach(), device=place, requires_grad=True).is_leaf
 
 
 def test_asarray_of_another_device_is_copied_once():

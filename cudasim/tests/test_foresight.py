@@ -1,6 +1,7 @@
 """Memory is asked for before the work is done: the host never makes what the card cannot hold."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -48,6 +49,7 @@ PROGRAMS = {
 RUNNER = """
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -75,46 +77,57 @@ for program in {programs}:
 """
 
 
+class Answer(NamedTuple):
+    """What a program was told, what it took of the host in MiB, what it left on the card."""
+
+    error: str
+    host_mib: int
+    left: int
+
+
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory):
-    """What each program was told, what it took of the host in MiB, and what it left on the card."""
+    """The answer to each program."""
     if not Path("/proc/self/clear_refs").exists():
         pytest.skip("what the host has held at most is read from Linux's /proc")
     program = RUNNER.format(programs=list(PROGRAMS.values()))
     done = run("-c", program, cwd=tmp_path_factory.mktemp("host"))
     assert done.returncode == 0, done.stderr
-    rows = [line.split(" | ") for line in done.stdout.splitlines() if " | " in line]
-    return {program: (said, int(mib), int(left)) for program, said, mib, left in rows}
+    answers = {}
+    for line in done.stdout.splitlines():
+        if " | " in line:
+            program, error, mib, left = line.split(" | ")
+            answers[program] = Answer(error, int(mib), int(left))
+    return answers
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_the_card_cannot_hold_is_never_made_on_the_host(answers, name):
-    said, taken, left = answers[PROGRAMS[name]]
-    assert said == "CUDA out of memory" and taken < 256
-    assert left == 0  # what was taken for it is given back
+    answer = answers[PROGRAMS[name]]
+    assert answer.error == "CUDA out of memory"
+    assert answer.host_mib < 256
+    assert answer.left == 0  # what was taken for it is given back
+
+
+def bytes_of_a_program():
+    """Return the bytes that a program holds, and the most that it has held."""
+    with cudasim.simulate(gpus=1, force=True):
+        x = torch.rand(200, 300, device="cuda", requires_grad=True)
+        weight = torch.ones(2, 1, 3, 3, device="cuda")
+        y = torch.nn.functional.conv2d(x[None, None], weight)
+        y = torch.cat([y.flatten(), (x @ x.T).flatten()]).sort().values.double()
+        y.sum().backward()
+        made = torch.arange(5, device="cuda"), torch.eye(3, device="cuda")
+        moved = x.to("cpu").cuda()
+        masked = torch.std_mean(x[x > 0.5])
+        held = torch.cuda.memory_allocated(), torch.cuda.max_memory_allocated()
+        del made, moved, masked
+        return held
 
 
 def test_what_is_foreseen_is_what_is_counted(monkeypatch):
     """With foresight of everything the figures are the same as with none."""
-
-    def held():
-        with cudasim.simulate(gpus=1, force=True):
-            x = torch.rand(200, 300, device="cuda", requires_grad=True)
-            y = torch.nn.functional.conv2d(
-                x[None, None], torch.ones(2, 1, 3, 3, device="cuda")
-            )
-            y = torch.cat([y.flatten(), (x @ x.T).flatten()]).sort().values.double()
-            y.sum().backward()
-            kept = (
-                torch.arange(5, device="cuda"),
-                torch.eye(3, device="cuda"),
-                x.to("cpu").cuda(),
-            )
-            masked = torch.std_mean(x[x > 0.5])
-            assert kept and masked
-            return torch.cuda.memory_allocated(), torch.cuda.max_memory_allocated()
-
-    afterwards = held()
+    afterwards = bytes_of_a_program()
     for module in (foresight, placement):
         monkeypatch.setattr(module, "LARGE_RESULT", 0)
-    assert held() == afterwards
+    assert bytes_of_a_program() == afterwards

@@ -79,14 +79,14 @@ TENSORFLOW = """
         print(str(error).partition("located in ")[2].splitlines()[0])
     AGAIN
 """
-ON = "with shape float32[{}] and with device ids [{}] on platform {}".format
+MIXED = (
+    "Received incompatible devices for jitted computation. Got argument x of add "
+    "with shape float32[{}] and with device ids [{}] on platform {} and argument y of add "
+    "with shape float32[3] and with device ids [1] on platform GPU"
+)
 DEVICE = "/job:localhost/replica:0/task:0/device:GPU"
-SAID = {
-    "jax": [
-        f"Received incompatible devices for jitted computation. Got argument x of add {other} and "
-        f"argument y of add {ON(3, 1, 'GPU')}"
-        for other in (ON(3, 0, "GPU"), ON("", 0, "CPU"))
-    ],
+ERRORS = {
+    "jax": [MIXED.format(3, 0, "GPU"), MIXED.format("", 0, "CPU")],
     "tensorflow": [f"device {DEVICE}:1 from device {DEVICE}:0"],
 }
 AGAIN = """
@@ -108,32 +108,32 @@ def run_in(framework, text, folder):
     """Run a program with the Python of an environment that has the framework."""
     variable = f"CUDASIM_{framework.upper()}"
     if variable not in os.environ:
-        pytest.skip(
-            f"{variable} names no Python that has {framework}; see the head of {__file__}"
-        )
+        reason = f"{variable} names no Python that has {framework}"
+        pytest.skip(f"{reason}; see the head of {__file__}")
     script = write(folder / "script.py", text)
     return run(script, cwd=folder, python=os.environ[variable], TF_CPP_MIN_LOG_LEVEL=3)
 
 
-@pytest.mark.parametrize(("name", "called"), FRAMEWORKS)
-def test_names_placement_and_errors(tmp_path, name, called):
+@pytest.mark.parametrize(("name", "title"), FRAMEWORKS)
+def test_names_placement_and_errors(tmp_path, name, title):
     again = AGAIN.format(name=name)
     done = run_in(name, PROGRAMS[name].replace("    AGAIN", again), tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.replace(
-        "] and device", "] and with device"
-    ).splitlines() == [  # JAX 0.7
-        f"cudasim: 2 simulated GPUs in {called}, computed on the CPU",
-        *SAID[name],
-        f"2 GPUs are simulated in {called} already; for 3 start a new process",
+    # JAX 0.7 leaves out a "with".
+    text = done.stdout.replace("] and device", "] and with device")
+    assert text.splitlines() == [
+        f"cudasim: 2 simulated GPUs in {title}, computed on the CPU",
+        *ERRORS[name],
+        f"2 GPUs are simulated in {title} already; for 3 start a new process",
     ]
 
 
-@pytest.mark.parametrize(("name", "called"), FRAMEWORKS)
-def test_devices_that_were_used(tmp_path, name, called):
+@pytest.mark.parametrize(("name", "title"), FRAMEWORKS)
+def test_devices_that_were_used(tmp_path, name, title):
     text = f"{LATE[name]}\nimport cudasim.{name} as it; it.enable()"
-    said = f"RuntimeError: {called} has used devices already: restart, and enable GPUs first"
-    assert run_in(name, text, tmp_path).stderr.splitlines()[-1] == said
+    last = run_in(name, text, tmp_path).stderr.splitlines()[-1]
+    words = f"{title} has used devices already: restart, and enable GPUs first"
+    assert last == f"RuntimeError: {words}"
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -143,6 +143,8 @@ def test_bad_input(monkeypatch, name):
     assert "gpus=0: the number of simulated GPUs is from 1 to 64" in words
     monkeypatch.setitem(sys.modules, name, None)
     assert raised(module.enable).startswith(f"no {name} here: 'pip install {name}==")
+
     monkeypatch.setitem(sys.modules, name, SimpleNamespace(__version__="0.1"))
-    tried = f"tried with {name} {module.TRIED[0]} to {module.TRIED[-1]} alone, this is 0.1: "
-    assert tried in raised(module.enable)
+    oldest, newest = module.TRIED[0], module.TRIED[-1]
+    words = f"tried with {name} {oldest} to {newest} alone, this is 0.1: "
+    assert words in raised(module.enable)

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("two_gpus")
 
 
 @pytest.fixture
-def told(monkeypatch):
+def register(monkeypatch):
     """A function that registers mocks for kinds of events, until the test ends."""
     for value in vars(gpu_trace).values():
         if isinstance(value, torch._utils.CallbackRegistry):
@@ -20,17 +20,27 @@ def told(monkeypatch):
     torch._C._activate_gpu_trace()
 
     def register(*kinds):
-        mocks = [Mock() for _ in kinds]
-        for kind, mock in zip(kinds, mocks, strict=True):
+        mocks = []
+        for kind in kinds:
+            mock = Mock()
             getattr(gpu_trace, f"register_callback_for_{kind}")(mock)
+            mocks.append(mock)
         return mocks
 
     return register
 
 
-def test_events_are_followed(told):
-    created, recorded, waited = told("event_creation", "event_record", "event_wait")
-    synchronized, deleted = told("event_synchronization", "event_deletion")
+MAKERS = {
+    "factory": lambda x: torch.empty(2, 3, device="cuda"),
+    "move": lambda x: torch.ones(3).cuda(),
+    "operation": lambda x: x + 1,
+    "to the other": lambda x: x.to("cuda:1"),
+}
+
+
+def test_events_are_followed(register):
+    created, recorded, waited = register("event_creation", "event_record", "event_wait")
+    synchronized, deleted = register("event_synchronization", "event_deletion")
     side, event = torch.cuda.Stream(), torch.cuda.Event()
     created.assert_not_called()
     event.record(side)
@@ -46,9 +56,9 @@ def test_events_are_followed(told):
     deleted.assert_called_once_with(handle)
 
 
-def test_streams_and_waits_are_followed(told):
-    created, stream = told("stream_creation", "stream_synchronization")
-    (device,) = told("device_synchronization")
+def test_streams_and_waits_are_followed(register):
+    created, stream = register("stream_creation", "stream_synchronization")
+    (device,) = register("device_synchronization")
     side = torch.cuda.Stream()
     created.assert_called_once_with(side.cuda_stream)
     torch.cuda.synchronize()
@@ -66,21 +76,13 @@ def test_streams_and_waits_are_followed(told):
     stream.assert_not_called()
 
 
-MADE = {
-    "factory": lambda x: torch.empty(2, 3, device="cuda"),
-    "move": lambda x: torch.ones(3).cuda(),
-    "operation": lambda x: x + 1,
-    "to the other": lambda x: x.to("cuda:1"),
-}
-
-
-@pytest.mark.parametrize("make", MADE.values(), ids=MADE)
-def test_memory_is_followed(told, make):
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_memory_is_followed(register, make):
     x = torch.ones(3, device="cuda")
-    taken, freed = told("memory_allocation", "memory_deallocation")
-    made = make(x)
-    address, view = made.data_ptr(), made[1:]
-    del made
+    taken, freed = register("memory_allocation", "memory_deallocation")
+    tensor = make(x)
+    address, view = tensor.data_ptr(), tensor[1:]
+    del tensor
     freed.assert_not_called()
     del view
     freed.assert_called_once_with(address)
@@ -106,23 +108,27 @@ RACE = """
 """
 
 
+def run_race(tmp_path, wait):
+    script = write(tmp_path / "race.py", RACE.replace("WAIT", wait))
+    return run("-m", "cudasim", script, cwd=tmp_path)
+
+
+def test_the_sanitizer_finds_a_race(tmp_path):
+    got = run_race(tmp_path, "")
+    words = "CSAN detected a possible data race on tensor with data pointer"
+    assert words in got.stderr
+    assert "writing to argument(s) self, out, and to the output" in got.stderr
+    last = got.stderr.splitlines()[-1]
+    assert last.endswith("CUDASanitizerErrors: detected 1 errors")
+
+
 @pytest.mark.parametrize(
     "wait",
-    ["", "side.wait_stream(torch.cuda.current_stream())", "torch.cuda.synchronize()"],
+    ["side.wait_stream(torch.cuda.current_stream())", "torch.cuda.synchronize()"],
 )
-def test_the_sanitizer_finds_a_race(wait, tmp_path):
-    script = write(tmp_path / "race.py", RACE.replace("WAIT", wait))
-    got = run("-m", "cudasim", script, cwd=tmp_path)
-    if wait:
-        assert got.stdout == "no race\n", got.stderr
-        return
-    assert (
-        "CSAN detected a possible data race on tensor with data pointer" in got.stderr
-    )
-    assert "writing to argument(s) self, out, and to the output" in got.stderr
-    assert got.stderr.splitlines()[-1].endswith(
-        "CUDASanitizerErrors: detected 1 errors"
-    )
+def test_the_sanitizer_finds_no_race_where_a_program_waits(tmp_path, wait):
+    got = run_race(tmp_path, wait)
+    assert got.stdout == "no race\n", got.stderr
 
 
 # Busy streams.
@@ -131,19 +137,28 @@ SECOND = 1_000_000_000  # cycles
 
 
 def test_a_stream_that_sleeps_is_busy_and_the_host_goes_on():
-    side, other, began = torch.cuda.Stream(), torch.cuda.Stream(), time.perf_counter()
+    side, other = torch.cuda.Stream(), torch.cuda.Stream()
+    first = torch.cuda.Event(enable_timing=True)
+    second = torch.cuda.Event(enable_timing=True)
+    began = time.perf_counter()
     with torch.cuda.stream(side):
-        first, second = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         first.record()
         torch.cuda._sleep(SECOND)
         second.record()
-    assert first.query() and torch.cuda.default_stream().query() and other.query()
-    assert not second.query() and not side.query()
+
+    assert first.query()
+    assert torch.cuda.default_stream().query()
+    assert other.query()
+    assert not second.query()
+    assert not side.query()
     with pytest.raises(RuntimeError, match="must be completed"):
         first.elapsed_time(second)
+
     other.wait_stream(side)
     torch.cuda.current_stream().synchronize()
     assert not other.query()  # as busy as the one that it waits for
     second.synchronize()
-    assert second.query() and side.query() and other.query()
+    assert second.query()
+    assert side.query()
+    assert other.query()
     assert 1000 <= first.elapsed_time(second) <= (time.perf_counter() - began) * 1e3

@@ -27,19 +27,21 @@ def test_the_memory_of_a_graph_is_its_own_and_is_used_again():
     reserved = torch.cuda.memory_reserved()
     torch.cuda.empty_cache()
     assert torch.cuda.memory_reserved() == reserved  # the graph needs it
-    assert graph.pool() in {
-        each["segment_pool_id"] for each in torch.cuda.memory_snapshot()
-    }
+    segments = torch.cuda.memory_snapshot()
+    assert graph.pool() in {segment["segment_pool_id"] for segment in segments}
+
     peak = torch.cuda.max_memory_allocated()
     graph.replay()
-    assert torch.cuda.max_memory_allocated() == peak and result[0].item() == 11
+    assert torch.cuda.max_memory_allocated() == peak
+    assert result[0].item() == 11
     del graph
     gc.collect()
     torch.cuda.empty_cache()
-    assert torch.cuda.memory_reserved() < reserved and result[0].item() == 11
+    assert torch.cuda.memory_reserved() < reserved
+    assert result[0].item() == 11
 
 
-def test_a_reader_is_told_of_an_input_that_is_gone_and_a_graph_outlives_its_simulation():
+def test_an_input_that_is_gone_is_told_and_a_graph_outlives_all():
     inputs = [torch.ones(2, device="cuda")]
     graph, _ = captured(lambda: inputs[0] + 1)
     inputs.clear()
@@ -51,30 +53,29 @@ def test_a_reader_is_told_of_an_input_that_is_gone_and_a_graph_outlives_its_simu
     cudasim.enable(gpus=2)
 
 
+def train(model, inputs):
+    """Return the loss of the last step."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for batch in inputs:
+        optimizer.zero_grad()
+        loss = model(batch).square().mean()
+        loss.backward()
+        optimizer.step()
+    return loss.item()
+
+
 def test_callables_are_graphed_and_train_as_before():
     plain, graphed = nn.Linear(4, 1).cuda(), nn.Linear(4, 1).cuda()
     graphed.load_state_dict(plain.state_dict())
-    inputs, losses = torch.randn(3, 5, 4, device="cuda"), []
-    fast = torch.cuda.make_graphed_callables(
-        graphed, (torch.zeros(5, 4, device="cuda"),)
-    )
-    for model in (plain, fast):
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for batch in inputs:
-            optimizer.zero_grad()
-            loss = model(batch).square().mean()
-            loss.backward()
-            optimizer.step()
-        losses.append(loss.item())
-    assert losses[0] == pytest.approx(losses[1])
+    inputs = torch.randn(3, 5, 4, device="cuda")
+    sample = torch.zeros(5, 4, device="cuda")
+    fast = torch.cuda.make_graphed_callables(graphed, (sample,))
+    assert train(plain, inputs) == pytest.approx(train(fast, inputs))
 
 
 def test_a_capture_may_use_a_pool_of_ones_own():
-    graph, pool, x = (
-        torch.cuda.CUDAGraph(),
-        torch.cuda.MemPool(),
-        torch.ones(4, device="cuda"),
-    )
+    graph, pool = torch.cuda.CUDAGraph(), torch.cuda.MemPool()
+    x = torch.ones(4, device="cuda")
     with torch.cuda.graph(graph), torch.cuda.use_mem_pool(pool):
         y = x + 1
     graph.replay()
@@ -87,7 +88,8 @@ def test_a_pool_of_ones_own_holds_what_is_made_in_it():
     with torch.cuda.use_mem_pool(pool):
         inside = torch.ones(4, device="cuda")
     (segment,) = pool.snapshot()
-    assert segment["segment_pool_id"] == pool.id and segment["allocated_size"] == 512
+    assert segment["segment_pool_id"] == pool.id
+    assert segment["allocated_size"] == 512
     del inside, segment, pool
     gc.collect()
     torch.cuda.empty_cache()

@@ -34,26 +34,30 @@ def test_events_come_in_their_order_with_the_code_that_caused_them():
     record()
     give_back([take()])
     torch.cuda.empty_cache()
-    taken = [
+    assert events(1) == []
+    assert actions() == [
         "segment_alloc",
         "alloc",
         "free_requested",
         "free_completed",
         "segment_free",
     ]
-    assert actions() == taken and events(1) == []
     _, alloc, freed, *_ = events()
-    assert alloc["size"] == 1200 and alloc["addr"] == freed["addr"]
-    assert (
-        alloc["frames"][0]["name"] == "take"
-        and "test_history" in alloc["frames"][0]["filename"]
-    )
+    assert alloc["size"] == 1200
+    assert alloc["addr"] == freed["addr"]
+    frame = alloc["frames"][0]
+    assert frame["name"] == "take"
+    assert "test_history" in frame["filename"]
     assert freed["frames"][0]["name"] == "give_back"
-    for plot in (trace_plot, segment_plot):  # PyTorch draws it
-        (drawn,) = re.findall(
-            r'"([A-Za-z0-9+/]{200,}=*)"', plot(torch.cuda.memory._snapshot())
-        )
-        assert b"test_history.py" in base64.b64decode(drawn)
+
+
+@pytest.mark.parametrize("plot", [trace_plot, segment_plot])
+def test_pytorch_draws_the_history(plot):
+    record()
+    give_back([take()])
+    page = plot(torch.cuda.memory._snapshot())
+    (drawn,) = re.findall(r'"([A-Za-z0-9+/]{200,}=*)"', page)
+    assert b"test_history.py" in base64.b64decode(drawn)
 
 
 @pytest.mark.parametrize("context", [None, "state", "alloc", "all"])
@@ -61,25 +65,33 @@ def test_the_code_is_kept_for_what_was_asked(context):
     record(context=context)
     held = take()
     give_back([take()])
-    text = json.dumps(torch.cuda.memory._snapshot())
-    assert ("give_back" in text) == (context == "all")
-    assert ("take" in text) == (context is not None)
+    snapshot = json.dumps(torch.cuda.memory._snapshot())
+    assert ("give_back" in snapshot) == (context == "all")
+    assert ("take" in snapshot) == (context is not None)
     assert ('"take"' in json.dumps(events())) == (context in ("alloc", "all"))
     del held
 
 
-def test_only_so_many_events_are_kept_and_recording_ends_and_begins_again():
+def test_only_so_many_events_are_kept():
     record(max_entries=3, skip_actions=["free_requested"])
     for _ in range(5):
         give_back([take()])
     assert actions() == ["free_completed", "alloc", "free_completed"]
+
+
+def test_recording_ends_and_begins_again():
+    record()
+    give_back([take()])
     record(context=None)
-    assert len(events()) == 3
+    assert len(events()) == 4
     record(clear_history=True)
     assert events() == []
     record(None)
     give_back([take()])
     assert events() == []
+
+
+NEW = "record_cuda" in inspect.signature(record).parameters
 
 
 def test_a_history_of_the_old_form_leaves_out_what_it_is_told():
@@ -88,10 +100,7 @@ def test_a_history_of_the_old_form_leaves_out_what_it_is_told():
     assert actions() == ["segment_alloc", "alloc", "free_completed"]
 
 
-new = "record_cuda" in inspect.signature(record).parameters
-
-
-@pytest.mark.skipif(not new, reason="torch 2.14 has it first")
+@pytest.mark.skipif(not NEW, reason="torch 2.14 has it first")
 def test_the_history_of_the_hosts_memory_is_not_that_of_a_card():
     record(record_pinned_host_memory=True, record_cuda=False)
     give_back([take()])
@@ -99,10 +108,13 @@ def test_the_history_of_the_hosts_memory_is_not_that_of_a_card():
 
 
 def test_a_card_that_is_full_is_noted_and_observers_are_told():
-    told = []
-    torch._C._cuda_attach_out_of_memory_observer(lambda *facts: told.append(facts))
+    calls = []
+    torch._C._cuda_attach_out_of_memory_observer(lambda *facts: calls.append(facts))
     record()
     with pytest.raises(torch.OutOfMemoryError):
         torch.empty(2**40, device="cuda")
-    assert events()[-1]["action"] == "oom" and events()[-1]["device_free"] > 0
-    assert told[0][:2] == (0, 2**42)
+    last = events()[-1]
+    assert last["action"] == "oom"
+    assert last["device_free"] > 0
+    device, size, *_ = calls[0]
+    assert (device, size) == (0, 2**42)

@@ -13,20 +13,19 @@ from fidelity.helpers import raised
 
 
 def test_an_index_alone_is_a_gpu_and_its_class_is_torchs_own(two_gpus):
-    assert (
-        torch.device(1) == torch.device("cuda", 1) == torch.device(type="cuda", index=1)
-    )
+    second = torch.device("cuda", 1)
+    assert torch.device(1) == torch.device(type="cuda", index=1) == second
     assert in_thread(lambda: torch.device(0)) == torch.device("cuda:0")
     with torch.device(1):
-        assert torch.ones(1).device == torch.device("cuda:1")
+        assert torch.ones(1).device == second
     for device in (
         torch.device(1),
-        *(torch.ones(1, device=n).device for n in (1, "cpu", "meta")),
+        torch.ones(1, device=1).device,
+        torch.ones(1, device="cpu").device,
+        torch.ones(1, device="meta").device,
     ):
-        assert (
-            type(device) is torch.device
-            and pickle.loads(pickle.dumps(device)) == device
-        )
+        assert type(device) is torch.device
+        assert pickle.loads(pickle.dumps(device)) == device
 
 
 @pytest.mark.parametrize("value", ["nope", "cuda:x", -1, None, 1.5, True, ("cuda", 0)])
@@ -37,14 +36,15 @@ def test_what_names_no_device_is_refused_as_before(value):
 
 
 def test_the_class_is_left_as_it_was():
-    before = dict(vars(torch.device)), torch.device, raised(lambda: torch.device(0))
+    def state():
+        error = raised(lambda: torch.device(0))
+        return dict(vars(torch.device)), torch.device, error
+
+    before = state()
+    make = vars(torch.device)["__new__"]
     with cudasim.simulate(gpus=2):
-        assert vars(torch.device)["__new__"] is not before[0]["__new__"]
-    assert (
-        dict(vars(torch.device)),
-        torch.device,
-        raised(lambda: torch.device(0)),
-    ) == before
+        assert vars(torch.device)["__new__"] is not make
+    assert state() == before
     assert torch.device.__new__(torch.device, "cpu") == torch.device("cpu")
 
 

@@ -16,7 +16,8 @@ allocated, reserved = torch.cuda.memory_allocated, torch.cuda.memory_reserved
 
 
 def test_a_result_that_grows_is_counted():
-    x, out = torch.ones(1000, device="cuda"), torch.empty(0, device="cuda")
+    x = torch.ones(1000, device="cuda")
+    out = torch.empty(0, device="cuda")
     held = allocated()
     torch.add(x, x, out=out)
     assert allocated() == held + 4096
@@ -41,23 +42,29 @@ def test_a_card_holds_no_tensor_where_its_context_is():
         "memory, this process has 135.00 MiB memory in use. Of the allocated memory 0 bytes is"
     ) in words
     assert words.endswith(ENDING)
+
     all_of_it = block(free // (2 * MIB) * 2, "cuda:1")
-    assert torch.cuda.mem_get_info(1)[0] == free - all_of_it.nbytes < 2 * MIB
+    left, _ = torch.cuda.mem_get_info(1)
+    assert left == free - all_of_it.nbytes < 2 * MIB
 
 
 def test_out_of_memory_leaves_the_counts_and_the_next_request_is_served():
     torch.cuda.set_per_process_memory_fraction(0.011)  # of 14.56 GiB
     keep = block(100)
-    before = allocated(), reserved(), torch.cuda.max_memory_allocated()
+
+    def counts():
+        return allocated(), reserved(), torch.cuda.max_memory_allocated()
+
+    before = counts()
+    words = r"in use\. 164\.03 MiB allowed; Of the"
     for refused in (lambda: block(100), lambda: keep + 1):
-        with pytest.raises(
-            torch.OutOfMemoryError, match=r"in use\. 164\.03 MiB allowed; Of the"
-        ):
+        with pytest.raises(torch.OutOfMemoryError, match=words):
             refused()
         gc.collect()
-        assert (allocated(), reserved(), torch.cuda.max_memory_allocated()) == before
+        assert counts() == before
     stats = torch.cuda.memory_stats()
-    assert (stats["num_ooms"], stats["num_alloc_retries"]) == (2, 2)
+    assert stats["num_ooms"] == 2
+    assert stats["num_alloc_retries"] == 2
     more = block(50)
     assert allocated() == keep.nbytes + more.nbytes
 
@@ -67,14 +74,16 @@ def test_the_cache_is_given_up_before_a_request_is_refused():
     cached = block(100)
     del cached
     tensor = block(120)
-    assert reserved() == tensor.nbytes and torch.cuda.memory_stats()["num_ooms"] == 0
+    assert reserved() == tensor.nbytes
+    assert torch.cuda.memory_stats()["num_ooms"] == 0
     assert torch.cuda.get_per_process_memory_fraction(1) == 1  # it is of its GPU
 
 
 def test_figures_are_those_of_small_and_large_blocks():
-    tensors, large = [torch.ones(10, device="cuda") for _ in range(2)], block(4)
+    small = [torch.ones(10, device="cuda") for _ in range(2)]
+    large = block(4)
     stats = torch.cuda.memory_stats()
-    assert stats["allocation.small_pool.current"] == len(tensors)
+    assert stats["allocation.small_pool.current"] == len(small)
     assert stats["requested_bytes.small_pool.current"] == 80
     assert stats["allocated_bytes.large_pool.current"] == large.nbytes
     assert stats["inactive_split_bytes.all.current"] == 22 * MIB - 4 * MIB - 1024

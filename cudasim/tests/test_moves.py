@@ -26,8 +26,10 @@ MOVES = [
 def test_every_spelling(move, home):
     x = torch.arange(3.0, device=home)
     moved = move(x)
-    assert moved.device == G1 and moved.dtype == torch.float32
-    assert moved.tolist() == [0, 1, 2] and x.device == home
+    assert moved.device == G1
+    assert moved.dtype == torch.float32
+    assert moved.tolist() == [0, 1, 2]
+    assert x.device == home
     moved += 1
     assert x.tolist() == [0, 1, 2]  # independent
 
@@ -48,6 +50,7 @@ NO_PLACE_TO_GO = [
 
 @pytest.mark.parametrize("call", NO_PLACE_TO_GO)
 def test_what_is_no_device_is_refused_as_without_a_simulation(call):
-    simulated = raised(lambda: call(torch.ones(2)))
+    x = torch.ones(2)
+    simulated = raised(lambda: call(x))
     cudasim.disable()
-    assert simulated == raised(lambda: call(torch.ones(2))) != "no error"
+    assert simulated == raised(lambda: call(x)) != "no error"
