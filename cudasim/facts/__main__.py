@@ -35,8 +35,9 @@ def survey(options: argparse.Namespace) -> None:
     exceptions = []
     for verdict in result.pop("verdicts"):
         if verdict.outcome == "expected":
-            facts = {"kind": verdict.kind, "name": verdict.name}
-            exceptions.append({**facts, "reason": verdict.reason})
+            exceptions.append(
+                {"kind": verdict.kind, "name": verdict.name, "reason": verdict.reason}
+            )
     keep("survey", result | {"exceptions": exceptions})
 
 
@@ -73,7 +74,8 @@ def simulate(options: argparse.Namespace) -> None:
 
     chosen = []
     for name, program in known.items():
-        named = not options.names or {name, name.split(".")[0]} & set(options.names)
+        theme = name.split(".")[0]
+        named = not options.names or name in options.names or theme in options.names
         if named and program.gpus <= options.gpus:
             chosen.append(program)
     answers = running.simulate(chosen, options.gpus, options.card, options.seed)
@@ -88,7 +90,8 @@ def compare(options: argparse.Namespace) -> None:
     problems = []
     for each in recording.read_all():
         comparison = comparing.compare_with_simulation(each)
-        agree, differ = len(comparison.agree), len(comparison.differ)
+        agree = len(comparison.agree)
+        differ = len(comparison.differ)
         print(f"{each.name}: {agree} agree, {differ} differ")
         for name, why in comparison.waiting.items():
             print(f"{each.name}: {name} waits: {why}")
@@ -114,16 +117,14 @@ def suites(options: argparse.Namespace) -> None:
     from facts import files, suites
 
     path = files.FOLDER / "suites.json"
+    command = f"{files.COMMAND} suites"
     for argument in options.projects:
         result = suites.run(argument)
-        with files.reading(
-            path, f"{files.COMMAND} suites", "restore it with git"
-        ) as recorded:
+        with files.reading(path, command, "restore it with git") as recorded:
             rows = {row["project"]: row for row in recorded["projects"]}
         rows[result["project"]] = result | origin()
-        files.replace_json(
-            "suites", {"projects": [rows[name] for name in sorted(rows)]}
-        )
+        projects = [rows[name] for name in sorted(rows)]
+        files.replace_json("suites", {"projects": projects})
         draw("suites")
 
 
@@ -132,11 +133,8 @@ def bench(options: argparse.Namespace) -> None:
     from facts import bench
 
     for figure in bench.measure():
-        print(
-            f"cudasim: {figure.what}: {round(figure.value, 2)} {figure.unit} "
-            f"(aim: {figure.aim})",
-            flush=True,
-        )
+        measured = f"{round(figure.value, 2)} {figure.unit}"
+        print(f"cudasim: {figure.what}: {measured} (aim: {figure.aim})", flush=True)
 
 
 def support(options: argparse.Namespace) -> None:
@@ -150,9 +148,8 @@ def support(options: argparse.Namespace) -> None:
     # A newer row takes the place of one of the same system and minor versions.
     rows = {}
     gathered = files.FOLDER / "support.json"
-    with files.reading(
-        gathered, f"{files.COMMAND} support", "restore it with git"
-    ) as recorded:
+    command = f"{files.COMMAND} support"
+    with files.reading(gathered, command, "restore it with git") as recorded:
         for row in recorded["rows"]:
             rows[_place(row)] = row
     for path in paths:
@@ -261,7 +258,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def stop(*_: object) -> None:
-    """End, once, at Ctrl-C or `kill`; on the way out what was started is ended."""
+    """Stop at Ctrl-C or `kill`, and end the processes that were started on the way out."""
     # A second signal would leave processes behind.
     for ending in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ending, signal.SIG_IGN)
@@ -269,7 +266,7 @@ def stop(*_: object) -> None:
 
 
 def main() -> None:
-    """Carry out one command; what is wrong with the input is one line."""
+    """Carry out one command; wrong input gets an error of one line."""
     from conformance import ConformanceError
     from facts import FactsError
     from fidelity import FidelityError
@@ -289,6 +286,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # This folder is the path's first entry; `facts` and `cudasim` are in these.
+    # The first entry of the path is this folder. `facts` and `cudasim` are in the others.
     sys.path[:1] = [str(PROJECT), str(PROJECT / "src")]
     main()

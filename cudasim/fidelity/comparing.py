@@ -1,7 +1,8 @@
-"""Compare what a real GPU answered with what `cudasim` answers."""
+"""Compare the answers of a real GPU with those of `cudasim`."""
 
 import json
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ class Comparison:
     """The programs of a recording, by outcome."""
 
     agree: list[str] = field(default_factory=list)
-    differ: dict[str, tuple[Any, Any]] = field(default_factory=dict)  # real, simulated
-    waiting: dict[str, str] = field(default_factory=dict)  # with the reason
+    # Both answers: the real one, then the simulated one.
+    differ: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    # Why the program has no answer.
+    waiting: dict[str, str] = field(default_factory=dict)
 
 
 def compare(
@@ -33,7 +36,7 @@ def compare(
             comparison.waiting[name] = f"needs {program.gpus} GPUs"
         elif recorded is None:
             comparison.waiting[name] = "never run"
-        elif recorded["code"] != program.code:
+        elif not recording.has_answer(program):
             comparison.waiting[name] = "changed since it ran"
         elif recorded["answer"] == simulated[name]:
             comparison.agree.append(name)
@@ -45,7 +48,7 @@ def compare(
 def compare_with_simulation(recording: Recording) -> Comparison:
     """Run the programs on simulated GPUs, as many as were recorded, and compare."""
     known = programs()
-    suitable = [each for each in known.values() if each.gpus <= recording.gpus]
+    suitable = [program for program in known.values() if program.gpus <= recording.gpus]
     card = nearest_card(recording)
     simulated = running.simulate(suitable, recording.gpus, card)
     return compare(recording, known, simulated)
@@ -58,17 +61,16 @@ def problems(
     texts = []
     for name, (real, simulated) in comparison.differ.items():
         if name not in reasons:
-            texts.append(
-                f"{recording.card}: {name}\n"
-                f"  real:      {json.dumps(real)}\n"
-                f"  simulated: {json.dumps(simulated)}"
-            )
+            lines = [
+                f"{recording.card}: {name}",
+                f"  real:      {json.dumps(real)}",
+                f"  simulated: {json.dumps(simulated)}",
+            ]
+            texts.append("\n".join(lines))
     for name in comparison.agree:
         if name in reasons:
-            texts.append(
-                f"{recording.card}: {name}: differs no longer, "
-                f"take it out of {DIFFERENCES.name}"
-            )
+            advice = f"differs no longer, take it out of {DIFFERENCES.name}"
+            texts.append(f"{recording.card}: {name}: {advice}")
     return texts
 
 
@@ -85,14 +87,16 @@ def read_reasons(path: Path = DIFFERENCES) -> dict[str, str]:
 
 
 def nearest_card(recording: Recording) -> str:
-    """Return the simulated card of that name, or else the one of the next capability."""
+    """Return the simulated card of that name, or else the one with the nearest capability."""
     import cudasim
 
-    major, minor = recording.capability
+    def number(capability: Sequence[int]) -> int:
+        major, minor = capability
+        return 10 * major + minor
 
     def distance(name: str) -> tuple[bool, int]:
-        card = cudasim.CARDS[name]
-        difference = 10 * (card.capability[0] - major) + card.capability[1] - minor
+        difference = number(cudasim.CARDS[name].capability)
+        difference -= number(recording.capability)
         return name not in recording.card, abs(difference)
 
     cards = [name for name, card in cudasim.CARDS.items() if card.capability]

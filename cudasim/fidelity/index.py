@@ -13,7 +13,7 @@ HERE = Path(__file__).resolve().parent
 
 @dataclass(frozen=True)
 class Program:
-    """A program, with the number of GPUs that it needs and a hash of its code."""
+    """A program, with the number of GPUs that it needs and the hash of its code."""
 
     name: str
     run: Callable[[], Any]
@@ -26,10 +26,10 @@ def programs() -> dict[str, Program]:
     listed = {}
     for path in sorted((HERE / "programs").glob("[a-z]*.py")):
         module = import_module(f"fidelity.programs.{path.stem}")
-        for function in vars(module).values():
-            # What a file imports is no program.
+        for name, function in vars(module).items():
+            # The functions that a file imports are not programs.
             if inspect.isfunction(function) and function.__module__ == module.__name__:
-                program = _program(f"{path.stem}.{function.__name__}", function)
+                program = _program(f"{path.stem}.{name}", function)
                 listed[program.name] = program
     return listed
 

@@ -13,7 +13,7 @@ __all__ = ["Distances", "Meter", "accuracy", "epoch", "restore", "step", "widen"
 
 
 class Distances(before.Distances):
-    """The table is a buffer: it goes where the module goes."""
+    """The table is a buffer, so it moves with the module."""
 
     def __init__(self, length: int) -> None:
         """Distances to `length` positions."""
@@ -23,7 +23,7 @@ class Distances(before.Distances):
 
 
 def widen(classifier: nn.Linear, more: int) -> nn.Linear:
-    """The new rows are made where the old ones are."""
+    """Create the new rows on the device of the old ones."""
     old = classifier.weight.detach()
     classes, width = old.shape
     wider = nn.Linear(width, classes + more, bias=False)
@@ -32,13 +32,13 @@ def widen(classifier: nn.Linear, more: int) -> nn.Linear:
 
 
 def accuracy(scores: Tensor, targets: Tensor) -> float:
-    """The scores are compared where they are; one number is read."""
+    """Compare the scores on their own device, and read one number."""
     right = scores.argmax(1) == targets
     return float(right.float().mean())
 
 
 class Meter(before.Meter):
-    """Counts numbers that have no graph behind them."""
+    """Counts plain numbers, which keep no graph."""
 
     def add(self, loss: Tensor) -> None:
         """Count `loss`, a single number."""
@@ -53,14 +53,16 @@ def step(
     y: Tensor,
     number: int,
 ) -> str | None:
-    """The loss is read where a line is due, and nowhere else."""
+    """Read the loss only if a line is due."""
     loss = mse_loss(model(x), y)
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()
-    return f"step {number}: loss {loss.item():.3f}" if number % 10 == 0 else None
+    if number % 10:
+        return None
+    return f"step {number}: loss {loss.item():.3f}"
 
 
 def restore(model: nn.Module, path: Path) -> None:
-    """Into the host's memory first; each rank copies to its own GPU."""
+    """Load into the host's memory; each rank then copies to its own GPU."""
     model.load_state_dict(torch.load(path, map_location="cpu"))

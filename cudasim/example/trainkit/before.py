@@ -1,4 +1,4 @@
-"""The library with its bugs. Each was reported of a public project; each passes on a CPU."""
+"""The library with its bugs. Each was reported for a public project, and none shows on a CPU."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,7 +24,7 @@ class Distances(nn.Module):
 
 
 def widen(classifier: nn.Linear, more: int) -> nn.Linear:
-    """Return a classifier that knows `more` classes, besides those of `classifier`.
+    """Return a classifier with the classes of `classifier` and `more` new ones.
 
     https://github.com/LAMDA-CL/PyCIL/issues/60
     """
@@ -78,12 +78,14 @@ def step(
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()
-    value = loss.item()  # waits for the GPU at every step, though one in ten is told
-    return f"step {number}: loss {value:.3f}" if number % 10 == 0 else None
+    value = loss.item()  # waits for the GPU at every step, for a line at every tenth
+    if number % 10:
+        return None
+    return f"step {number}: loss {value:.3f}"
 
 
 def restore(model: nn.Module, path: Path) -> None:
-    """Load what `path` holds into `model`, on each rank.
+    """Load the state in `path` into `model`, on each rank.
 
     https://github.com/huggingface/accelerate/pull/299
     """

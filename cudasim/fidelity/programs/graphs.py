@@ -88,6 +88,9 @@ def what_waits_is_not_permitted():
         def work(wait=wait):
             within.append(beginning(wait))
 
-        at_the_end.append(beginning(lambda work=work: captured(work)))
+        def capture(work=work):
+            return captured(work)
+
+        at_the_end.append(beginning(capture))
         afterwards.append(raised(wait))
     return within, at_the_end, afterwards, torch.cuda.get_sync_debug_mode()

@@ -51,17 +51,14 @@ def whole_numbers_are_divided_by_zero():
 
 def a_division_by_a_number_is_a_product_with_its_reciprocal():
     equal = []
-    types = {
-        torch.float32: torch.float32,
-        torch.float64: torch.float64,
-        torch.int32: torch.float32,
-    }
-    for kind, wide in types.items():
+    for kind in (torch.float32, torch.float64, torch.int32):
         x = torch.arange(1, 2000, dtype=kind, device="cuda")
-        y = x.to(wide, copy=True)
-        product = y * (1 / torch.tensor(3, dtype=wide))
+        quotient = x / 3
+        y = x.to(quotient.dtype, copy=True)
+        reciprocal = 1 / torch.tensor(3, dtype=quotient.dtype)
+        product = y * reciprocal
         y /= torch.tensor(3.0)
-        equal.append([torch.equal(x / 3, product), torch.equal(y, product)])
+        equal.append([torch.equal(quotient, product), torch.equal(y, product)])
     return equal
 
 

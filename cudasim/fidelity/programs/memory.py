@@ -86,7 +86,8 @@ def as_much_is_free_in_pieces():
     blocks = [block(5) for _ in range(8)]
     del blocks[::2]
     text = raised(lambda: block(15))
-    return text[: text.index(" GPU 0")], text[text.index("Of the allocated") :]
+    first, rest = text.split(" GPU 0", 1)
+    return first, rest[rest.index("Of the allocated") :]
 
 
 def a_layer_its_gradients_and_adam():
@@ -112,6 +113,7 @@ def gradients_keep_what_they_need():
 @gpus(2)
 def each_gpu_has_its_own_memory():
     x = torch.ones(1, device="cuda:1")
-    held = [torch.cuda.memory_allocated(i) for i in (0, 1)]
+    before = [torch.cuda.memory_allocated(i) for i in (0, 1)]
     y = x.cuda(0)
-    return held, [torch.cuda.memory_allocated(i) for i in (0, 1)], y.is_cuda
+    after = [torch.cuda.memory_allocated(i) for i in (0, 1)]
+    return before, after, y.is_cuda

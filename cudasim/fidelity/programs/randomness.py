@@ -24,7 +24,8 @@ def a_seed_is_for_the_current_gpu():
     with torch.cuda.device(1):
         torch.cuda.manual_seed(2)
         seed = torch.cuda.initial_seed()
-    return seed, [torch.cuda.default_generators[i].initial_seed() for i in (0, 1)]
+    generators = torch.cuda.default_generators
+    return seed, [generators[i].initial_seed() for i in (0, 1)]
 
 
 def a_generator_has_an_offset():

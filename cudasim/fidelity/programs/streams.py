@@ -49,12 +49,13 @@ def a_context_is_left_as_it_was_entered():
     second = torch.cuda.Stream(1)
     with torch.cuda.stream(first):
         with second as entered:
+            x = torch.ones(1, device="cuda")
             within = [
                 entered is second,
                 torch.cuda.current_stream() == second,
                 torch.cuda.current_stream(0) == first,
                 torch.cuda.current_device(),
-                str(torch.ones(1, device="cuda").device),
+                str(x.device),
             ]
         after = torch.cuda.current_stream() == first, torch.cuda.current_device()
     at_the_end = torch.cuda.current_stream(1) == torch.cuda.default_stream(1)

@@ -28,7 +28,9 @@ def a_network_moved_after_the_first_step():
         net = nn.Linear(1, 1)
         optimizer = kind(net.parameters(), lr=1.0, **options)
         for place in ("cpu", "cuda"):
-            net.to(place)(torch.ones(1, 1, device=place)).sum().backward()
+            net.to(place)
+            x = torch.ones(1, 1, device=place)
+            net(x).sum().backward()
             optimizer.step()
             optimizer.zero_grad()
 
@@ -45,10 +47,10 @@ def a_saved_state_follows_its_parameters():
     optimizer = torch.optim.Adam([weight])
     weight.sum().backward()
     optimizer.step()
-    there = torch.ones(1, device="cuda", requires_grad=True)
-    other = torch.optim.Adam([there])
+    moved = torch.ones(1, device="cuda", requires_grad=True)
+    other = torch.optim.Adam([moved])
     other.load_state_dict(optimizer.state_dict())
-    state = other.state[there]
+    state = other.state[moved]
     return {name: str(value.device) for name, value in state.items()}
 
 
