@@ -33,12 +33,13 @@ DRAWS = [
 def test_drawing_on_a_gpu_leaves_other_generators_alone(draw):
     x = torch.ones(20, device="cuda:1")
     torch.cuda.manual_seed_all(7)
-    cpu, other, mine = torch.get_rng_state(), *torch.cuda.get_rng_state_all()
+    of_cpu = torch.get_rng_state()
+    of_first, of_second = torch.cuda.get_rng_state_all()
     once = draw(x)
     assert once.device == x.device
-    assert torch.equal(torch.get_rng_state(), cpu)
-    assert torch.equal(torch.cuda.get_rng_state(0), other)
-    assert not torch.equal(torch.cuda.get_rng_state(1), mine)
+    assert torch.equal(torch.get_rng_state(), of_cpu)
+    assert torch.equal(torch.cuda.get_rng_state(0), of_first)
+    assert not torch.equal(torch.cuda.get_rng_state(1), of_second)
     torch.cuda.manual_seed_all(7)
     assert torch.equal(draw(x), once)
 
