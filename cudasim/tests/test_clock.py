@@ -230,7 +230,7 @@ def test_a_copy_of_another_type_is_converted_first(clock):
     assert "convert" not in [name for _, name, _ in booked]
 
 
-def test_a_peer_copy_comes_after_both_streams_and_before_what_follows(clock):
+def test_a_peer_copy_occupies_the_streams_of_both_cards(clock):
     x = torch.ones(1000, device="cuda:0")
     x.to("cuda:1")
     with torch.cuda.device(1):

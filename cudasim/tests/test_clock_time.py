@@ -55,7 +55,7 @@ def timeit_defaults():
     return timeit.Timer.__init__.__defaults__, timeit.timeit.__defaults__
 
 
-def test_everything_is_as_before_without_a_clock_and_after_it(two_gpus):
+def test_without_a_clock_time_is_the_machines(two_gpus):
     assert programs() == PROGRAMS
     cudasim.disable()
     defaults = timeit_defaults()

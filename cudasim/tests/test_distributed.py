@@ -181,7 +181,7 @@ def test_statistics_of_16_bits_are_in_32(two_gpus):
         torch.batch_norm_stats(numbers.cpu(), 1e-5)
 
 
-def test_when_a_collective_returns_no_thread_holds_its_tensors(alone):
+def test_after_a_collective_no_thread_holds_its_tensors(alone):
     options = dist.ProcessGroupNCCL.Options(is_high_priority_stream=True)
     alone("nccl", pg_options=options)
     x = torch.ones(4, device="cuda:0")

@@ -32,8 +32,6 @@ def on(card):
 
 
 TOO_OLD = "Flash attention only supports gpu architectures in the range [sm80, sm121]. "
-
-
 WRONG_TYPE = "to all be of dtype: {Half, BFloat16}. Got Query dtype:"
 
 

@@ -48,7 +48,7 @@ def test_a_card_holds_no_tensor_where_its_context_is():
     assert left == free - all_of_it.nbytes < 2 * MIB
 
 
-def test_out_of_memory_leaves_the_counts_and_the_next_request_is_served():
+def test_a_refused_request_changes_no_counts():
     torch.cuda.set_per_process_memory_fraction(0.011)  # of 14.56 GiB
     keep = block(100)
 

@@ -12,8 +12,6 @@ G0, G1 = torch.device("cuda:0"), torch.device("cuda:1")
 CPU = torch.device("cpu")
 # Taken as they are before a simulation.
 early_zeros = torch.zeros
-
-
 early_like = torch.ones_like
 
 FACTORIES = {

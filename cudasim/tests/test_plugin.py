@@ -391,7 +391,6 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason="without --slow"))
 """
 
-
 OF_THE_PROJECT = """
 import os, pytest, torch, unittest, warnings
 from pathlib import Path

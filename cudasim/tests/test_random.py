@@ -6,8 +6,6 @@ import torch
 from torch import nn
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
-
-
 DRAWS = [
     lambda x: torch.randn_like(x),
     lambda x: torch.rand_like(x),
@@ -56,7 +54,10 @@ def test_the_accelerators_generators_are_those_of_its_gpus():
     assert not torch.equal(torch.accelerator.random.get_rng_state(1), second)
 
 
-def test_generators_of_the_cpu_are_torchs_own_and_a_number_is_a_gpu():
+def test_generators_of_the_cpu_are_torchs_own():
     assert type(torch.Generator()) is type(torch.default_generator)
     assert isinstance(torch.default_generator, torch.Generator)
+
+
+def test_a_generator_of_a_number_is_of_that_gpu():
     assert torch.Generator(1).device == torch.device("cuda:1")

@@ -62,7 +62,7 @@ def ctc_loss():
     return nn.functional.ctc_loss(scores, targets, [8, 8], [3, 3]), scores
 
 
-def test_what_c_plus_plus_makes_within_an_operation_goes_along():
+def test_what_c_plus_plus_makes_is_on_the_gpu():
     loss, scores = ctc_loss()
     (gradient,) = torch.autograd.grad(loss, scores)
     assert loss.device == gradient.device == G0

@@ -32,7 +32,7 @@ def test_external_streams_keep_their_address():
         assert torch.cuda.current_stream().cuda_stream == 0x1000
 
 
-def test_the_streams_that_scatter_caches_are_those_of_the_simulation():
+def test_scatter_caches_the_streams_of_its_simulation():
     functions = torch.nn.parallel._functions
     cudasim.disable()
     before = functions._streams

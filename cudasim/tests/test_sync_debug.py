@@ -149,7 +149,7 @@ def test_the_documentation_names_what_waits():
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)
-def test_linear_algebra_waits_where_the_documentation_says_so(two_gpus, name):
+def test_linear_algebra_waits_where_documented(two_gpus, name):
     matrix = 2 * torch.eye(3, device="cuda")
     matrices = [matrix, matrix] if name == "solve" else [matrix]
     torch.cuda.set_sync_debug_mode("error")

@@ -19,8 +19,6 @@ def line(devices="2 simulated GPUs", card="T4", times=""):
 
 
 LINE = line()
-
-
 MODELLED = ", times modelled"
 
 
@@ -159,7 +157,7 @@ def test_the_environment_is_enough_for_a_plain_python(tmp_path, variables):
     assert got.stdout == "mine\n2 Simulated GPU (H100, modelled time) True\n"
 
 
-def test_the_line_of_the_pth_costs_nothing_without_the_variable(tmp_path):
+def test_the_line_of_the_pth_imports_only_if_asked(tmp_path):
     loaded = "import sys; print([n for n in ('cudasim', 'torch') if n in sys.modules])"
     program = f"{startup_file.LINE}\n{loaded}"
     assert run("-c", program, cwd=tmp_path, fresh=True).stdout == "[]\n"
@@ -293,7 +291,7 @@ def test_leaving_restores_torch_exactly(tmp_path, kind):
     assert int(errors.removeprefix("errors: ")) > 8  # texts of errors were compared
 
 
-def test_what_torch_remembers_of_its_functions_is_its_own_again():
+def test_overridable_functions_are_torchs_own_again():
     attend = F.scaled_dot_product_attention
     overridable = torch.overrides.get_testing_overrides
     with cudasim.simulate():

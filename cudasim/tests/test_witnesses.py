@@ -14,8 +14,6 @@ from programs import run, run_ranks, write
 import cudasim
 
 TEXT = Path(__file__).with_name("witnesses.toml").read_text()
-
-
 WITNESSES = tomllib.loads(TEXT)["witness"]
 HEAD = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
 
