@@ -1,5 +1,7 @@
-"""Memory: refused as CUDA refuses it, and given back exactly. What is counted, kept in the cache
-and told is asked by `fidelity/programs/memory.py`."""
+"""Memory: refused as CUDA refuses it, and given back exactly.
+
+What is counted, kept in the cache and told is in `fidelity/programs/memory.py`.
+"""
 
 import gc
 from concurrent.futures import ThreadPoolExecutor

@@ -1,5 +1,7 @@
-"""Where tensors say they live, however they are made and viewed. More of it is in
-`test_sources.py`, and in `mixing.py` and `moves.py` of `fidelity/programs`."""
+"""Where tensors say they live, however they are made and viewed.
+
+There is more in `test_sources.py`, and in `mixing.py` and `moves.py` of `fidelity/programs`.
+"""
 
 import pytest
 import torch

@@ -1,5 +1,7 @@
-"""Random numbers: a stream for each GPU, which nothing else disturbs. More of it is asked by
-`fidelity/programs/randomness.py`."""
+"""Random numbers: a stream for each GPU, which nothing else disturbs.
+
+There is more in `fidelity/programs/randomness.py`.
+"""
 
 import pytest
 import torch

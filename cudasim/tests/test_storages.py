@@ -1,5 +1,7 @@
-"""Memory that is shared with other processes and libraries, and storages that are not on a GPU.
-More of it is in `test_sources.py`."""
+"""Memory shared with other processes and libraries, and storages that are not on a GPU.
+
+There is more in `test_sources.py`.
+"""
 
 import multiprocessing.reduction
 
