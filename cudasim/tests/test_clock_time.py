@@ -218,8 +218,8 @@ CHILDREN = """
 def test_processes_begin_with_a_clock_of_their_own(tmp_path, method):
     script = write(tmp_path / "children.py", CHILDREN)
     got = run(script, method, cwd=tmp_path)
-    said = "Simulated GPU (T4, modelled time) True 0 True"
-    assert got.stdout.splitlines()[1:] == [said], got.stderr
+    line = "Simulated GPU (T4, modelled time) True 0 True"
+    assert got.stdout.splitlines()[1:] == [line], got.stderr
 
 
 EVENT_LOOP = """

@@ -107,7 +107,8 @@ def test_after_leaving_torch_compiles_again(said):
     compiled = torch.compile(lambda x: x * 2, backend=backend)
     with cudasim.simulate():
         assert compiled(torch.ones(2, device="cuda")).device == GPU0
-    assert graphs == [] and compiled(torch.ones(2)).tolist() == [2, 2]
+    assert graphs == []
+    assert compiled(torch.ones(2)).tolist() == [2, 2]
     assert len(graphs) == 1
 
 

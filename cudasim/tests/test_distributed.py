@@ -67,10 +67,10 @@ COLLECTIVES = """
 
 
 def test_collectives_of_two_ranks(tmp_path):
-    results, said = launch(tmp_path, COLLECTIVES)
+    results, messages = launch(tmp_path, COLLECTIVES)
     assert [result.returncode for result in results] == [0, 0], results
     words = "RuntimeError: No backend type associated with device type cpu"
-    assert said == {(0, "cpu"): words, (1, "cpu"): words}
+    assert messages == {(0, "cpu"): words, (1, "cpu"): words}
 
 
 ENDING = """

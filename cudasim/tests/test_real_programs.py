@@ -29,4 +29,5 @@ def test_empty_like_a_meta_tensor_takes_the_device_asked_for(two_gpus):
     nowhere = torch.ones(3, device="meta")
     for device in ("cpu", "cuda:0", "cuda:1"):
         filled = torch.empty_like(nowhere, device=device).copy_(torch.arange(3.0))
-        assert places(filled) == [device] and filled.tolist() == [0.0, 1.0, 2.0]
+        assert places(filled) == [device]
+        assert filled.tolist() == [0.0, 1.0, 2.0]
