@@ -151,11 +151,7 @@ def described(memory):
 
 
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(1, 20))]
-
-
 SIZES = (24, 24, 24, 600, 2**19, MIB, 3 * MIB, 8 * MIB, 12 * MIB)
-
-
 REQUESTS = (Memory.empty_cache, Memory.reset_peaks, Memory.reset_totals)
 
 
@@ -199,7 +195,7 @@ def test_what_waits_in_the_log_changes_nothing(seed):
     assert described(waiting) == described(asked)
 
 
-def test_what_is_taken_again_and_again_is_counted_whenever_it_is_asked():
+def test_repeated_requests_are_counted_at_any_time():
     memory = Memory(0, 2048 * MIB, session.type)
     gpu = SimpleNamespace(memory=memory)
     Allocation(gpu, 24)  # from here on by way of the log

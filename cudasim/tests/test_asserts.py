@@ -70,7 +70,7 @@ def test_what_the_cpu_refuses_stops_the_kernel(x, call):
     assertion(x.sum)
 
 
-def test_nothing_works_on_the_gpu_afterwards_and_the_others_go_on(x):
+def test_only_the_gpu_that_failed_works_no_more(x):
     stream, event = torch.cuda.Stream(), torch.cuda.Event()
     elsewhere = torch.ones(2, device="cuda:1")
     assertion(lambda: x[numbers(3)])

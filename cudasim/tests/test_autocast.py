@@ -22,7 +22,7 @@ def x():
     return torch.rand(4, 4, device="cuda:1") + 0.1
 
 
-def test_regions_of_the_cpu_and_the_gpu_spare_each_others_tensors():
+def test_regions_of_cpu_and_gpu_cast_their_own_tensors():
     """On the CPU's key C++ would cast those on a GPU, as it believes them to be there."""
     host, on_gpu = torch.ones(2, 2), torch.ones(2, 2, device="cuda")
     with torch.autocast("cuda"):
@@ -141,7 +141,7 @@ def train(x, **options):
     return losses
 
 
-def test_a_region_goes_on_with_the_weights_that_it_began_with(x):
+def test_a_region_keeps_the_weights_that_it_cast(x):
     first, second, after = train(x)
     assert first == second != after
     first, second, after = train(x, cache_enabled=False)

@@ -80,7 +80,7 @@ def test_the_gradient_of_a_number_that_rides_along_goes_home():
         torch.save(scale, io.BytesIO())
 
 
-def test_a_function_may_keep_what_it_likes_under_the_name_of_its_step():
+def test_a_function_may_keep_an_attribute_called_name():
     class Named(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):

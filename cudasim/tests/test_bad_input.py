@@ -19,8 +19,6 @@ CLOCKS = "unknown; choose 'modelled', or none for the machine's own"
 CARDS = ", ".join(
     name for name, card in cudasim.CARDS.items() if card.type.name == "cuda"
 )
-
-
 KERNEL = ["-m", "cudasim.kernel"]
 
 
@@ -88,7 +86,7 @@ def test_enabling_twice():
         assert torch.ones(1, device="cuda:1").get_device() == 1  # the first goes on
 
 
-def test_what_the_environment_asked_for_may_be_asked_for_again():
+def test_what_the_environment_asked_for_may_be_repeated():
     """The main module of a program runs again in each process that it spawns."""
     simulation.begin(config.parse(2, "T4"), inherited=True)
     try:

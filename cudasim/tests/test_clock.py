@@ -60,6 +60,7 @@ def test_a_call_returns_before_the_work_is_done(clock):
     small = torch.ones(256, 256, device="cuda")
     big = torch.ones(2048, 2048, device="cuda")
     asked = took(clock, lambda: small @ small)
+    assert asked > took(clock, lambda: small + small) > 0  # a product is set up first
     assert took(clock, lambda: big @ big) == asked
 
     def work_and_wait():
@@ -145,6 +146,7 @@ def test_modules_autograd_and_optimizers_cost_time(clock):
         torch.autograd.grad(y, x, gradient, retain_graph=True)
 
     taken = took(clock, backward)
+    assert taken > took(clock, lambda: gradient * 2)
     (span,) = spans(clock, backward, "operation")
     # One span, with no gap before it.
     assert (span.name, span.end - span.start) == ("mul", taken)
@@ -230,7 +232,7 @@ def test_a_copy_of_another_type_is_converted_first(clock):
     assert "convert" not in [name for _, name, _ in booked]
 
 
-def test_a_peer_copy_comes_after_both_streams_and_before_what_follows(clock):
+def test_a_peer_copy_occupies_the_streams_of_both_cards(clock):
     x = torch.ones(1000, device="cuda:0")
     x.to("cuda:1")
     with torch.cuda.device(1):

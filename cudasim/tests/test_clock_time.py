@@ -55,7 +55,7 @@ def timeit_defaults():
     return timeit.Timer.__init__.__defaults__, timeit.timeit.__defaults__
 
 
-def test_everything_is_as_before_without_a_clock_and_after_it(two_gpus):
+def test_without_a_clock_time_is_the_machines(two_gpus):
     assert programs() == PROGRAMS
     cudasim.disable()
     defaults = timeit_defaults()
@@ -218,8 +218,8 @@ CHILDREN = """
 def test_processes_begin_with_a_clock_of_their_own(tmp_path, method):
     script = write(tmp_path / "children.py", CHILDREN)
     got = run(script, method, cwd=tmp_path)
-    said = "Simulated GPU (T4, modelled time) True 0 True"
-    assert got.stdout.splitlines()[1:] == [said], got.stderr
+    line = "Simulated GPU (T4, modelled time) True 0 True"
+    assert got.stdout.splitlines()[1:] == [line], got.stderr
 
 
 EVENT_LOOP = """

@@ -107,7 +107,8 @@ def test_after_leaving_torch_compiles_again(said):
     compiled = torch.compile(lambda x: x * 2, backend=backend)
     with cudasim.simulate():
         assert compiled(torch.ones(2, device="cuda")).device == GPU0
-    assert graphs == [] and compiled(torch.ones(2)).tolist() == [2, 2]
+    assert graphs == []
+    assert compiled(torch.ones(2)).tolist() == [2, 2]
     assert len(graphs) == 1
 
 
@@ -169,8 +170,6 @@ def test_what_cannot_be_exported_is_refused(monkeypatch):
 
 
 CPU_ACTIVITY = torch.profiler.ProfilerActivity.CPU
-
-
 CUDA_ACTIVITY = torch.profiler.ProfilerActivity.CUDA
 
 
@@ -182,7 +181,7 @@ def zeros(number: int):
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit")
-def test_torchscript_makes_tensors_and_is_loaded_where_map_location_says():
+def test_torchscript_is_loaded_where_map_location_says():
     file = io.BytesIO()
     torch.jit.save(torch.jit.trace(nn.Linear(3, 2), torch.ones(1, 3)), file)
     for place in "cuda:1", torch.device("cuda"), "cpu":
@@ -234,7 +233,7 @@ def test_the_profiler_counts_what_the_program_calls(tmp_path):
     assert counts["aten::item"] == (1, 1)
 
 
-def test_the_profiler_asked_for_cuda_traces_the_cpu_and_says_so(capfd):
+def test_the_profiler_of_cuda_traces_the_cpu_and_says_so(capfd):
     """Each operation would else print what libtorch says of a CUDA that is not there."""
     x = torch.ones(3, 3, device="cuda:1")
     words = "^cudasim: torch.profiler traces the CPU only"

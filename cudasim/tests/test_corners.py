@@ -124,7 +124,7 @@ class Detached(torch.Tensor):
         return out
 
 
-def test_a_wrapper_that_is_detached_keeps_its_class_as_it_moves(x):
+def test_a_wrapper_keeps_its_class_as_it_moves(x):
     mine = Detached(x)
     assert type(mine.detach()) is torch.Tensor
     for target in (ZERO, HOST):
@@ -163,7 +163,7 @@ class Naming(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_a_mode_above_sees_each_operation_once_with_its_device(x):
+def test_a_mode_above_sees_each_operation_once(x):
     with Logging() as operations, Naming() as functions:
         y = x @ x
         y.cuda(0)
@@ -222,12 +222,12 @@ def test_threads_of_every_kind_see_the_gpus():
         assert older.submit(lambda: (torch.ones(2) + 1).device).result() == HOST
 
 
+# ---- random programs
+
+
 def apply(name):
     """Return what calls a method on a tensor with those that it is given."""
     return lambda x, *others: getattr(x, name)(*others)
-
-
-# ---- random programs
 
 
 def zeroed_in_part(x):
@@ -238,8 +238,6 @@ def zeroed_in_part(x):
 UNARY = [
     apply(name) for name in "abs contiguous exp neg relu sigmoid sin t tanh".split()
 ]
-
-
 UNARY += [
     lambda x: x.softmax(0),
     lambda x: x.mul_(0.5).add_(1),
@@ -247,17 +245,11 @@ UNARY += [
     lambda x: x - x.sum(0),
     lambda x: copy.deepcopy(x),
 ]
-
-
 BINARY = [apply(name) for name in "add matmul maximum mul sub".split()]
-
-
 BINARY += [
     lambda x, y: sum(torch.cat([x, y]).chunk(2)),
     lambda x, y: torch.where(x > 0, x, y),
 ]
-
-
 PLACES = [ZERO, ONE, HOST]
 
 
@@ -363,7 +355,7 @@ def test_random_programs_agree_with_the_cpu(two_gpus, first):
         assert held == (0, 0), f"the program of seed {seed} left {held} bytes"
 
 
-def test_a_parameter_without_a_shape_is_filled_under_a_modelled_clock():
+def test_a_lazy_layer_is_loaded_under_a_modelled_clock():
     with cudasim.simulate(1, clock="modelled"):
         filled = nn.LazyLinear(8).to("cuda")
         filled(torch.ones(2, 4, device="cuda"))

@@ -129,7 +129,7 @@ def test_convolutions():
     assert depthwise.kind == "pointwise"
 
 
-def test_16_bit_convolutions_turn_images_unless_channels_are_last():
+def test_16_bit_convolutions_want_channels_last():
     x = meta(2, 64, 9, 9, dtype=torch.float16)
     weight = meta(64, 64, 3, 3, dtype=torch.float16)
     plain = only(lambda: F.conv2d(x, weight))
@@ -215,7 +215,7 @@ def test_a_collective_is_not_the_operator_of_its_name(unknown):
     assert without_rule() == []
 
 
-def test_an_operator_without_a_rule_counts_its_bytes_and_is_told(unknown):
+def test_an_operator_without_a_rule_counts_its_bytes(unknown):
     x = torch.eye(4)
     assert without_rule() == []
     results = [x.clone(), torch.zeros(())]
@@ -247,8 +247,6 @@ def net_of_words():
 
 
 DEVICES = ["meta", "cuda", pytest.param("cpu", marks=pytest.mark.full)]
-
-
 OPTIMIZERS = [
     (torch.optim.SGD, {"momentum": 0.9, "foreach": True}),
     (torch.optim.SGD, {"foreach": False}),

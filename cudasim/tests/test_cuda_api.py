@@ -13,8 +13,6 @@ from torch.nn import functional as F
 import cudasim
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
-
-
 INDEX = "device device_index set_device set_device_idx set_device_index"
 # Arguments with which each public function is called; those not named need none.
 ARGUMENTS = {
@@ -158,7 +156,7 @@ def test_the_workspace_of_cublas_is_reset():
     assert torch._C._cuda_getCublasWorkspaceSize() == 8320 * 2**10
 
 
-def test_the_caching_allocator_is_said_to_be_disabled_within_a_block():
+def test_the_caching_allocator_is_disabled_in_a_block():
     torch.cuda.init()
     enabled = torch._C._cuda_cudaCachingAllocator_is_enabled
     if torch.__version__ >= (2, 12):

@@ -13,11 +13,7 @@ pytestmark = [
 
 GPU1 = torch.device("cuda", 1)
 SQUARES = TensorDataset(torch.arange(12.0)[:, None], torch.arange(12) ** 2)
-
-
 SPAWNED = {"num_workers": 1, "pin_memory": True, "multiprocessing_context": "spawn"}
-
-
 OPTIONS = [
     {},
     {"pin_memory": True},

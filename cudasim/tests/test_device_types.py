@@ -69,10 +69,8 @@ def test_torch_mps_and_torch_accelerator(mps):
 
 
 def test_memory_of_mps_is_counted(mps):
-    allocated, driver = (
-        torch.mps.current_allocated_memory,
-        torch.mps.driver_allocated_memory,
-    )
+    allocated = torch.mps.current_allocated_memory
+    driver = torch.mps.driver_allocated_memory
     assert torch.mps.recommended_max_memory() == 11453251584  # as on a Mac of 16 GB
     assert allocated() == 0
     held = ones(1000)

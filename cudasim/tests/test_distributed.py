@@ -67,10 +67,10 @@ COLLECTIVES = """
 
 
 def test_collectives_of_two_ranks(tmp_path):
-    results, said = launch(tmp_path, COLLECTIVES)
+    results, messages = launch(tmp_path, COLLECTIVES)
     assert [result.returncode for result in results] == [0, 0], results
     words = "RuntimeError: No backend type associated with device type cpu"
-    assert said == {(0, "cpu"): words, (1, "cpu"): words}
+    assert messages == {(0, "cpu"): words, (1, "cpu"): words}
 
 
 ENDING = """
@@ -181,7 +181,7 @@ def test_statistics_of_16_bits_are_in_32(two_gpus):
         torch.batch_norm_stats(numbers.cpu(), 1e-5)
 
 
-def test_when_a_collective_returns_no_thread_holds_its_tensors(alone):
+def test_after_a_collective_no_thread_holds_its_tensors(alone):
     options = dist.ProcessGroupNCCL.Options(is_high_priority_stream=True)
     alone("nccl", pg_options=options)
     x = torch.ones(4, device="cuda:0")

@@ -23,10 +23,7 @@ REFUSED = (
     "use the 'spawn' start method"
 )
 
-
 FIRST, SECOND = UUIDS
-
-
 VISIBLE = [
     ("", []),
     ("-1", []),

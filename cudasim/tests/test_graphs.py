@@ -41,12 +41,17 @@ def test_the_memory_of_a_graph_is_its_own_and_is_used_again():
     assert result[0].item() == 11
 
 
-def test_an_input_that_is_gone_is_told_and_a_graph_outlives_all():
+def test_a_graph_warns_of_an_input_that_is_gone():
     inputs = [torch.ones(2, device="cuda")]
     graph, _ = captured(lambda: inputs[0] + 1)
     inputs.clear()
     with pytest.warns(UserWarning, match="of which the program holds nothing"):
         graph.replay()
+
+
+def test_a_graph_may_outlive_its_simulation():
+    x = torch.ones(2, device="cuda")
+    graph, _ = captured(lambda: x + 1)
     cudasim.disable()
     del graph
     gc.collect()

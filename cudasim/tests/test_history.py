@@ -30,7 +30,7 @@ def actions():
     return [event["action"] for event in events()]
 
 
-def test_events_come_in_their_order_with_the_code_that_caused_them():
+def test_events_name_the_code_that_caused_them():
     record()
     give_back([take()])
     torch.cuda.empty_cache()
@@ -94,14 +94,14 @@ def test_recording_ends_and_begins_again():
 NEW = "record_cuda" in inspect.signature(record).parameters
 
 
-def test_a_history_of_the_old_form_leaves_out_what_it_is_told():
+def test_a_history_of_the_old_form_skips_actions():
     record(True, trace_alloc_max_entries=9, skip_actions=["free_requested"])
     give_back([take()])
     assert actions() == ["segment_alloc", "alloc", "free_completed"]
 
 
 @pytest.mark.skipif(not NEW, reason="torch 2.14 has it first")
-def test_the_history_of_the_hosts_memory_is_not_that_of_a_card():
+def test_the_hosts_memory_has_a_history_of_its_own():
     record(record_pinned_host_memory=True, record_cuda=False)
     give_back([take()])
     assert events() == []

@@ -1,5 +1,7 @@
-"""Types and cards that CUDA's kernels take and the CPU's do not, and the other way. What they say
-and compute is asked by `fidelity/programs/kernels.py`."""
+"""Types and cards that CUDA's kernels take and the CPU's do not, and the other way around.
+
+What kernels say and compute is in `fidelity/programs/kernels.py`.
+"""
 
 import functools
 import json
@@ -32,8 +34,6 @@ def on(card):
 
 
 TOO_OLD = "Flash attention only supports gpu architectures in the range [sm80, sm121]. "
-
-
 WRONG_TYPE = "to all be of dtype: {Half, BFloat16}. Got Query dtype:"
 
 

@@ -1,5 +1,7 @@
-"""Memory: refused as CUDA refuses it, and given back exactly. What is counted, kept in the cache
-and told is asked by `fidelity/programs/memory.py`."""
+"""Memory: refused as CUDA refuses it, and given back exactly.
+
+What is counted, kept in the cache and told is in `fidelity/programs/memory.py`.
+"""
 
 import gc
 from concurrent.futures import ThreadPoolExecutor
@@ -48,7 +50,7 @@ def test_a_card_holds_no_tensor_where_its_context_is():
     assert left == free - all_of_it.nbytes < 2 * MIB
 
 
-def test_out_of_memory_leaves_the_counts_and_the_next_request_is_served():
+def test_a_refused_request_changes_no_counts():
     torch.cuda.set_per_process_memory_fraction(0.011)  # of 14.56 GiB
     keep = block(100)
 

@@ -49,7 +49,7 @@ NO_PLACE_TO_GO = [
 
 
 @pytest.mark.parametrize("call", NO_PLACE_TO_GO)
-def test_what_is_no_device_is_refused_as_without_a_simulation(call):
+def test_what_is_no_device_is_refused_as_by_torch(call):
     x = torch.ones(2)
     simulated = raised(lambda: call(x))
     cudasim.disable()

@@ -1,5 +1,7 @@
-"""Where tensors say they live, however they are made and viewed. More of it is in
-`test_sources.py`, and in `mixing.py` and `moves.py` of `fidelity/programs`."""
+"""Where tensors say they live, however they are made and viewed.
+
+There is more in `test_sources.py`, and in `mixing.py` and `moves.py` of `fidelity/programs`.
+"""
 
 import pytest
 import torch
@@ -12,8 +14,6 @@ G0, G1 = torch.device("cuda:0"), torch.device("cuda:1")
 CPU = torch.device("cpu")
 # Taken as they are before a simulation.
 early_zeros = torch.zeros
-
-
 early_like = torch.ones_like
 
 FACTORIES = {

@@ -19,42 +19,40 @@ PATH = {"PYTHONPATH": f"{PROJECT / 'src'}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1
 
 
 def pytest_on(folder, text, *options, variables=PATH, **outcomes):
-    """What pytest prints with the plugin on a file of tests, which has these `outcomes`."""
+    """Return what pytest prints with the plugin on a file of tests that has these outcomes."""
     write(folder / "test_it.py", "import pytest, torch\n" + text)
     return printed(run(*PLUGIN, *options, cwd=folder, **variables), outcomes)
 
 
 def printed(got, outcomes):
-    """What pytest printed, and in its last line {what: how many}."""
-    found = re.findall(
-        r"(\d+) (passed|failed|error|skipped|xfailed)", got.stdout.splitlines()[-1]
-    )
-    assert {what: int(number) for number, what in found} == outcomes, (
-        got.stdout + got.stderr
-    )
+    """Return what pytest printed, whose last line counts these outcomes."""
+    last = got.stdout.splitlines()[-1]
+    counts = re.findall(r"(\d+) (passed|failed|error|skipped|xfailed)", last)
+    counted = {outcome: int(number) for number, outcome in counts}
+    assert counted == outcomes, got.stdout + got.stderr
     return got.stdout
 
 
-def test_the_options_simulate_and_the_report_says_so(tmp_path):
-    text = """
+THREE = """
 assert torch.cuda.device_count() == 3  # when tests are collected, too
 
 def test_a_card(gpus):
     assert len(gpus) == 3 and torch.cuda.get_device_properties(2).name == "Simulated GPU (H100)"
     assert gpus[2].device == torch.device("cuda:2")
 """
+
+
+def test_the_options_simulate_and_the_report_says_so(tmp_path):
     options = "--simulated-gpus=3", "--simulated-card=H100", "--junitxml=report.xml"
-    got = pytest_on(tmp_path, text, *options, passed=1)
-    assert "cudasim: 3 simulated GPUs (H100); real values, computed on the CPU\n" in got
-    assert "\ncudasim: 1 test on 3 simulated GPUs (H100)\n" in got
-    assert (
-        'name="gpus" value="3 simulated GPUs (H100)"'
-        in (tmp_path / "report.xml").read_text()
-    )
+    text = pytest_on(tmp_path, THREE, *options, passed=1)
+    head = "cudasim: 3 simulated GPUs (H100); real values, computed on the CPU\n"
+    assert head in text
+    assert "\ncudasim: 1 test on 3 simulated GPUs (H100)\n" in text
+    report = (tmp_path / "report.xml").read_text()
+    assert 'name="gpus" value="3 simulated GPUs (H100)"' in report
 
 
-def test_without_options_nothing_is_simulated_and_torch_is_not_imported(tmp_path):
-    text = """
+WITHOUT_TORCH = """
 import sys
 
 def test_none():
@@ -62,7 +60,10 @@ def test_none():
     testing = "cudasim.testing"
     assert ours == [testing, *(f"{testing}.{name}" for name in ("markers", "plugin"))]
 """
-    write(tmp_path / "test_it.py", text)
+
+
+def test_without_options_torch_is_not_imported(tmp_path):
+    write(tmp_path / "test_it.py", WITHOUT_TORCH)
     got = run(*PLUGIN, cwd=tmp_path, fresh=True, **PATH)
     assert "cudasim" not in printed(got, {"passed": 1}).replace(str(PATH), "")
 
@@ -84,47 +85,52 @@ def test_of_the_project(request):
 """
 
 
-def test_what_needs_more_gpus_than_there_are_is_skipped_with_the_mend(tmp_path):
+def test_what_needs_more_gpus_is_skipped_with_the_way_out(tmp_path):
     hidden = PATH | {"CUDA_VISIBLE_DEVICES": "-1"}
-    got = pytest_on(tmp_path, NEEDS_TWO, "-rs", variables=hidden, skipped=4)
-    assert "needs 2 GPUs, 0 here: --simulated-gpus=2 simulates them" in got
-    assert "needs 1 GPU, 0 here: --simulated-gpus=1 simulates them" in got
-    assert "cudasim: 3 skipped for want of GPUs" in got
-    for shown, outcomes in ("1", {"skipped": 3, "passed": 1}), ("-1", {"skipped": 4}):
-        hidden = PATH | {"CUDA_VISIBLE_DEVICES": shown}
-        got = pytest_on(tmp_path, NEEDS_TWO, TWO, "-rs", variables=hidden, **outcomes)
-        assert f" here: CUDA_VISIBLE_DEVICES='{shown}' hides others" in got
+    text = pytest_on(tmp_path, NEEDS_TWO, "-rs", variables=hidden, skipped=4)
+    assert "needs 2 GPUs, 0 here: --simulated-gpus=2 simulates them" in text
+    assert "needs 1 GPU, 0 here: --simulated-gpus=1 simulates them" in text
+    assert "cudasim: 3 skipped for want of GPUs" in text
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("shown", "outcomes"), [("1", {"skipped": 3, "passed": 1}), ("-1", {"skipped": 4})]
+)
+def test_simulated_gpus_may_be_hidden(tmp_path, shown, outcomes):
+    hidden = PATH | {"CUDA_VISIBLE_DEVICES": shown}
+    text = pytest_on(tmp_path, NEEDS_TWO, TWO, "-rs", variables=hidden, **outcomes)
+    assert f" here: CUDA_VISIBLE_DEVICES='{shown}' hides others" in text
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
     [
-        (["--simulated-gpus=two"], "--simulated-gpus='two'"),
-        (["--simulated-card=X1"], "X1"),
+        ("--simulated-gpus=two", "--simulated-gpus='two'"),
+        ("--simulated-card=X1", "X1"),
         (
-            ["--simulated-device-type=tpu"],
+            "--simulated-device-type=tpu",
             "--simulated-device-type='tpu': unknown; choose one of",
         ),
         (
-            ["--simulated-force"],
+            "--simulated-force",
             "--simulated-force: say with --simulated-gpus how many GPUs",
         ),
-        ([TWO], "--simulated-gpus: No module named 'torch'"),
+        (TWO, "--simulated-gpus: No module named 'torch'"),
     ],
 )
-def test_bad_options_and_a_lack_of_torch_are_one_line(tmp_path, options, words):
-    write(
-        tmp_path / "torch.py", "raise ModuleNotFoundError(\"No module named 'torch'\")"
-    )
+def test_bad_options_and_a_lack_of_torch_are_one_line(tmp_path, option, message):
+    missing = "raise ModuleNotFoundError(\"No module named 'torch'\")"
+    write(tmp_path / "torch.py", missing)
     path = f"{tmp_path}{os.pathsep}{PATH['PYTHONPATH']}"
-    got = run(*PLUGIN, *options, cwd=tmp_path, **PATH | {"PYTHONPATH": path})
-    assert got.returncode == 4 and not got.stdout
-    (line,) = filter(None, got.stderr.splitlines())
-    assert line.startswith("ERROR: ") and words in line
+    got = run(*PLUGIN, option, cwd=tmp_path, **PATH | {"PYTHONPATH": path})
+    assert got.returncode == 4
+    assert got.stdout == ""
+    (line,) = got.stderr.strip().splitlines()
+    assert line.startswith("ERROR: ")
+    assert message in line
 
 
-def test_each_test_gets_fresh_gpus_and_what_its_marker_says(tmp_path):
-    text = """
+FRESH = """
 drawn = []
 
 @pytest.mark.parametrize("time", [1, 2])
@@ -170,7 +176,10 @@ def test_marked(case):
 def test_no_world(rank):
     pass
 """
-    got = pytest_on(tmp_path, text, TWO, "-rs", passed=6, skipped=1, error=4)
+
+
+def test_each_test_gets_fresh_gpus_and_what_its_marker_says(tmp_path):
+    text = pytest_on(tmp_path, FRESH, TWO, "-rs", passed=6, skipped=1, error=4)
     for line in (
         "needs 1,099,511,627,776 bytes on each GPU, and there are fewer",
         "memory='much': write a number of bytes, or a text such as '512MiB'",
@@ -178,37 +187,42 @@ def test_no_world(rank):
         "@pytest.mark.world: write @pytest.mark.world(2), for two ranks\n",
         "the fixture 'rank' needs @pytest.mark.world(n)",
     ):
-        assert line in got, got
+        assert line in text, text
 
 
 @pytest.mark.parametrize(
-    ("says", "values", "said"),
+    ("marker", "options", "expected"),
     [
         (markers.gpus, {}, (1, None)),
         (markers.gpus, {"n": 2, "memory": "1.5KiB"}, (2, 1536)),
         (markers.gpus, {"n": 1, "memory": 512}, (1, 512)),
         (markers.world, {"n": 2}, (2, 2, 300)),
-        *(
-            (markers.gpus, {"memory": size}, "512MiB")
-            for size in (0, True, "1GB", "0.5B")
-        ),
-        *(
-            (markers.gpus, {"n": n}, "n=.*whole number from 1")
-            for n in (0, 2.5, "2", True)
-        ),
-        (markers.world, {"n": 2, "gpus": -1}, "gpus=-1: write a whole number from 0"),
-        *(
-            (markers.world, {"n": 2, "timeout": t}, "of seconds")
-            for t in (0, "5", float("nan"))
-        ),
     ],
 )
-def test_what_the_markers_say(says, values, said):
-    if isinstance(said, tuple):
-        assert says(**values) == said
-    else:
-        with pytest.raises(ValueError, match=said):
-            says(**values)
+def test_what_the_markers_say(marker, options, expected):
+    assert marker(**options) == expected
+
+
+@pytest.mark.parametrize(
+    ("marker", "options", "message"),
+    [
+        (markers.gpus, {"memory": 0}, "512MiB"),
+        (markers.gpus, {"memory": True}, "512MiB"),
+        (markers.gpus, {"memory": "1GB"}, "512MiB"),
+        (markers.gpus, {"memory": "0.5B"}, "512MiB"),
+        (markers.gpus, {"n": 0}, "n=.*whole number from 1"),
+        (markers.gpus, {"n": 2.5}, "n=.*whole number from 1"),
+        (markers.gpus, {"n": "2"}, "n=.*whole number from 1"),
+        (markers.gpus, {"n": True}, "n=.*whole number from 1"),
+        (markers.world, {"n": 2, "gpus": -1}, "gpus=-1: write a whole number from 0"),
+        (markers.world, {"n": 2, "timeout": 0}, "of seconds"),
+        (markers.world, {"n": 2, "timeout": "5"}, "of seconds"),
+        (markers.world, {"n": 2, "timeout": float("nan")}, "of seconds"),
+    ],
+)
+def test_markers_that_make_no_sense(marker, options, message):
+    with pytest.raises(ValueError, match=message):
+        marker(**options)
 
 
 @pytest.fixture
@@ -223,26 +237,34 @@ def test_no_sync(gpus):
     with pytest.raises(RuntimeError, match="called a synchronizing CUDA operation"):
         with gpus.no_sync():
             y.sum().item()
-    for thing in (
+    assert y.sum().item() == 6
+    assert torch.cuda.get_sync_debug_mode() == 0
+
+
+def test_no_sync_forbids_to_synchronize(gpus):
+    for owner in (
         torch.cuda,
         torch.accelerator,
         torch.cuda.Stream(),
         torch.cuda.Event(),
     ):
-        before = thing.synchronize
+        before = owner.synchronize
         with pytest.raises(AssertionError, match="synchronize makes the host wait"):
             with gpus.no_sync():
-                thing.synchronize()
-        assert thing.synchronize == before
-    assert y.sum().item() == 6 and torch.cuda.get_sync_debug_mode() == 0
+                owner.synchronize()
+        assert owner.synchronize == before
 
 
 def test_no_copies(gpus):
-    x, host = torch.ones(3, device="cuda:1", requires_grad=True), torch.ones(3)
+    x = torch.ones(3, device="cuda:1", requires_grad=True)
+    host = torch.ones(3)
     with gpus.no_copies():
         y = (x.double() * 2 + torch.tensor(1.0)).sum()
         y.backward()
-        x.clone(), x.to("cuda:1"), x.detach()[1:].zero_(), copy.deepcopy(x)
+        x.clone()
+        x.to("cuda:1")
+        x.detach()[1:].zero_()
+        copy.deepcopy(x)
     copies = [
         (lambda: x.cpu(), "from cuda:1 to cpu"),
         (lambda: x.to("cuda:0"), "from cuda:1 to cuda:0"),
@@ -270,15 +292,14 @@ def test_no_leak(gpus):
         cycle = [x]
         cycle.append(cycle)  # collected, so no leak
         del x, cycle
-    with pytest.raises(
-        AssertionError, match=r"cuda:1 holds 512 bytes more .*\(4, 4\) float32$"
-    ):
+    words = r"cuda:1 holds 512 bytes more .*\(4, 4\) float32$"
+    with pytest.raises(AssertionError, match=words):
         with gpus.no_leak():
             kept.append(torch.ones(4, 4, device="cuda:1"))
+
     weight = torch.ones(2**10, device="cuda:0", requires_grad=True)
-    with pytest.raises(
-        AssertionError, match=r"cuda:0 holds .* bytes more than before; still held"
-    ):
+    words = r"cuda:0 holds .* bytes more than before; still held"
+    with pytest.raises(AssertionError, match=words):
         with gpus.no_leak():
             kept.append((weight * 2).exp().sum())
     with gpus.no_leak():
@@ -296,15 +317,14 @@ def test_mps_as_the_device():
     with cudasim.simulate(device_type="mps"):
         gpus = Gpus()
         gpus.renew(2**30)
-        assert str(gpus[0].device) == "mps:0" and gpus[0].peak == 0
+        assert str(gpus[0].device) == "mps:0"
+        assert gpus[0].peak == 0
         with gpus.no_leak(), gpus.no_copies():
             torch.ones(2, device="mps") + 1
         assert gpus[0].peak > 0
-        with pytest.raises(
-            NotImplementedError, match="PyTorch reports no waits on mps"
-        ):
-            with gpus.no_sync():
-                pass
+        words = "PyTorch reports no waits on mps"
+        with pytest.raises(NotImplementedError, match=words), gpus.no_sync():
+            pass
 
 
 FAILURES = """
@@ -347,9 +367,8 @@ def test_sum(rank, gpus):
 
 @pytest.mark.full
 def test_what_fails_in_a_world_is_one_report_of_all_ranks(tmp_path):
-    got = pytest_on(
-        tmp_path, FAILURES, TWO, "-rs", failed=3, skipped=1, xfailed=1, passed=1
-    )
+    outcomes = {"failed": 3, "skipped": 1, "xfailed": 1, "passed": 1}
+    text = pytest_on(tmp_path, FAILURES, TWO, "-rs", **outcomes)
     for words in (
         "===== rank 0: passed =====",
         "===== rank 1: failed =====",
@@ -359,13 +378,11 @@ def test_what_fails_in_a_world_is_one_report_of_all_ranks(tmp_path):
         "not here",
         "===== rank 1: ended after its 20 seconds =====",
     ):
-        assert words in got, words + got
-    assert re.search(r'test_it.py", line \d+ in test_hangs', got), got
+        assert words in text, words + text
+    assert re.search(r'test_it.py", line \d+ in test_hangs', text), text
 
 
-@pytest.mark.full
-def test_a_world_is_that_of_the_project(tmp_path):
-    conftest = """
+CONFTEST = """
 import pytest
 from pathlib import Path
 
@@ -380,7 +397,8 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             item.add_marker(pytest.mark.skip(reason="without --slow"))
 """
-    text = """
+
+OF_THE_PROJECT = """
 import os, pytest, torch, unittest, warnings
 from pathlib import Path
 
@@ -410,26 +428,28 @@ def test_a_failed_assertion_loses_the_gpu_of_its_process(rank, gpus):
 def test_the_others_have_it(gpus):
     assert torch.ones(3, device="cuda").sum() == 3
 """
-    write(tmp_path / "pytest.ini", "[pytest]\n")
-    write(tmp_path / "conftest.py", conftest)
-    write(tmp_path / "sub" / "here.txt", "here")
-    write(tmp_path / "sub" / "below" / "test_it.py", text)
-    options = "--data=some data", "-o", "greeting=hello", "-W", "error", TWO, "below"
-
-    def tested(*more, **outcomes):
-        return printed(
-            run(*PLUGIN, *options, *more, cwd=tmp_path / "sub", **PATH), outcomes
-        )
-
-    tested("--slow", passed=5)
-    tested(skipped=5)  # what is false here is false in a rank
-    got = tested("--slow", "--odd=1", "-k", "size", failed=1)
-    assert "ERROR: the option 'odd' has a value that no rank can have" in got
 
 
 @pytest.mark.full
-def test_with_xdist_each_worker_simulates(tmp_path):
-    text = """
+def test_a_world_is_that_of_the_project(tmp_path):
+    folder = tmp_path / "sub"
+    write(tmp_path / "pytest.ini", "[pytest]\n")
+    write(tmp_path / "conftest.py", CONFTEST)
+    write(folder / "here.txt", "here")
+    write(folder / "below" / "test_it.py", OF_THE_PROJECT)
+    options = "--data=some data", "-o", "greeting=hello", "-W", "error", TWO, "below"
+
+    def tested(*more, **outcomes):
+        got = run(*PLUGIN, *options, *more, cwd=folder, **PATH)
+        return printed(got, outcomes)
+
+    tested("--slow", passed=5)
+    tested(skipped=5)  # what is false here is false in a rank
+    text = tested("--slow", "--odd=1", "-k", "size", failed=1)
+    assert "ERROR: the option 'odd' has a value that no rank can have" in text
+
+
+IN_WORKERS = """
 @pytest.mark.parametrize("number", range(4))
 def test_it(number, gpus):
     assert len(gpus) == 2 and torch.ones(1, device="cuda:1").device.index == 1
@@ -438,9 +458,14 @@ def test_it(number, gpus):
 def test_no_world():
     pass
 """
-    got = pytest_on(tmp_path, text, TWO, "-p", "xdist", "-n", "2", passed=4, error=1)
-    assert "cudasim: each worker has 2 GPUs; T4, simulated, where none are" in got
-    assert "cudasim: 4 tests on 2 simulated GPUs (T4)" in got
+
+
+@pytest.mark.full
+def test_with_xdist_each_worker_simulates(tmp_path):
+    options = TWO, "-p", "xdist", "-n", "2"
+    text = pytest_on(tmp_path, IN_WORKERS, *options, passed=4, error=1)
+    assert "cudasim: each worker has 2 GPUs; T4, simulated, where none are" in text
+    assert "cudasim: 4 tests on 2 simulated GPUs (T4)" in text
 
 
 @pytest.mark.parametrize(

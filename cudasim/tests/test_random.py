@@ -1,13 +1,13 @@
-"""Random numbers: a stream for each GPU, which nothing else disturbs. More of it is asked by
-`fidelity/programs/randomness.py`."""
+"""Random numbers: a stream for each GPU, which nothing else disturbs.
+
+There is more in `fidelity/programs/randomness.py`.
+"""
 
 import pytest
 import torch
 from torch import nn
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
-
-
 DRAWS = [
     lambda x: torch.randn_like(x),
     lambda x: torch.rand_like(x),
@@ -33,12 +33,13 @@ DRAWS = [
 def test_drawing_on_a_gpu_leaves_other_generators_alone(draw):
     x = torch.ones(20, device="cuda:1")
     torch.cuda.manual_seed_all(7)
-    cpu, other, mine = torch.get_rng_state(), *torch.cuda.get_rng_state_all()
+    of_cpu = torch.get_rng_state()
+    of_first, of_second = torch.cuda.get_rng_state_all()
     once = draw(x)
     assert once.device == x.device
-    assert torch.equal(torch.get_rng_state(), cpu)
-    assert torch.equal(torch.cuda.get_rng_state(0), other)
-    assert not torch.equal(torch.cuda.get_rng_state(1), mine)
+    assert torch.equal(torch.get_rng_state(), of_cpu)
+    assert torch.equal(torch.cuda.get_rng_state(0), of_first)
+    assert not torch.equal(torch.cuda.get_rng_state(1), of_second)
     torch.cuda.manual_seed_all(7)
     assert torch.equal(draw(x), once)
 
@@ -55,7 +56,10 @@ def test_the_accelerators_generators_are_those_of_its_gpus():
     assert not torch.equal(torch.accelerator.random.get_rng_state(1), second)
 
 
-def test_generators_of_the_cpu_are_torchs_own_and_a_number_is_a_gpu():
+def test_generators_of_the_cpu_are_torchs_own():
     assert type(torch.Generator()) is type(torch.default_generator)
     assert isinstance(torch.default_generator, torch.Generator)
+
+
+def test_a_generator_of_a_number_is_of_that_gpu():
     assert torch.Generator(1).device == torch.device("cuda:1")

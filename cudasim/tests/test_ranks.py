@@ -84,13 +84,16 @@ MISSING = """
 
 
 def launch(tmp_path, text, *arguments, gpus="2", **variables):
-    """What became of each of two ranks, and {(rank, name): what it was told}."""
+    """Return the result of each of two ranks, and {(rank, name): what it was told}."""
     script = write(tmp_path / "ranks.py", HEAD + text)
-    started = ["-m", "cudasim", "--gpus", gpus, script, *arguments]
-    got = run_ranks(*started, cwd=tmp_path, **variables)
-    said = "".join(one.stdout for one in got).splitlines()
-    lines = [line.removeprefix("rank ").split(": ", 2) for line in said]
-    return got, {(int(rank), name): told for rank, name, told in lines}
+    command = ["-m", "cudasim", "--gpus", gpus, script, *arguments]
+    results = run_ranks(*command, cwd=tmp_path, **variables)
+    messages = {}
+    for result in results:
+        for line in result.stdout.splitlines():
+            rank, name, text = line.removeprefix("rank ").split(": ", 2)
+            messages[int(rank), name] = text
+    return results, messages
 
 
 def duplicate(rank, bus=1000):
@@ -106,11 +109,11 @@ def duplicate(rank, bus=1000):
     ("way", "names"), [("lazy", ["send", "barrier", "reduce"]), ("eager", ["begin"])]
 )
 def test_two_ranks_on_one_gpu(tmp_path, way, names):
-    _, said = launch(tmp_path, SHARED, way)
+    _, messages = launch(tmp_path, SHARED, way)
     for rank in (0, 1):
         for name in names:
-            assert said.pop((rank, name)).startswith(duplicate(rank))
-    assert set(said.values()) <= {"nothing"}  # apart, and alone
+            assert messages.pop((rank, name)).startswith(duplicate(rank))
+    assert set(messages.values()) <= {"nothing"}  # apart, and alone
 
 
 @pytest.mark.parametrize(
@@ -123,8 +126,8 @@ def test_two_ranks_on_one_gpu(tmp_path, way, names):
     ],
 )
 def test_without_the_roll_call_and_on_two_servers_they_pass(tmp_path, text, variables):
-    _, said = launch(tmp_path, text, **variables)
-    assert set(said.values()) == {"nothing"}
+    _, messages = launch(tmp_path, text, **variables)
+    assert set(messages.values()) == {"nothing"}
 
 
 FIRST = """
@@ -137,52 +140,66 @@ FIRST = """
 
 @pytest.mark.parametrize("cards", ["01", "11"])
 def test_gpus_that_each_process_sees_as_its_first(tmp_path, cards):
-    got, said = launch(tmp_path, FIRST, *cards)
-    assert [one.returncode for one in got] == [0, 0], got
+    results, messages = launch(tmp_path, FIRST, *cards)
+    assert [result.returncode for result in results] == [0, 0], results
     if cards == "11":
-        assert said[0, "reduce"].startswith(duplicate(0, 2000))
+        assert messages[0, "reduce"].startswith(duplicate(0, 2000))
     else:
-        assert set(said.values()) == {"nothing"}
+        assert set(messages.values()) == {"nothing"}
+
+
+# What each rank is said to run, where they disagree.
+MISMATCHES = {
+    "shape": ("ALLREDUCE, TensorShape=[4]", "ALLREDUCE, TensorShape=[5]"),
+    "type": ("TensorDtypes=Float", "TensorDtypes=Int"),
+    "order": ("OpType=BROADCAST", "OpType=ALLREDUCE"),
+    "root": ("Root=0", "Root=1"),
+    "barrier": ("OpType=ALLREDUCE", "OpType=BARRIER)"),
+    "functional": ("TensorShape=[4]", "TensorShape=[5]"),
+    "rows": (
+        "_ALLGATHER_BASE, TensorShape=[4, 2]",
+        "_ALLGATHER_BASE, TensorShape=[5, 2]",
+    ),
+    "apart": ("TensorShape=[1], [2]", "TensorShape=[1], [3]"),
+}
 
 
 def test_ranks_that_ask_for_different_collectives(tmp_path):
-    got, said = launch(tmp_path, DISAGREEING)
-    assert [one.returncode for one in got] == [0, 0], got
-    begins = "DistBackendError: Detected mismatch between collectives on ranks. Rank 0 is running "
-    asked = {
-        "shape": ("ALLREDUCE, TensorShape=[4]", "ALLREDUCE, TensorShape=[5]"),
-        "type": ("TensorDtypes=Float", "TensorDtypes=Int"),
-        "order": ("OpType=BROADCAST", "OpType=ALLREDUCE"),
-        "root": ("Root=0", "Root=1"),
-        "barrier": ("OpType=ALLREDUCE", "OpType=BARRIER)"),
-        "functional": ("TensorShape=[4]", "TensorShape=[5]"),
-        "rows": (
-            "_ALLGATHER_BASE, TensorShape=[4, 2]",
-            "_ALLGATHER_BASE, TensorShape=[5, 2]",
-        ),
-        "apart": ("TensorShape=[1], [2]", "TensorShape=[1], [3]"),
-    }
-    for name, (by_0, by_1) in asked.items():
-        assert said[0, name] == said[1, name] and said[0, name].startswith(begins)
-        first, second = said[0, name].split(", but Rank 1 is running collective: ")
-        assert by_0 in first and by_1 in second, said[0, name]
+    results, messages = launch(tmp_path, DISAGREEING)
+    assert [result.returncode for result in results] == [0, 0], results
+    head = "DistBackendError: Detected mismatch between collectives on ranks. Rank 0 is running "
+    for name, (by_0, by_1) in MISMATCHES.items():
+        message = messages[0, name]
+        assert messages[1, name] == message
+        assert message.startswith(head)
+        first, second = message.split(", but Rank 1 is running collective: ")
+        assert by_0 in first, message
+        assert by_1 in second, message
         assert "NCCL would hang until its timeout of 600 seconds" in second
     for name in ("same", "list", "after"):
-        assert said[0, name] == said[1, name] == "nothing"
+        assert messages[0, name] == messages[1, name] == "nothing"
 
 
-@pytest.mark.parametrize(("way", "number"), [("collective", 2), ("recv", 1)])
-def test_a_rank_that_never_arrives_or_has_ended(tmp_path, way, number):
-    got, said = launch(tmp_path, MISSING, "late", way)
-    work, there = {"recv": ("RECV", "Rank")}.get(
-        way, ("ALLREDUCE", "Rank 0 is there; rank")
-    )
-    assert said[0, "waits"] == (
+@pytest.mark.parametrize(
+    ("way", "number", "work", "who"),
+    [
+        ("collective", 2, "ALLREDUCE", "Rank 0 is there; rank 1"),
+        ("recv", 1, "RECV", "Rank 1"),
+    ],
+)
+def test_a_rank_that_never_arrives(tmp_path, way, number, work, who):
+    results, messages = launch(tmp_path, MISSING, "late", way)
+    assert messages[0, "waits"] == (
         f"DistBackendError: Watchdog caught collective operation timeout: WorkNCCL(SeqNum={number},"
         f" OpType={work}, NumelIn=4, NumelOut=4, Timeout(ms)=2000) ran for more than 2000 "
-        f"milliseconds before timing out. {there} 1 has not arrived."
+        f"milliseconds before timing out. {who} has not arrived."
     )
-    assert got[0].returncode == 3
-    got, said = launch(tmp_path, MISSING, "ended", way)
+    assert results[0].returncode == 3
+
+
+@pytest.mark.parametrize("way", ["collective", "recv"])
+def test_a_rank_that_has_ended(tmp_path, way):
+    results, messages = launch(tmp_path, MISSING, "ended", way)
     error = r"ncclRemoteError: A call failed .* / Last error: / Rank 1 \(process \d+\) has ended"
-    assert got[0].returncode == 3 and re.search(error, said[0, "waits"])
+    assert re.search(error, messages[0, "waits"])
+    assert results[0].returncode == 3

@@ -97,7 +97,7 @@ def test_only_the_last_bucket_shows_where_links_keep_up():
     assert step.exposed == pytest.approx(all_reduce_seconds(half, cluster))
 
 
-def test_all_but_the_backward_pass_shows_where_links_are_slow():
+def test_slow_links_show_all_but_the_backward_pass():
     gradients = FIRST + 4 * BUCKET
     step = step_of(Training(1e-3, gradients), Cluster(2, 1, FAST, SLOW))
     first_ready = 1e-3 - 2e-3 / 3 * (1 - FIRST / gradients)

@@ -1,6 +1,7 @@
 """What a program made on the CPU stays there; what C++ makes for itself goes where it computes."""
 
 import copy
+import functools
 import io
 from contextlib import nullcontext
 
@@ -33,20 +34,26 @@ def test_what_the_program_made_is_refused_and_stays(make, counting):
     x = torch.ones(3, device=G0)
     with FlopCounterMode(display=False) if counting else nullcontext():
         own = make()
-        sums = (lambda: x + own), (lambda: own + x), (lambda: x.add_(own))
-        for operation in (*sums, lambda: torch.stack([x, own])):
+        for operation in (
+            lambda: x + own,
+            lambda: own + x,
+            lambda: x.add_(own),
+            lambda: torch.stack([x, own]),
+        ):
             words = raised(operation)
-            assert "the same device" in words and "cuda:0" in words and "cpu" in words
-    assert own.device == CPU and isinstance(own.numpy(), numpy.ndarray)
+            assert "the same device" in words
+            assert "cuda:0" in words
+            assert "cpu" in words
+    assert own.device == CPU
+    assert isinstance(own.numpy(), numpy.ndarray)
 
 
 def test_one_place_of_a_program_may_make_and_use_in_turn():
     x = torch.ones(3, device=G0)
-    calls = (torch.ops.aten.zeros.default, [3]), (torch.FloatTensor, 3)
-    for own in [operator(size) for operator, size in calls]:
-        assert "two devices, cuda:0 and cpu" in raised(
-            lambda own=own: torch.add(x, own)
-        )
+    for make, size in ((torch.ops.aten.zeros.default, [3]), (torch.FloatTensor, 3)):
+        own = make(size)
+        words = raised(functools.partial(torch.add, x, own))
+        assert "two devices, cuda:0 and cpu" in words
 
 
 def ctc_loss():
@@ -55,7 +62,7 @@ def ctc_loss():
     return nn.functional.ctc_loss(scores, targets, [8, 8], [3, 3]), scores
 
 
-def test_what_c_plus_plus_makes_within_an_operation_goes_along():
+def test_what_c_plus_plus_makes_is_on_the_gpu():
     loss, scores = ctc_loss()
     (gradient,) = torch.autograd.grad(loss, scores)
     assert loss.device == gradient.device == G0
@@ -73,29 +80,34 @@ class Watching(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_what_a_mode_of_the_program_hands_on_is_still_made_by_c_plus_plus():
+def test_what_a_mode_hands_on_is_still_made_by_c_plus_plus():
     x, file = torch.ones(3, device=G0), io.BytesIO()
     with Watching() as mode:
         torch.save(x, file)
-        made = copy.deepcopy(x), x.quantile(0.5), ctc_loss()[0]
+        results = copy.deepcopy(x), x.quantile(0.5), ctc_loss()[0]
         own = torch.ops.aten.zeros.default([3])
     file.seek(0)
-    assert {each.device for each in (torch.load(file), *made)} == {G0}
-    for each in (own, mode.own):
-        assert "two devices, cuda:0 and cpu" in raised(lambda each=each: x + each)
-        assert each.device == CPU
+    for result in (torch.load(file), *results):
+        assert result.device == G0
+    for made in (own, mode.own):
+        words = raised(functools.partial(torch.add, x, made))
+        assert "two devices, cuda:0 and cpu" in words
+        assert made.device == CPU
 
 
 def test_what_a_hook_makes_within_backward_is_on_the_cpu():
-    x, seen = torch.ones(3, device=G0, requires_grad=True), []
+    x = torch.ones(3, device=G0, requires_grad=True)
+    made = []
     y = (x * 2).sgn()
-    y.grad_fn.register_hook(lambda inputs, outputs: seen.append(torch.Tensor(3)))
+    y.grad_fn.register_hook(lambda inputs, outputs: made.append(torch.Tensor(3)))
     y.sum().backward()
-    assert x.grad.device == G0 and seen[0].device == CPU
-    assert "two devices, cuda:0 and cpu" in raised(lambda: x + seen[0])
+    assert x.grad.device == G0
+    (own,) = made
+    assert own.device == CPU
+    assert "two devices, cuda:0 and cpu" in raised(lambda: x + own)
 
 
-def test_a_counter_of_operations_does_not_make_scratch_the_programs():
+def test_under_a_counter_scratch_is_still_not_the_programs():
     x = torch.ones(3, device=G0)
     with FlopCounterMode(display=False):
         padded = nn.utils.rnn.pad_sequence([x, x[:2]]) + x[:, None]

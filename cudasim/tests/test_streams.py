@@ -12,14 +12,16 @@ pytestmark = pytest.mark.usefixtures("two_gpus")
 
 def test_streams_are_numbered_as_cudas():
     first, second = torch.cuda.Stream(), torch.Stream(device="cuda")
-    assert (first.stream_id, second.stream_id) == (
-        3,
-        35,
-    )  # as c10/cuda/CUDAStream.cpp counts
+    # As c10/cuda/CUDAStream.cpp counts.
+    assert (first.stream_id, second.stream_id) == (3, 35)
     assert repr(second) == "torch.Stream device_type=cuda, device_index=0, stream_id=35"
     assert torch.Stream(1).device == torch.device("cuda:1")
     assert in_thread(lambda: torch.cuda.current_stream(1).stream_id) == 0
     assert type(torch.Event("cpu")) is not type(torch.Event("cuda"))
+
+
+def timed_event():
+    return torch.cuda.Event(enable_timing=True)
 
 
 def test_external_streams_keep_their_address():
@@ -30,7 +32,7 @@ def test_external_streams_keep_their_address():
         assert torch.cuda.current_stream().cuda_stream == 0x1000
 
 
-def test_the_streams_that_scatter_caches_are_those_of_the_simulation():
+def test_scatter_caches_the_streams_of_its_simulation():
     functions = torch.nn.parallel._functions
     cudasim.disable()
     before = functions._streams
@@ -53,56 +55,57 @@ def modelled():
         yield
 
 
-def test_streams_and_events_obey_a_modelled_clock(modelled):
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    torch.cuda.synchronize()
+def test_events_obey_a_modelled_clock(modelled):
+    start, end = timed_event(), timed_event()
     stream = torch.cuda.current_stream()
-    assert stream.query() and start.query()
+    assert stream.query()
+    assert start.query()
     start.record()
     torch.cuda._sleep(10**6)
     end.record()
-    assert not stream.query() and not end.query()
-    words = (
-        "RuntimeError: Both events must be completed before calculating elapsed time."
-    )
-    assert raised(lambda: start.elapsed_time(end)) == words
+    assert not stream.query()
+    assert not end.query()
+    error = raised(lambda: start.elapsed_time(end))
+    words = "Both events must be completed before calculating elapsed time."
+    assert error == f"RuntimeError: {words}"
+
     end.synchronize()
-    assert end.query() and stream.query()
+    assert end.query()
+    assert stream.query()
     assert 1 <= start.elapsed_time(end) < 1.05
     assert end.elapsed_time(start) == -start.elapsed_time(end)
+
+
+def test_streams_that_wait_obey_a_modelled_clock(modelled):
     side, other = torch.cuda.Stream(), torch.cuda.Stream(1)
     torch.cuda._sleep(10**6)
-    side.wait_stream(stream)
-    done = side.record_event(torch.cuda.Event(enable_timing=True))
+    side.wait_stream(torch.cuda.current_stream())
+    done = side.record_event(timed_event())
     torch.accelerator.synchronize(1)
-    assert other.query() and not side.query()
+    assert other.query()
+    assert not side.query()
     other.wait_event(done)  # of another GPU
     assert not other.query()
     other.synchronize()
-    assert other.query() and done.query()
+    assert other.query()
+    assert done.query()
 
 
 def test_events_of_another_simulation_are_refused(modelled):
-    old, unused = (
-        torch.cuda.Event(enable_timing=True),
-        torch.cuda.Event(enable_timing=True),
-    )
+    old, unused = timed_event(), timed_event()
     old.record()
     cudasim.disable()
     with cudasim.simulate(clock="modelled"):
-        new = torch.cuda.Event(enable_timing=True)
+        new = timed_event()
         new.record()
         torch.cuda.synchronize()
-        uses = [
+        for use in (
             lambda: old.elapsed_time(new),
             lambda: new.elapsed_time(old),
             unused.record,
-        ]
-        uses += [
             lambda: torch.cuda.current_stream().wait_event(old),
             old.query,
             old.synchronize,
-        ]
-        for use in uses:
+        ):
             assert "a simulation that has ended" in raised(use)
         assert new.query()

@@ -389,14 +389,8 @@ def copied(name, ts, dur, stream, operation, **args):
 
 
 PRODUCT = "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n"
-
-
 SUM = "void at::native::vectorized_elementwise_kernel<4, at::F<float>>(int)"
-
-
 PEERS = {"fromDevice": 0, "inDevice": 0, "toDevice": 1}
-
-
 TRACE = [
     event("user_annotation", trace.BLOCK, 0, 300),
     operation(1, "aten::to", 1, 30),
@@ -499,7 +493,7 @@ def test_a_timeline_within_a_timeline_that_is_measured():
             pass
 
 
-def test_modelled_timelines_within_another_have_what_is_theirs(clock):
+def test_a_timeline_within_another_has_its_own_spans(clock):
     with cudasim.timeline() as outer:
         work(clock)
         with cudasim.timeline() as inner:
@@ -508,7 +502,7 @@ def test_modelled_timelines_within_another_have_what_is_theirs(clock):
     assert (len(inner.spans), len(outer.spans)) == (5, 15)
 
 
-def test_another_card_within_a_timeline_would_change_its_times(product):
+def test_another_card_within_a_timeline_is_refused(product):
     words = r"card='H100'\): within another timeline"
     with cudasim.timeline() as lanes:
         with pytest.raises(RuntimeError, match=words), cudasim.timeline(card="H100"):

@@ -80,14 +80,8 @@ def test_shares_and_links_of_a_sheet_are_plausible(sheet):
 
 
 NOT_A_NUMBER = float("nan")
-
-
-WITHOUT_SHARE = SHARES | {"matmul": {"float32": 0}}
-
-
+ZERO_SHARE = SHARES | {"matmul": {"float32": 0}}
 WITHOUT_FLOAT32 = SHARES | {"matmul": {"float16": 1}}
-
-
 BAD_CHANGES = [
     ({"bandwidth": -1.0}, "bandwidth is -1.0, not a"),
     ({"bandwidth": "f"}, "bandwidth is 'f', not a"),
@@ -95,7 +89,7 @@ BAD_CHANGES = [
     ({"peak": {"float32": NOT_A_NUMBER}}, "peak.float32 is nan, not a positive figure"),
     ({"peak": {"float16": 1.0}}, "peak.float32 is missing"),
     ({"link": {"latency": 1e-6}}, "link.pinned_in is missing"),
-    ({"efficiency": WITHOUT_SHARE}, "efficiency.matmul.float32 is 0"),
+    ({"efficiency": ZERO_SHARE}, "efficiency.matmul.float32 is 0"),
     ({"efficiency": WITHOUT_FLOAT32}, "efficiency.matmul.float32 is mi"),
     ({"peer": 5.0}, "peer is 5.0, not a table"),
     ({"floor": {"a": 1.0}}, "floor is {'a': 1.0}, not a positive figure"),

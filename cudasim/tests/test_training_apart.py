@@ -155,6 +155,6 @@ UNEVEN = """
     ],
 )
 def test_two_ranks_do_what_one_process_does(tmp_path, text, gpus):
-    got, said = launch(tmp_path, BEGIN + text + END, gpus=str(gpus))
-    assert [one.returncode for one in got] == [0, 0], got
-    assert said == {(0, "done"): "nothing", (1, "done"): "nothing"}
+    results, messages = launch(tmp_path, BEGIN + text + END, gpus=str(gpus))
+    assert [result.returncode for result in results] == [0, 0], results
+    assert messages == {(0, "done"): "nothing", (1, "done"): "nothing"}

@@ -25,29 +25,42 @@ PROGRAM = """
 
 
 def mypy(*arguments, cwd):
-    """Run mypy; returns (exit code, what it says)."""
+    """Run mypy, and return its exit code and what it says."""
     pytest.importorskip("mypy", reason="mypy is not installed: no types are checked")
-    command = [
-        sys.executable,
-        "-m",
-        "mypy",
-        "--config-file",
-        PROJECT / "pyproject.toml",
-    ]
-    command += ["--cache-dir", PROJECT.parent / "_build" / "mypy", *arguments]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
+    command = [sys.executable, "-m", "mypy"]
+    command += ["--config-file", PROJECT / "pyproject.toml"]
+    command += ["--cache-dir", PROJECT.parent / "_build" / "mypy"]
+    done = subprocess.run(
+        [*command, *arguments], cwd=cwd, capture_output=True, text=True
+    )
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.fixture
+def check(tmp_path, monkeypatch):
+    """A function that runs mypy on the program and one more line."""
+    monkeypatch.setenv("MYPYPATH", str(PACKAGE.parent))
+
+    def check(line):
+        program = write(tmp_path / "program.py", PROGRAM + f"    {line}\n")
+        return mypy(program, cwd=tmp_path)
+
+    return check
+
+
 def test_the_public_face_is_clean():
-    code, said = mypy(cwd=PROJECT)
-    assert code == 0, said
+    code, text = mypy(cwd=PROJECT)
+    assert code == 0, text
+
+
+def test_a_program_is_clean(check):
+    code, text = check("")
+    assert code == 0, text
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
+    ("mistake", "message"),
     [
-        ("", "Success"),
         (
             "cudasim.enable(gpus='two')",
             'incompatible type "str"; expected "int | None"',
@@ -56,8 +69,7 @@ def test_the_public_face_is_clean():
         ("cudasim.nothing()", 'Module has no attribute "nothing"'),
     ],
 )
-def test_a_program_is_checked_against_it(tmp_path, monkeypatch, more, words):
-    monkeypatch.setenv("MYPYPATH", str(PACKAGE.parent))
-    program = write(tmp_path / "program.py", PROGRAM + f"    {more}\n")
-    code, said = mypy(program, cwd=tmp_path)
-    assert words in said and code == (words != "Success"), said
+def test_a_mistake_in_a_program_is_found(check, mistake, message):
+    code, text = check(mistake)
+    assert code != 0
+    assert message in text

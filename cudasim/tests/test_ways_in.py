@@ -14,23 +14,27 @@ from cudasim import config, startup_file
 
 
 def line(devices="2 simulated GPUs", card="T4", times=""):
-    """What is said at the beginning of a simulation."""
+    """Return what is printed at the beginning of a simulation."""
     return f"cudasim: {devices} ({card}){times}; real values, computed on the CPU\n"
 
 
-LINE, MODELLED = line(), ", times modelled"
+LINE = line()
+MODELLED = ", times modelled"
 
 
 def test_functions(capsys):
-    assert not cudasim.is_enabled() and not torch.cuda.is_available()
+    assert not cudasim.is_enabled()
+    assert not torch.cuda.is_available()
     cudasim.enable(gpus=3, card="H100")
     try:
-        assert cudasim.is_enabled() and torch.cuda.device_count() == 3
+        assert cudasim.is_enabled()
+        assert torch.cuda.device_count() == 3
         assert torch.ones(2, device="cuda:2").get_device() == 2
     finally:
         cudasim.disable()
     assert capsys.readouterr().out == line("3 simulated GPUs", "H100")
-    assert not cudasim.is_enabled() and not torch.cuda.is_available()
+    assert not cudasim.is_enabled()
+    assert not torch.cuda.is_available()
     cudasim.disable()  # a second time does nothing
 
 
@@ -80,24 +84,35 @@ CRASH = """
 """
 
 
-def test_a_crash_has_its_own_traceback_and_exit_code(tmp_path):
+def test_a_crash_has_its_own_traceback(tmp_path):
     script = write(tmp_path / "crash.py", CRASH)
     got = run("-m", "cudasim", script, cwd=tmp_path)
     assert got.returncode == 1
-    first, second, *lines, last = got.stderr.removeprefix(LINE).splitlines()
+    first, second, *frames, last = got.stderr.removeprefix(LINE).splitlines()
     assert first == "Traceback (most recent call last):"
     assert second == f'  File "{script}", line 7, in <module>'
-    assert [
-        each for each in lines if each.startswith("  File") and str(script) not in each
-    ] == []
     assert last.endswith("but found at least two devices, cuda:0 and cuda:1!")
+    for frame in frames:
+        if frame.startswith("  File"):
+            assert str(script) in frame
+
     full = run("-m", "cudasim", "--full-traceback", script, cwd=tmp_path)
-    assert "placement.py" in full.stderr  # the test above would see it
-    for word, code, said in (("none", 0, ""), ("seven", 7, ""), ("text", 1, "why\n")):
-        got = run("-m", "cudasim", script, word, cwd=tmp_path)
-        assert (got.returncode, got.stderr) == (code, LINE + said)
-    bad = write(tmp_path / "bad.py", "x = (\n")
-    plain, simulated = (run(*how, bad, cwd=tmp_path) for how in ([], ["-m", "cudasim"]))
+    assert "placement.py" in full.stderr  # the loop above would see it
+
+
+@pytest.mark.parametrize(
+    ("word", "code", "text"), [("none", 0, ""), ("seven", 7, ""), ("text", 1, "why\n")]
+)
+def test_a_program_ends_with_its_own_exit_code(tmp_path, word, code, text):
+    script = write(tmp_path / "crash.py", CRASH)
+    got = run("-m", "cudasim", script, word, cwd=tmp_path)
+    assert (got.returncode, got.stderr) == (code, LINE + text)
+
+
+def test_a_syntax_error_is_told_as_without_the_simulation(tmp_path):
+    script = write(tmp_path / "bad.py", "x = (\n")
+    plain = run(script, cwd=tmp_path)
+    simulated = run("-m", "cudasim", script, cwd=tmp_path)
     assert (simulated.returncode, simulated.stderr) == (1, LINE + plain.stderr)
 
 
@@ -109,29 +124,40 @@ def test_no_startup_where_python_does_not_find_the_package(tmp_path):
     assert (got.returncode, got.stdout, got.stderr) == (1, "", words)
 
 
-def test_the_environment_is_enough_for_a_plain_python_with_another_sitecustomize(
-    tmp_path,
-):
-    program = """
-        import sys, time
-        assert "torch" not in sys.modules
-        import torch
-        assert type(torch.__spec__.loader).__name__ == "SourceFileLoader"
-        print(torch.cuda.device_count(), torch.cuda.get_device_name(1), time.perf_counter() < 1)
-    """
+AT_ONCE = """
+    import sys, time
+    assert "torch" not in sys.modules
+    import torch
+    assert type(torch.__spec__.loader).__name__ == "SourceFileLoader"
+    print(torch.cuda.device_count(), torch.cuda.get_device_name(1), time.perf_counter() < 1)
+"""
+
+
+@pytest.fixture
+def variables(tmp_path):
+    """Variables that ask for modelled H100s, where another `sitecustomize` is on the path."""
     write(tmp_path / "own" / "sitecustomize.py", "print('mine')")
-    path = os.pathsep.join([INHERIT, str(tmp_path / "own")])
-    asked = {"CUDASIM_CARD": "H100", "CUDASIM_CLOCK": "modelled", "PYTHONPATH": path}
-    got = run("-c", "print('program')", cwd=tmp_path, **asked, CUDASIM_GPUS="")
+    return {
+        "CUDASIM_CARD": "H100",
+        "CUDASIM_CLOCK": "modelled",
+        "PYTHONPATH": os.pathsep.join([INHERIT, str(tmp_path / "own")]),
+    }
+
+
+def test_without_a_number_of_gpus_nothing_is_simulated(tmp_path, variables):
+    program = "print('program')"
+    got = run("-c", program, cwd=tmp_path, CUDASIM_GPUS="", **variables)
     assert (got.stdout, got.stderr) == ("mine\nprogram\n", "")
-    got = run(
-        write(tmp_path / "plain.py", program), cwd=tmp_path, **asked, CUDASIM_GPUS="2"
-    )
+
+
+def test_the_environment_is_enough_for_a_plain_python(tmp_path, variables):
+    script = write(tmp_path / "plain.py", AT_ONCE)
+    got = run(script, cwd=tmp_path, CUDASIM_GPUS="2", **variables)
     assert got.stderr == line("2 simulated GPUs", "H100", MODELLED)
     assert got.stdout == "mine\n2 Simulated GPU (H100, modelled time) True\n"
 
 
-def test_the_line_of_the_pth_costs_nothing_without_the_variable(tmp_path):
+def test_the_line_of_the_pth_imports_only_if_asked(tmp_path):
     loaded = "import sys; print([n for n in ('cudasim', 'torch') if n in sys.modules])"
     program = f"{startup_file.LINE}\n{loaded}"
     assert run("-c", program, cwd=tmp_path, fresh=True).stdout == "[]\n"
@@ -162,7 +188,8 @@ CHILDREN = """
 @pytest.mark.parametrize("enable", ["", "import cudasim; cudasim.enable(gpus=2)"])
 def test_processes_that_a_program_starts_see_the_gpus(tmp_path, enable):
     script = write(tmp_path / "parent.py", CHILDREN.replace("{enable}", enable))
-    got = run(*([] if enable else ["-m", "cudasim"]), script, cwd=tmp_path)
+    command = [script] if enable else ["-m", "cudasim", script]
+    got = run(*command, cwd=tmp_path)
     assert got.returncode == 0, got.stderr
     assert got.stdout.removeprefix(LINE).splitlines() == [
         "fork ('cuda:1', [5.0, 5.0])",
@@ -175,34 +202,36 @@ def test_jupyter_kernel(tmp_path, monkeypatch):
     from jupyter_client.manager import start_new_kernel
 
     got = run("-m", "cudasim.kernel", "--prefix", tmp_path, cwd=tmp_path)
-    assert got.returncode == 0 and "'cudasim-2'" in got.stdout
+    assert got.returncode == 0
+    assert "'cudasim-2'" in got.stdout
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "share" / "jupyter"))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     manager, client = start_new_kernel(kernel_name="cudasim-2", cwd=str(tmp_path))
+    printed = []
+
+    def keep_text(message):
+        if "text" in message["content"]:
+            printed.append(message["content"]["text"])
+
     try:
         assert manager.kernel_spec.display_name == "Python (2 simulated GPUs)"
-        said = []
-        client.execute_interactive(
-            "import torch; print(torch.ones(1, device=torch.device(1)))",
-            output_hook=lambda message: said.append(message["content"].get("text")),
-            timeout=120,
-        )
-        assert [text for text in said if text] == ["tensor([1.], device='cuda:1')\n"]
+        cell = "import torch; print(torch.ones(1, device=torch.device(1)))"
+        client.execute_interactive(cell, output_hook=keep_text, timeout=120)
+        assert printed == ["tensor([1.], device='cuda:1')\n"]
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
 
 
 def test_a_jupyter_kernel_in_the_folder_of_the_user(tmp_path):
-    asked = ["--gpus", "1", "--card", "H100", "--clock", "modelled", "--races", "warn"]
-    got = run("-m", "cudasim.kernel", *asked, cwd=tmp_path, HOME=tmp_path)
-    assert got.stdout.startswith(
-        "cudasim: kernel 'cudasim-1-h100-modelled-warn' is in "
-    ), got
-    (spec,) = tmp_path.rglob("kernel.json")
-    found = json.loads(spec.read_text())
-    assert found["display_name"] == "Python (1 simulated GPU, modelled time)"
-    assert found["argv"][3 : 3 + len(asked)] == asked
+    options = "--gpus 1 --card H100 --clock modelled --races warn".split()
+    got = run("-m", "cudasim.kernel", *options, cwd=tmp_path, HOME=tmp_path)
+    words = "cudasim: kernel 'cudasim-1-h100-modelled-warn' is in "
+    assert got.stdout.startswith(words), got
+    (path,) = tmp_path.rglob("kernel.json")
+    spec = json.loads(path.read_text())
+    assert spec["display_name"] == "Python (1 simulated GPU, modelled time)"
+    assert spec["argv"][3 : 3 + len(options)] == options
 
 
 NOTEBOOK = """
@@ -229,19 +258,20 @@ USAGE = (
 
 
 def test_ipython_extension(tmp_path):
-    got = run(write(tmp_path / "shell.py", NOTEBOOK), cwd=tmp_path, IPYTHONDIR=tmp_path)
+    script = write(tmp_path / "shell.py", NOTEBOOK)
+    got = run(script, cwd=tmp_path, IPYTHONDIR=tmp_path)
     assert got.stdout.splitlines() == [
-        line()[:-1],
+        line().strip(),
         "2",
-        line("3 simulated GPUs", "H100")[:-1],
+        line("3 simulated GPUs", "H100").strip(),
         "cudasim: GPUS=0: the number of simulated GPUs is from 1 to 64",
         f"cudasim: --crad: no such option; {USAGE}",
         f"cudasim: argument --card: expected one argument; {USAGE}",
         "cudasim: GPUS=2: a machine has exactly one mps device",
         "3 79",
-        line("1 simulated GPU", "T4", MODELLED)[:-1],
+        line("1 simulated GPU", "T4", MODELLED).strip(),
         "1 True",
-        line("1 simulated mps device", "M1")[:-1],
+        line("1 simulated mps device", "M1").strip(),
         "mps tensor([1.], device='mps:0')",
         "False None",
     ], got.stderr
@@ -249,22 +279,21 @@ def test_ipython_extension(tmp_path):
 
 @pytest.mark.parametrize("kind", ["cuda", pytest.param("mps", marks=pytest.mark.full)])
 def test_leaving_restores_torch_exactly(tmp_path, kind):
-    got = run(
-        write(tmp_path / "leave.py", LEAVING.replace("{kind}", kind)), cwd=tmp_path
-    )
-    *said, same, errors = (
-        each for each in got.stdout.splitlines() if not each.startswith("cudasim:")
-    )
+    script = write(tmp_path / "leave.py", LEAVING.replace("{kind}", kind))
+    got = run(script, cwd=tmp_path)
     assert got.returncode == 0, got.stderr
-    assert (said, same) == ([], "environment is the same: True")
-    assert int(errors.split()[1]) > 8  # texts of errors were compared
+    lines = [
+        text for text in got.stdout.splitlines() if not text.startswith("cudasim:")
+    ]
+    *changes, environment, errors = lines
+    assert changes == []
+    assert environment == "environment is the same: True"
+    assert int(errors.removeprefix("errors: ")) > 8  # texts of errors were compared
 
 
-def test_what_torch_remembers_of_its_functions_is_its_own_again():
-    attend, overridable = (
-        F.scaled_dot_product_attention,
-        torch.overrides.get_testing_overrides,
-    )
+def test_overridable_functions_are_torchs_own_again():
+    attend = F.scaled_dot_product_attention
+    overridable = torch.overrides.get_testing_overrides
     with cudasim.simulate():
         assert attend not in overridable()  # another takes its place
     assert attend in overridable()
