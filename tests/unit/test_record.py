@@ -10,7 +10,7 @@ from helpers import (
     read,
     run_tool,
 )
-from making import CARD, changed, contents, specification
+from making import CARD, changed, contents, falsify, specification, text
 
 from tools.book.book import Book
 from tools.record.record import sync
@@ -112,12 +112,16 @@ def test_a_card_is_recorded_again_only_where_named(gpu_book):
         place = f"outputs/{CARD}/{name}.ipynb: recorded on "
         assert_one_line(line, place, "left as it is", "CHAPTER=")
 
+    second = outputs_path("second", CARD, gpu_book)
+    falsify(second, "sum", [text("false\n")])
+    before = contents(gpu_book / "outputs")
     run = run_tool(gpu_book, "record", RUNNER="gpu", CHAPTERS="second")
     assert run.returncode == 0, run.stderr
     assert run.stdout == ""
     after = contents(gpu_book / "outputs")
     changed = [path for path in before if before[path] != after[path]]
-    assert changed == [outputs_path("second", CARD, gpu_book)]
+    assert changed == [second]
+    assert b"false" not in second.read_bytes()
 
 
 def changed_fields(before, after):
