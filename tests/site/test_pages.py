@@ -18,7 +18,7 @@ CHAPTER, WORD = "notebooks/copying-between-devices.html", "pinned"
 # Chapters are drawn alike: one, the shortest of them, stands for all in the quick tier.
 LONG = [f"notebooks/{name}.html" for name in BOOK.pages if name != "computing-devices"]
 ALIKE = [f"notebooks/{name}.html" for name in LESSONS if name != "tensors-on-gpus"]
-LIMIT = 200  # KiB of a page with its styles and scripts, gzipped
+LIMIT = 200  # KiB of a page and all that it asks for, gzipped
 NODES = 6_000  # at most, on a page when it is opened
 
 
@@ -28,10 +28,9 @@ def packed(file):
 
 
 def weight_faults(site, asked):
-    """Whether a page with the styles and scripts that it asked for weighs too much."""
+    """Whether the files of `site` that a page asked for weigh too much, each compressed."""
     paths = {unquote(urlsplit(url).path).lstrip("/") for url in asked}
-    texts = [site / path for path in paths if path.endswith((".html", ".css", ".js"))]
-    files = [path for path in texts if path.is_file()]
+    files = [site / path for path in paths if (site / path).is_file()]
     weight = sum(map(packed, files)) / 1024
     return [f"weighs {weight:.0f} KiB"] if weight >= LIMIT else []
 

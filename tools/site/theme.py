@@ -6,6 +6,7 @@ What templates can correct is in `book/templates/`, what a style sheet can in
 """
 
 import re
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -13,6 +14,7 @@ from myst_nb.sphinx_ import HideCodeCellNode
 from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
 
+from tools.errors import BookError
 from tools.site.parts import render
 from tools.site.speech import tr
 
@@ -30,12 +32,24 @@ SPACE_AFTER_MARK = re.compile(r"([\u3002\uff01-\uff1f](?:</[a-z]+>)*) ")
 VIEWPORT = re.compile(r'<meta name="viewport"[^>]*>')
 HEADING_LINK = "Link to this heading"
 
+# The style sheets of the theme and of what it builds on, below the folder of the site.
+THEIR_SHEETS = ("_static/styles/*.css", "_static/mystnb.*.css", "_static/basic.css")
+# A rule of a style sheet: its selectors, and what holds of them.
+RULE = re.compile(r"([^{}]+)\{[^{}]*\}")
+# No class in a comment, or in what a selector excludes, has to be there.
+NO_SELECTOR = re.compile(r"/\*.*?\*/|:not\([^)]*\)", re.DOTALL)
+# Bootstrap's scripts make names that begin with `bs-`.
+CLASS = re.compile(r"\.(?!bs-)(-?[a-zA-Z_][\w-]*)")
+WORD = re.compile(r"[\w-]+")
+
 
 def setup(app: Sphinx) -> None:
     app.add_node(HideCodeCellNode, override=True, html=(visit_hidden, depart_hidden))
     app.add_js_file("scripts/pydata-sphinx-theme.js", loading_method="defer")
     app.add_js_file("contents.js", loading_method="defer")
     app.connect("html-page-context", correct_page)
+    # Late, so that the theme has drawn its colours into its sheets.
+    app.connect("build-finished", prune_sheets, priority=900)
 
 
 def visit_hidden(writer: HTML5Translator, node: HideCodeCellNode) -> None:
@@ -70,3 +84,37 @@ def correct_text(html: str) -> str:
     html = SPACE_AFTER_MARK.sub(r"\1", html)
     # Sphinx says it in few languages.
     return html.replace(HEADING_LINK, tr("Link to this heading"))
+
+
+def prune_sheets(app: Sphinx, exception: Exception | None) -> None:
+    """Take rules for classes that no page and no script names out of the theme's sheets.
+
+    Without this the heaviest chapters weigh more than 200 KiB with all that they ask for.
+    Raises BookError if it takes nothing away, because the theme has changed then.
+    """
+    if exception or app.builder.format != "html":
+        return
+    site = Path(app.outdir)
+    named = set()
+    for pattern in ("*.html", "*.js"):
+        for path in site.rglob(pattern):
+            named.update(WORD.findall(path.read_text(encoding="utf-8")))
+
+    def kept_rule(rule: re.Match) -> str:
+        selectors = NO_SELECTOR.sub("", rule[1]).split(",")
+        for selector in selectors:
+            if named.issuperset(CLASS.findall(selector)):
+                return rule[0]
+        return ""
+
+    for pattern in THEIR_SHEETS:
+        before = after = 0
+        for sheet in site.glob(pattern):
+            text = sheet.read_text(encoding="utf-8")
+            pruned = RULE.sub(kept_rule, text)
+            sheet.write_text(pruned, encoding="utf-8")
+            before += len(text)
+            after += len(pruned)
+        if after == before:
+            fault = f"{pattern}: no rule of the theme's style sheets is left out"
+            raise BookError(f"{fault}; correct THEIR_SHEETS in tools/site/theme.py")
