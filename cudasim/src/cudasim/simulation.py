@@ -18,6 +18,7 @@ from cudasim.device.specs import Card
 from cudasim.dispatch import autocast, booking
 from cudasim.dispatch.mode import mode_for
 from cudasim.dispatch.races import Order, checked
+from cudasim.installed import numbers
 from cudasim.patches import classes, compiler, factories, guards, readings
 from cudasim.patches.tensor import patch_tensor
 from cudasim.patching import Patches, patch_functions
@@ -190,13 +191,9 @@ def _read_allocator_settings() -> None:
 def _warn_if_untested() -> None:
     first, last = TESTED
     version = torch.__version__
-    if not _minor(first) <= _minor(version) <= _minor(last):
+    if not numbers(first) <= numbers(version) <= numbers(last):
         message = WORDS["simulation"]["untested"].format(first, last, version)
         warnings.warn(message, stacklevel=4)
-
-
-def _minor(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2])
 
 
 def disable() -> None:

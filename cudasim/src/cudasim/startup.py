@@ -51,6 +51,12 @@ def simulate_as_asked() -> None:
     """Simulate what the environment asks for; one line says so, or ends the program."""
     import torch  # noqa: F401  (first, as a finder that awaits it comes here again)
 
+    from cudasim import installed
+
+    try:
+        installed.check_torch()
+    except ImportError as error:
+        sys.exit(str(error))
     from cudasim import simulation
 
     try:

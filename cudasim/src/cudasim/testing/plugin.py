@@ -55,6 +55,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if wish is None or _leads_workers(config):
         return
     try:
+        from cudasim import installed
+
+        installed.check_torch()
         from cudasim import simulation
 
         begun = simulation.begin(wish)
