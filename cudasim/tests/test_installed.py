@@ -1,6 +1,8 @@
 """Where PyTorch is missing or too old, one line says what to install."""
 
-from programs import run, write
+import os
+
+from programs import PROJECT, run, write
 
 ADVICE = (
     "pip install 'torch>=2.11' --index-url https://download.pytorch.org/whl/cpu "
@@ -8,8 +10,8 @@ ADVICE = (
 )
 MISSING = f"cudasim needs PyTorch, which is not here: {ADVICE}"
 OLD = f"cudasim needs PyTorch 2.11 or newer; this is 2.6.0+cpu: {ADVICE}"
-# What Python starts with, to stand for a machine with another torch, or none.
-NO_TORCH = "import sys; sys.modules['torch'] = None\n"
+# Modules that stand for another torch, or none.
+NO_TORCH = "raise ModuleNotFoundError('no torch', name='torch')\n"
 OLD_TORCH = "__version__ = '2.6.0+cpu'\n"
 
 
@@ -19,7 +21,8 @@ def last_line(result):
 
 
 def test_a_program_without_torch(tmp_path):
-    write(tmp_path / "program.py", NO_TORCH + "import cudasim; cudasim.enable()")
+    write(tmp_path / "torch.py", NO_TORCH)
+    write(tmp_path / "program.py", "import cudasim; cudasim.enable()")
     result = run("program.py", cwd=tmp_path, fresh=True)
     assert last_line(result) == f"ImportError: {MISSING}"
 
@@ -39,8 +42,9 @@ def test_the_command_with_an_old_torch(tmp_path):
 
 
 def test_pytest_without_torch(tmp_path):
-    write(tmp_path / "conftest.py", NO_TORCH)
+    write(tmp_path / "torch.py", NO_TORCH)
     write(tmp_path / "test_one.py", "def test_one(): pass")
     arguments = "-m", "pytest", "-p", "cudasim.testing.plugin", "--simulated-gpus=2"
-    result = run(*arguments, cwd=tmp_path, fresh=True)
+    path = os.pathsep.join([str(tmp_path), str(PROJECT / "src")])
+    result = run(*arguments, cwd=tmp_path, fresh=True, PYTHONPATH=path)
     assert last_line(result) == f"ERROR: --simulated-gpus: {MISSING}"

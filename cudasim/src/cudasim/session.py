@@ -76,6 +76,7 @@ class Session:
         self.card: Any = None  # its name, or the file of its sheet
         self.gpus = []
         self.used = False  # whether the program has used one of them
+        self.lost_one = False  # whether one of them ever lost its context
         self.forked = False  # whether this process was forked from one that had
         # What to do when other GPUs are visible.
         self.when_placed: list[Callable[[], None]] = []

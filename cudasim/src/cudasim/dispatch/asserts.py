@@ -60,7 +60,8 @@ def _is_checked_on_host(func: Callable, args: tuple, kwargs: dict) -> bool:
 
 def lose(gpu: GPU) -> None:
     """Refuse whatever needs `gpu` from now on, even waiting for it."""
-    if all(other.lost is None for other in session.gpus):
+    if not session.lost_one:
+        session.lost_one = True
         owners = (torch.cuda, torch.accelerator, torch.cuda.Stream, torch.cuda.Event)
         for owner in owners:
             session.patches.wrap(owner, "synchronize", synchronize)

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from cudasim.modes import LightMode, decompose, is_composite
+from cudasim.session import session
 
 SEED = 0  # of every GPU's generator when a test begins
 # PyTorch's own limit, where it is not the whole memory of a GPU.
@@ -67,6 +68,8 @@ class Gpus(list[Gpu]):
         `memory` is how many bytes PyTorch may take of each, None for all. GPUs that were
         not used yet stay unused, as a process may fork until then.
         """
+        for simulated in session.gpus:
+            simulated.recover()
         module = torch.get_device_module(_type())
         seed_all = getattr(module, "manual_seed_all", module.manual_seed)
         seed_all(SEED)
