@@ -47,9 +47,9 @@ PATCHES: tuple[Callable[[Patches], None], ...] = (
     classes.patch_classes,
     autocast.patch_autocast,
     guards.patch_guards,
-    compiler.patch_compile,
     patch_backend,
-    compiler.patch_torchscript,  # after the functions that it lists
+    compiler.patch_torchscript,  # after the functions that these two list
+    compiler.patch_compile,
     readings.patch_readings,
 )
 

@@ -298,5 +298,7 @@ def stream_data(index: int, stream_id: int) -> tuple[int, int, int]:
 
 def patch_streams(patches: Patches) -> None:
     patches.replace(torch, "Stream", Stream)
+    patches.replace(torch._C, "Stream", Stream)  # which the compiler calls
+    patches.replace(torch._C, "Event", Event)
     patches.replace(torch, "Event", Event)
     patches.wrap(Tensor, "record_stream", record_stream)

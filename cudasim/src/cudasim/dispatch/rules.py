@@ -1,11 +1,14 @@
 """The operations that the general rule of `placement` does not fit."""
 
 import math
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 
 from cudasim.clock.costs import WAITS
 from cudasim.device.gpu import GPU, Allocation
@@ -29,6 +32,7 @@ from cudasim.session import session
 from cudasim.words import WORDS
 
 aten = torch.ops.aten
+FOLDER = str(Path(__file__).parents[1])  # of this package's frames
 MESSAGES = WORDS["devices"]
 
 
@@ -54,12 +58,28 @@ def copy_to(func: Callable, args: tuple, kwargs: dict) -> Any:
         gpu = resolve(device)
         watch_copy(gpu_of(source), gpu, non_blocking)
         return make_on(gpu, func, args, kwargs)
-    if session.thread.to_host:
+    to_host = session.thread.to_host
+    if device is not None and device.type == "cpu" and _is_named_in_python(func):
+        to_host = True
+    if to_host:
         watch_copy(gpu_of(source), None, non_blocking)
         copy = put(func(*args, **kwargs), None)
         return tags.pin_as_copied(copy, non_blocking)
     # Within vmap the source may be a number, so all arguments are searched.
     return run(func, args, kwargs, operands_of(args, kwargs))
+
+
+def _is_named_in_python(func: Callable) -> bool:
+    """Return whether Python, such as a compiled graph, has called this very operator.
+
+    C++ calls it from within others, and believes every tensor to be on the CPU.
+    """
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(FOLDER):
+        frame = frame.f_back
+    if frame is None or frame.f_code is not OpOverload.__call__.__code__:
+        return False
+    return frame.f_locals.get("self") is func
 
 
 @rule(aten.to_mkldnn.default)

@@ -6,14 +6,17 @@ a warning says once. Backends of a program's own are refused.
 
 import sys
 import warnings
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
+from cudasim.importing import after_import
 from cudasim.patches.guards import registry
 from cudasim.patching import Patches, checks, replaces
 from cudasim.session import session
@@ -35,11 +38,21 @@ def patch_compile(patches: Patches) -> None:
             patches.replace(*attribute, value)
     # Fake tensors first make a plain one: PyTorch 2.11 does so where no mode sees it.
     patches.replace(dispatch.fake_tensor, "init_gpu_context", lambda device: None)
+    # As where no GPU is available: constants are not moved while code is traced.
+    patches.replace(
+        dispatch.fake_tensor.FakeTensorMode, "avoid_device_init", property(_true)
+    )
 
     _warn_once.cache_clear()
-    _run_uncompiled.cache_clear()
-    if "torch._dynamo" in sys.modules:  # something may have been compiled before
-        _run_uncompiled()
+    if "torch._dynamo" in sys.modules:
+        # What was compiled so far does not ask on which simulated device a tensor is.
+        torch._dynamo.reset()
+    give_up = after_import("torch._dynamo", partial(_prepare, patches))
+    patches.finally_do(give_up)
+
+
+def _true(self: Any) -> bool:
+    return True
 
 
 @cache  # once in a simulation
@@ -47,37 +60,66 @@ def _warn_once(message: str) -> None:
     warnings.warn(f"cudasim: {message}", stacklevel=4)
 
 
-@cache
-def _run_uncompiled() -> None:
-    """Run what is compiled, so far and from now on, as it is written."""
-    stance = torch.compiler.set_stance("force_eager")
-    session.patches.finally_do(stance.__exit__, None, None, None)
+def _prepare(patches: Patches) -> None:
+    """Let the compiler trace simulated tensors."""
+    from cudasim.torch_private import compiler as private
+
+    patches.finally_do(torch._dynamo.reset)
+    patches.forget(private.trace_rules)
+    private.leave_alone(Path(__file__).parents[1])
+    _allow_replaced(patches)
+    patches.wrap(*private.TENSOR_MATCH, guard_device)
+    patches.wrap(*private.RUN_ON_CONSTANTS, run_on_constants)
+    patches.wrap(*private.INDUCTOR, compile_on_gpu)
 
 
-@replaces(torch, "compile")
-def compile(original: Callable, *args, **kwargs) -> Any:
-    compiled = original(*args, **kwargs)  # refuses what it does not understand
-    caller = sys._getframe(2).f_globals.get("__name__", "")
-    if not _is_torch(caller):
-        _refuse_backend(kwargs.get("backend", "inductor"))
-        _warn_once(MESSAGES["uncompiled"])
-        if kwargs.get("fullgraph"):
-            _warn_once(MESSAGES["untraced"])
-    _run_uncompiled()
-    return compiled
+def _allow_replaced(patches: Patches) -> None:
+    """Let what replaces PyTorch's functions stand in graphs where those would.
+
+    A function may stand under several names, of which the compiler knows one.
+    """
+    from cudasim.torch_private import compiler as private
+
+    in_graphs = set()
+    for before, now in patches.replaced():
+        if private.is_in_graphs(before) or private.is_in_graphs(now):
+            in_graphs.add(id(before))
+    for before, now in patches.replaced():
+        if id(before) in in_graphs and not private.is_in_graphs(now):
+            private.allow_in_graphs(now)
+            patches.finally_do(private.forbid_in_graphs, now)
 
 
-def _refuse_backend(backend: str | Callable) -> None:
-    """Raise NotImplementedError for a backend of the program's own: none is ever called."""
-    if isinstance(backend, str):
-        backend = private.find_compiler(backend)
-    if not _is_torch(getattr(backend, "__module__", "torch")):
-        name = getattr(backend, "__name__", type(backend).__name__)
-        raise NotImplementedError(MESSAGES["uncalled"].format(name))
+@contextmanager
+def run_on_constants(original: Callable) -> Iterator[Any]:
+    """Run operations on the constants of a graph, which may be on a GPU, on real tensors."""
+    with original() as fake_mode, session.mode or nullcontext():
+        yield fake_mode
 
 
-def _is_torch(module: str) -> bool:
-    return module.partition(".")[0] == "torch"
+def guard_device(original: Callable, self: Any, guard: Any, value: Any = None) -> None:
+    """Let what was compiled for a tensor serve tensors on its device alone.
+
+    The compiler's own guard reads the device from C++, which says `cpu`.
+    """
+    from cudasim.torch_private import compiler as private
+
+    original(self, guard, value)
+    tensor = value if isinstance(value, torch.Tensor) else self.get(guard)
+    private.add_guard(self, guard, tensor.device)
+
+
+def compile_on_gpu(
+    original: Callable, self: Any, graph: Any, inputs: Any, **options
+) -> Callable:
+    """Compile a graph: for the CPU as ever, for simulated GPUs by what generates no code."""
+    from cudasim.torch_private import compiler as private
+
+    types = {tensor.device.type for tensor in private.tensors_of(graph, inputs)}
+    if session.type.name not in types:
+        return original(self, graph, inputs, **options)
+    _warn_once(MESSAGES["no code"])
+    return private.find_backend("aot_eager")(graph, inputs)
 
 
 @checks(torch.export, "export")
