@@ -84,10 +84,13 @@ def _allow_replaced(patches: Patches) -> None:
     for before, now in patches.replaced():
         if private.is_in_graphs(before) or private.is_in_graphs(now):
             in_graphs.add(id(before))
-    for before, now in patches.replaced():
-        if id(before) in in_graphs and not private.is_in_graphs(now):
-            private.allow_in_graphs(now)
-            patches.finally_do(private.forbid_in_graphs, now)
+    for replacement in patches.replaced():
+        if id(replacement[0]) not in in_graphs:
+            continue
+        for function in replacement:  # the program may have taken either by name
+            if not private.is_in_graphs(function):
+                private.allow_in_graphs(function)
+                patches.finally_do(private.forbid_in_graphs, function)
 
 
 @contextmanager
