@@ -84,3 +84,8 @@ def has_tangent(tensor: torch.Tensor) -> bool:
     if forward_ad._current_level < 0:
         return False
     return forward_ad.unpack_dual(tensor).tangent is not None
+
+
+def attention_order() -> list[int]:
+    """Return the numbers of the kernels of attention, in the order in which they are tried."""
+    return torch._C._get_sdp_priority_order()

@@ -1,0 +1,290 @@
+"""The fused kernels of attention, under CUDA's names: the CPU computes, autograd sees CUDA's.
+
+So `grad_fn`, the counter of flops and refusals of a second derivative name what a card would.
+The formulas are those of https://arxiv.org/abs/2307.08691, written out.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from cudasim.dispatch import random
+from cudasim.dispatch.operators import rule
+from cudasim.dispatch.placement import settle
+from cudasim.dispatch.tags import gpu_of, put
+from cudasim.words import WORDS
+
+aten = torch.ops.aten
+
+on_cpu = aten._scaled_dot_product_flash_attention_for_cpu.default
+on_cpu_backward = aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+# Types in which the sums of products are kept.
+SUMS = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
+ROWS = 32  # the efficient kernel rounds the length of its `logsumexp` up to these
+
+
+class Call(NamedTuple):
+    """What one call of attention computes with; shapes are (batch, heads, length, numbers)."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    bias: Tensor | None
+    dropout: float
+    is_causal: bool
+    scale: float | None
+    seed: int | None  # of the numbers that dropout draws
+
+    @property
+    def fits_cpu(self) -> bool:
+        """Whether the CPU has a fused kernel for the call, which takes little memory."""
+        heads = {tensor.shape[-1] for tensor in self[:3]}
+        lengths = {tensor.shape[1] for tensor in self[:3]}
+        return not self.dropout and len(heads) == len(lengths) == 1 and 0 not in heads
+
+
+def compute(call: Call) -> tuple[Tensor, Tensor]:
+    """Return the result of `call`, and the logarithm of each row's sum of exponentials."""
+    if call.fits_cpu:
+        options = {"attn_mask": call.bias, "scale": call.scale}
+        return on_cpu(*call[:3], 0.0, call.is_causal, **options)
+
+    scores, _, value = _scores(call)
+    weights = scores.softmax(-1)
+    mask = _dropout_mask(call, weights)
+    if mask is not None:
+        weights = weights * mask
+    out = (weights @ value).to(call.query.dtype)
+    return out, scores.logsumexp(-1).float()
+
+
+def _scores(call: Call) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the scores of all pairs, and the keys and values, one head for each query's."""
+    dtype = SUMS.get(call.query.dtype, call.query.dtype)
+    query, key, value = (tensor.to(dtype) for tensor in call[:3])
+    repeats = query.shape[1] // key.shape[1]
+    key = key.repeat_interleave(repeats, 1)
+    value = value.repeat_interleave(repeats, 1)
+
+    scores = query @ key.transpose(-1, -2) * _scale(call)
+    if call.bias is not None:
+        scores = scores + call.bias
+    if call.is_causal:
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        scores = scores.masked_fill(later, -math.inf)
+    return scores, key, value
+
+
+def _scale(call: Call) -> float:
+    if call.scale is not None:
+        return call.scale
+    return 1 / math.sqrt(max(1, call.query.shape[-1]))
+
+
+def _dropout_mask(call: Call, weights: Tensor) -> Tensor | None:
+    """Return what the weights are multiplied by: 0, or what makes up for the zeros."""
+    if not call.dropout:
+        return None
+    generator = torch.Generator().manual_seed(call.seed)
+    kept = torch.rand(weights.shape, generator=generator) >= call.dropout
+    return kept.to(weights.dtype) / (1 - call.dropout)
+
+
+def compute_backward(
+    call: Call, gradient: Tensor, out: Tensor, logsumexp: Tensor, needs_bias: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Return the gradients of the queries, the keys, the values and the bias."""
+    if call.fits_cpu and not needs_bias:
+        options = {"attn_mask": call.bias, "scale": call.scale}
+        arguments = (gradient, *call[:3], out, logsumexp, 0.0, call.is_causal)
+        return *on_cpu_backward(*arguments, **options), None
+
+    scores, key, value = _scores(call)
+    weights = scores.softmax(-1)
+    mask = _dropout_mask(call, weights)
+    gradient = gradient.to(weights.dtype)
+    of_weights = gradient @ value.transpose(-1, -2)
+    kept = weights
+    if mask is not None:
+        of_weights = of_weights * mask
+        kept = weights * mask
+    of_scores = weights * (of_weights - (of_weights * weights).sum(-1, keepdim=True))
+
+    query = call.query.to(weights.dtype)
+    of_query = of_scores @ key * _scale(call)
+    of_key = of_scores.transpose(-1, -2) @ query * _scale(call)
+    of_value = kept.transpose(-1, -2) @ gradient
+    heads = call.key.shape[1]
+    grouped = [_sum_groups(tensor, heads) for tensor in (of_key, of_value)]
+    of_bias = of_scores.sum_to_size(call.bias.shape) if needs_bias else None
+
+    dtype = call.query.dtype
+    gradients = [tensor.to(dtype) for tensor in (of_query, *grouped)]
+    return *gradients, None if of_bias is None else of_bias.to(dtype)
+
+
+def _sum_groups(tensor: Tensor, heads: int) -> Tensor:
+    """Add up the gradients of the query heads that share a head of keys and values."""
+    return tensor.unflatten(1, (heads, -1)).sum(2)
+
+
+def _forward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bias: Tensor | None,
+    dropout: float,
+    is_causal: bool,
+    scale: float | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the result, the logarithms of its sums, and the seed of its dropout."""
+    gpu = gpu_of(query)
+    if gpu is None:
+        raise NotImplementedError(WORDS["attention"]["by name"])
+    seed = 0
+    if dropout:
+        generator = random.source(gpu, None)
+        seed = int(torch.randint(2**62, (), generator=generator))
+    call = Call(query, key, value, bias, dropout, is_causal, scale, seed)
+    out, logsumexp = compute(call)
+    return out, logsumexp, torch.tensor(seed)
+
+
+def _like_query(out: Tensor, query: Tensor) -> Tensor:
+    """Lay `out` out in memory as `query` is, which flash attention does."""
+    if out.shape != query.shape:
+        return out
+    return torch.empty_like(query).copy_(out)
+
+
+@rule(aten._scaled_dot_product_flash_attention.default)
+def flash(func: Callable, args: tuple, kwargs: dict) -> Any:
+    named = _arguments(func, args, kwargs)
+    query, key, value = args[:3]
+    out, logsumexp, seed = _forward(
+        query, key, value, None, named["dropout_p"], named["is_causal"], named["scale"]
+    )
+    gpu = gpu_of(query)
+    nothing = torch.empty(0, dtype=query.dtype)
+    result = (
+        settle(_like_query(out, query), gpu),
+        settle(logsumexp, gpu),
+        None,
+        None,
+        query.shape[2],
+        key.shape[2],
+        settle(torch.stack([seed, torch.tensor(0)]), gpu),
+        settle(torch.empty(0, dtype=torch.int64), gpu),
+        settle(nothing, gpu),
+    )
+    return result
+
+
+@rule(aten._scaled_dot_product_flash_attention_backward.default)
+def flash_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
+    named = _arguments(func, args, kwargs)
+    seed = int(named["philox_seed"][0])
+    gradients = _backward(named, named["grad_out"], None, seed, False)
+    return gradients[:3]
+
+
+@rule(aten._scaled_dot_product_efficient_attention.default)
+def efficient(func: Callable, args: tuple, kwargs: dict) -> Any:
+    named = _arguments(func, args, kwargs)
+    query, key, value, bias = args[:4]
+    out, logsumexp, seed = _forward(
+        query, key, value, bias, named["dropout_p"], named["is_causal"], named["scale"]
+    )
+    gpu = gpu_of(query)
+    rows = 0
+    if named["compute_log_sumexp"]:
+        rows = math.ceil(logsumexp.shape[-1] / ROWS) * ROWS
+    padded = logsumexp.new_full((*logsumexp.shape[:2], rows), math.inf)
+    if rows:
+        padded[..., : logsumexp.shape[-1]] = logsumexp
+    by_rows = out.transpose(1, 2).contiguous().transpose(1, 2)
+    host = put(seed, None), put(torch.tensor(0), None)
+    return settle(by_rows, gpu), settle(padded, gpu), *host
+
+
+@rule(aten._scaled_dot_product_efficient_attention_backward.default)
+def efficient_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
+    named = _arguments(func, args, kwargs)
+    bias = named["attn_bias"]
+    needed = named["grad_input_mask"]
+    seed = int(named["philox_seed"])
+    gradients = _backward(named, named["grad_out_"], bias, seed, needed[3])
+    none = torch.Tensor()
+    return tuple(
+        gradient if is_needed and gradient is not None else none
+        for gradient, is_needed in zip(gradients, needed, strict=True)
+    )
+
+
+@rule(aten._scaled_dot_product_cudnn_attention.default)
+def cudnn(func: Callable, args: tuple, kwargs: dict) -> Any:
+    named = _arguments(func, args, kwargs)
+    query, key, value, bias = args[:4]
+    out, logsumexp, seed = _forward(
+        query, key, value, bias, named["dropout_p"], named["is_causal"], named["scale"]
+    )
+    gpu = gpu_of(query)
+    result = (
+        settle(_like_query(out, query), gpu),
+        settle(logsumexp.unsqueeze(-1), gpu),
+        None,
+        None,
+        query.shape[2],
+        key.shape[2],
+        put(seed, None),
+        put(torch.tensor(0), None),
+        settle(torch.empty(0, dtype=query.dtype), gpu),
+    )
+    return result
+
+
+@rule(aten._scaled_dot_product_cudnn_attention_backward.default)
+def cudnn_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
+    named = _arguments(func, args, kwargs)
+    bias = named["attn_bias"]
+    gradients = _backward(
+        named, named["grad_out"], bias, int(named["philox_seed"]), False
+    )
+    return gradients[:3]
+
+
+def _arguments(func: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
+    """Return the arguments of a call by their names, with those that are left out."""
+    named = {}
+    for position, argument in enumerate(func._schema.arguments):
+        if position < len(args):
+            named[argument.name] = args[position]
+        else:
+            named[argument.name] = kwargs.get(argument.name, argument.default_value)
+    return named
+
+
+def _backward(
+    named: dict[str, Any],
+    gradient: Tensor,
+    bias: Tensor | None,
+    seed: int,
+    needs_bias: bool,
+) -> list[Tensor | None]:
+    query, key, value = (named[name] for name in ("query", "key", "value"))
+    has_bias = bias is not None and bias.numel()
+    call = Call(
+        *(query, key, value, bias if has_bias else None),
+        *(named["dropout_p"], named["is_causal"], named["scale"], seed),
+    )
+    logsumexp = named["logsumexp"]
+    if logsumexp.dim() == 4:  # cuDNN's
+        logsumexp = logsumexp.squeeze(-1)
+    logsumexp = logsumexp[..., : query.shape[2]].contiguous()
+    needs_bias = bool(needs_bias and has_bias)
+    gradients = compute_backward(call, gradient, named["out"], logsumexp, needs_bias)
+    gpu = gpu_of(query)
+    return [None if each is None else settle(each, gpu) for each in gradients]
