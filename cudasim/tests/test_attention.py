@@ -210,3 +210,25 @@ def test_wide_heads_train_on_no_small_card():
         attend(x, x, x)
     with sdpa_kernel(FLASH), torch.no_grad():
         assert attend(x.detach(), x.detach(), x.detach()).shape == x.shape
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_nested_tensors_attend_within_their_rows():
+    rows = [torch.rand(length, 2, 8) for length in (3, 5, 2)]
+    leaf = torch.nested.nested_tensor(
+        rows, layout=torch.jagged, device="cuda", requires_grad=True
+    )
+    nested = leaf.transpose(1, 2)
+    out = attend(nested, nested, nested).transpose(1, 2).values()
+    out.square().sum().backward()
+
+    dense = [row.clone().requires_grad_() for row in rows]
+    parts = []
+    for row in dense:
+        heads = row.transpose(0, 1)
+        parts.append(attend(heads, heads, heads).transpose(0, 1))
+    expected = torch.cat(parts)
+    expected.square().sum().backward()
+    torch.testing.assert_close(out.cpu(), expected)
+    gradients = torch.cat([row.grad for row in dense])
+    torch.testing.assert_close(leaf.grad.values().cpu(), gradients)
