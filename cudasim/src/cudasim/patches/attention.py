@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.backends.cuda import SDPAParams
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from cudasim.dispatch.devices import in_fake_mode
 from cudasim.dispatch.dtypes import CPP_NAMES
@@ -201,6 +202,10 @@ def is_flash_attention_available(original: Callable) -> bool:
 @replaces(functional, "scaled_dot_product_attention", when=_has_kernels)
 def attend(original: Callable, query: Tensor, *args, **kwargs) -> Tensor:
     """Take the kernel that CUDA would."""
+    if has_torch_function_unary(query):
+        # Nested tensors know attention by this one of its names.
+        attention = private.ATTENTION.read()
+        return handle_torch_function(attention, (query,), query, *args, **kwargs)
     is_plain = type(query) in (Tensor, torch.nn.Parameter)
     if not is_plain or gpu_of(query) is None:
         return original(query, *args, **kwargs)
