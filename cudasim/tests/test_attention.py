@@ -6,6 +6,7 @@ sdp_utils_cpp.h, and tested by its test/test_transformers.py.
 
 import pytest
 import torch
+import torch.nn.attention.bias
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -232,3 +233,34 @@ def test_nested_tensors_attend_within_their_rows():
     torch.testing.assert_close(out.cpu(), expected)
     gradients = torch.cat([row.grad for row in dense])
     torch.testing.assert_close(leaf.grad.values().cpu(), gradients)
+
+
+@pytest.mark.parametrize("dtype", [FLOAT, HALF])
+@pytest.mark.parametrize("variant", ["causal_upper_left", "causal_lower_right"])
+def test_causal_biases_of_rectangles(variant, dtype):
+    make_bias = getattr(torch.nn.attention.bias, variant)
+    query, key = torch.rand(1, 2, 4, 16), torch.rand(1, 2, 6, 16)
+    later = torch.ones(4, 6).triu(1 if variant == "causal_upper_left" else 3)
+    expected = attend(query, key, key, attn_mask=later == 0)
+
+    query, key = query.to("cuda", dtype), key.to("cuda", dtype)
+    out = attend(query, key, key, attn_mask=make_bias(4, 6))
+    assert out.device.type == "cuda"
+    assert (out.cpu().float() - expected).abs().max() < (
+        1e-5 if dtype == FLOAT else 2e-3
+    )
+
+
+def test_sequences_of_several_lengths():
+    from torch.nn.attention.varlen import varlen_attn
+
+    packed = half(8, 2, 16).requires_grad_()
+    begins = torch.tensor([0, 3, 8], dtype=torch.int32, device="cuda")
+    out = varlen_attn(packed, packed, packed, begins, begins, 5, 5)
+    out.sum().backward()
+    assert packed.grad.device.type == "cuda"
+    for begin, end in ((0, 3), (3, 8)):
+        heads = packed.detach()[begin:end].float().transpose(0, 1)
+        with sdpa_kernel(MATH):
+            expected = attend(heads, heads, heads).transpose(0, 1)
+        assert (out[begin:end].float() - expected).abs().max() < 5e-3

@@ -19,7 +19,7 @@ from cudasim.dispatch import autocast, booking
 from cudasim.dispatch.mode import mode_for
 from cudasim.dispatch.races import Order, checked
 from cudasim.installed import numbers
-from cudasim.patches import classes, compiler, factories, guards, readings
+from cudasim.patches import attention, classes, compiler, factories, guards, readings
 from cudasim.patches.tensor import patch_tensor
 from cudasim.patching import Patches, patch_functions
 from cudasim.session import session
@@ -45,6 +45,7 @@ PATCHES: tuple[Callable[[Patches], None], ...] = (
     accelerator.patch_accelerator,
     streams.patch_streams,
     classes.patch_classes,
+    attention.patch_attention,
     autocast.patch_autocast,
     guards.patch_guards,
     patch_backend,

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from cudasim.device.gpu import GPU
 from cudasim.dispatch import random
 from cudasim.dispatch.operators import rule
 from cudasim.dispatch.placement import settle
@@ -37,13 +38,20 @@ class Call(NamedTuple):
     is_causal: bool
     scale: float | None
     seed: int | None  # of the numbers that dropout draws
+    # By how much more keys than queries there are, if causal means "from the end".
+    shift: int = 0
 
     @property
     def fits_cpu(self) -> bool:
         """Whether the CPU has a fused kernel for the call, which takes little memory."""
         heads = {tensor.shape[-1] for tensor in self[:3]}
         lengths = {tensor.shape[1] for tensor in self[:3]}
-        return not self.dropout and len(heads) == len(lengths) == 1 and 0 not in heads
+        return (
+            not self.dropout
+            and not self.shift
+            and len(heads) == len(lengths) == 1
+            and 0 not in heads
+        )
 
 
 def compute(call: Call) -> tuple[Tensor, Tensor]:
@@ -73,7 +81,7 @@ def _scores(call: Call) -> tuple[Tensor, Tensor, Tensor]:
     if call.bias is not None:
         scores = scores + call.bias
     if call.is_causal:
-        later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1 + call.shift)
         scores = scores.masked_fill(later, -math.inf)
     return scores, key, value
 
@@ -139,18 +147,27 @@ def _forward(
     dropout: float,
     is_causal: bool,
     scale: float | None,
+    shift: int = 0,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the result, the logarithms of its sums, and the seed of its dropout."""
+    seed = _new_seed(dropout, _require_gpu(query))
+    call = Call(query, key, value, bias, dropout, is_causal, scale, seed, shift)
+    out, logsumexp = compute(call)
+    return out, logsumexp, torch.tensor(seed)
+
+
+def _require_gpu(query: Tensor) -> GPU:
     gpu = gpu_of(query)
     if gpu is None:
         raise NotImplementedError(WORDS["attention"]["by name"])
-    seed = 0
-    if dropout:
-        generator = random.source(gpu, None)
-        seed = int(torch.randint(2**62, (), generator=generator))
-    call = Call(query, key, value, bias, dropout, is_causal, scale, seed)
-    out, logsumexp = compute(call)
-    return out, logsumexp, torch.tensor(seed)
+    return gpu
+
+
+def _new_seed(dropout: float, gpu: GPU) -> int:
+    """Return the seed of a call's dropout, drawn from the GPU's generator."""
+    if not dropout:
+        return 0
+    return int(torch.randint(2**62, (), generator=random.source(gpu, None)))
 
 
 def _like_query(out: Tensor, query: Tensor) -> Tensor:
@@ -164,9 +181,9 @@ def _like_query(out: Tensor, query: Tensor) -> Tensor:
 def flash(func: Callable, args: tuple, kwargs: dict) -> Any:
     named = _arguments(func, args, kwargs)
     query, key, value = args[:3]
-    out, logsumexp, seed = _forward(
-        query, key, value, None, named["dropout_p"], named["is_causal"], named["scale"]
-    )
+    options = named["dropout_p"], named["is_causal"], named["scale"]
+    shift = _flash_shift(named)
+    out, logsumexp, seed = _forward(query, key, value, None, *options, shift)
     gpu = gpu_of(query)
     nothing = torch.empty(0, dtype=query.dtype)
     result = (
@@ -187,8 +204,16 @@ def flash(func: Callable, args: tuple, kwargs: dict) -> Any:
 def flash_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
     named = _arguments(func, args, kwargs)
     seed = int(named["philox_seed"][0])
-    gradients = _backward(named, named["grad_out"], None, seed, False)
+    shift = _flash_shift(named)
+    gradients = _backward(named, named["grad_out"], None, seed, False, shift)
     return gradients[:3]
+
+
+def _flash_shift(named: dict[str, Any]) -> int:
+    """Return by how much flash attention shifts what is causal: its end is the keys' end."""
+    if not named["is_causal"]:
+        return 0
+    return named["key"].shape[2] - named["query"].shape[2]
 
 
 @rule(aten._scaled_dot_product_efficient_attention.default)
@@ -256,6 +281,159 @@ def cudnn_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
     return gradients[:3]
 
 
+# Kernels that are called by nested tensors and `varlen_attn`: sequences of several lengths are
+# packed in one tensor of shape (numbers of all, heads, numbers), and `cum_seq` says where each
+# begins. Without it tensors have the shape (batch, length, heads, numbers).
+
+
+class Packed(NamedTuple):
+    """The sequences of a call, each with its own queries, keys and values."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    begins: Tensor | None
+    begins_of_keys: Tensor | None
+
+    def calls(self, bias: Tensor | None, causal: str | None, named: dict) -> list[Call]:
+        """Return a call for each sequence; `causal` counts from the `start` or the `end`."""
+        calls = []
+        for query, key, value in zip(
+            *map(self.split, self[:3], self._starts()), strict=True
+        ):
+            shift = key.shape[2] - query.shape[2] if causal == "end" else 0
+            options = named["dropout_p"], causal is not None, named["scale"]
+            calls.append(Call(query, key, value, bias, *options, named["seed"], shift))
+        return calls
+
+    def _starts(self) -> tuple:
+        return self.begins, self.begins_of_keys, self.begins_of_keys
+
+    @staticmethod
+    def split(tensor: Tensor, begins: Tensor | None) -> list[Tensor]:
+        """Return the sequences of `tensor`, of shape (batch, heads, length, numbers)."""
+        if begins is None:
+            return [tensor.transpose(1, 2)]
+        if tensor.dim() == 4:  # a batch of one, which the efficient kernel is given
+            tensor = tensor.squeeze(0)
+        lengths = begins.diff().tolist()
+        parts = tensor[: sum(lengths)].split(lengths)
+        return [part.transpose(0, 1).unsqueeze(0) for part in parts]
+
+    def join(self, parts: list[Tensor], like: Tensor) -> Tensor:
+        """Put the sequences together again, in the shape of `like`."""
+        if self.begins is None:
+            return parts[0].transpose(1, 2)
+        rows = [part.squeeze(0).transpose(0, 1) for part in parts]
+        joined = torch.cat(rows)
+        rest = like.shape[-3] - joined.shape[0]  # that no sequence has
+        joined = torch.cat([joined, joined.new_zeros(rest, *joined.shape[1:])])
+        return joined.unsqueeze(0) if like.dim() == 4 else joined
+
+
+CAUSAL = {0: None, 1: "start", 2: "end"}  # the efficient kernel's numbers
+
+
+def _packed(
+    func: Callable, args: tuple, kwargs: dict, begins: str
+) -> tuple[Packed, dict]:
+    """Return the sequences of a call whose arguments for their begins are named alike."""
+    named = _arguments(func, args, kwargs)
+    for name in ("window_size_left", "window_size_right", "window_size"):
+        if named.get(name) not in (None, -1):
+            raise NotImplementedError(WORDS["attention"]["window"])
+    for name in ("alibi_slopes", "seqused_k", "seqlen_k", "block_table"):
+        if named.get(name) is not None:
+            raise NotImplementedError(WORDS["attention"]["window"])
+    tensors = (named[name] for name in ("query", "key", "value"))
+    return Packed(*tensors, named[f"{begins}_q"], named[f"{begins}_k"]), named
+
+
+@rule(aten._flash_attention_forward.default)
+def packed_flash(func: Callable, args: tuple, kwargs: dict) -> Any:
+    packed, named = _packed(func, args, kwargs, "cum_seq")
+    gpu = _require_gpu(packed.query)
+    named["seed"] = _new_seed(named["dropout_p"], gpu)
+    causal = "end" if named["is_causal"] else None
+    results = [compute(call) for call in packed.calls(None, causal, named)]
+    out = packed.join([out for out, _ in results], packed.query)
+    sums = [logsumexp for _, logsumexp in results]
+    logsumexp = sums[0] if packed.begins is None else torch.cat(sums, -1).squeeze(0)
+    return (
+        settle(out.contiguous(), gpu),
+        settle(logsumexp, gpu),
+        settle(torch.tensor([named["seed"], 0]), gpu),
+        settle(torch.empty(0, dtype=torch.int64), gpu),
+        settle(torch.empty(0, dtype=out.dtype), gpu),
+    )
+
+
+@rule(aten._flash_attention_backward.default)
+def packed_flash_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
+    packed, named = _packed(func, args, kwargs, "cum_seq")
+    named["seed"] = int(named["rng_state"][0])
+    causal = "end" if named["is_causal"] else None
+    return _packed_backward(packed, named, named["grad_out"], None, causal)
+
+
+@rule(aten._efficient_attention_forward.default)
+def packed_efficient(func: Callable, args: tuple, kwargs: dict) -> Any:
+    packed, named = _packed(func, args, kwargs, "cu_seqlens")
+    gpu = _require_gpu(packed.query)
+    named["seed"] = _new_seed(named["dropout_p"], gpu)
+    causal = CAUSAL[named["custom_mask_type"]]
+    results = [compute(call) for call in packed.calls(named["bias"], causal, named)]
+    out = packed.join([out for out, _ in results], packed.query)
+    longest = max(logsumexp.shape[-1] for _, logsumexp in results)
+    rows = math.ceil(longest / ROWS) * ROWS if named["compute_log_sumexp"] else 0
+    sums = out.new_full(
+        (len(results), out.shape[-2], rows), math.inf, dtype=torch.float
+    )
+    longest_key = named["max_seqlen_k"] or packed.key.shape[1]
+    return (
+        settle(out.contiguous(), gpu),
+        settle(sums, gpu),
+        put(torch.tensor(named["seed"]), None),
+        put(torch.tensor(0), None),
+        named["max_seqlen_q"] or longest,
+        longest_key,
+    )
+
+
+@rule(aten._efficient_attention_backward.default)
+def packed_efficient_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
+    packed, named = _packed(func, args, kwargs, "cu_seqlens")
+    named["seed"] = int(named["philox_seed"])
+    causal = CAUSAL[named["custom_mask_type"]]
+    bias = named["bias"]
+    if bias is not None and named["bias_requires_grad"]:
+        raise NotImplementedError(WORDS["attention"]["window"])
+    gradients = _packed_backward(packed, named, named["grad_out_"], bias, causal)
+    return *gradients, torch.Tensor()
+
+
+def _packed_backward(
+    packed: Packed,
+    named: dict,
+    gradient: Tensor,
+    bias: Tensor | None,
+    causal: str | None,
+) -> tuple[Tensor, ...]:
+    gradients = Packed.split(gradient, packed.begins)
+    parts = []
+    for call, part in zip(packed.calls(bias, causal, named), gradients, strict=True):
+        out, logsumexp = compute(
+            call
+        )  # again: they are laid out otherwise in the results
+        parts.append(compute_backward(call, part, out, logsumexp, False)[:3])
+    gpu = _require_gpu(packed.query)
+    joined = []
+    for position, like in enumerate(packed[:3]):
+        whole = packed.join([part[position] for part in parts], like)
+        joined.append(settle(whole.contiguous(), gpu))
+    return tuple(joined)
+
+
 def _arguments(func: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
     """Return the arguments of a call by their names, with those that are left out."""
     named = {}
@@ -273,12 +451,13 @@ def _backward(
     bias: Tensor | None,
     seed: int,
     needs_bias: bool,
+    shift: int = 0,
 ) -> list[Tensor | None]:
     query, key, value = (named[name] for name in ("query", "key", "value"))
     has_bias = bias is not None and bias.numel()
     call = Call(
         *(query, key, value, bias if has_bias else None),
-        *(named["dropout_p"], named["is_causal"], named["scale"], seed),
+        *(named["dropout_p"], named["is_causal"], named["scale"], seed, shift),
     )
     logsumexp = named["logsumexp"]
     if logsumexp.dim() == 4:  # cuDNN's

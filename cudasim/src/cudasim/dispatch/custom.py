@@ -66,7 +66,9 @@ def run_decomposed(func: OpOverload, args: tuple, kwargs: dict) -> Any:
     """Run the operators that `func` is made of, as autograd does outside inference mode."""
     operands = operands_of(args, kwargs)
     if any(tensor.is_nested for tensor in operands):
-        return run(func, args, kwargs, operands)  # nested tensors have kernels of their own
+        return run(
+            func, args, kwargs, operands
+        )  # nested tensors have kernels of their own
     return _booked(decompose(type(session.mode)(), func, args, kwargs))
 
 

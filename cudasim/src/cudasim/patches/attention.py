@@ -14,12 +14,13 @@ from torch import Tensor
 from torch.backends.cuda import SDPAParams
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.overrides import handle_torch_function, has_torch_function_unary
+from torch.nn.attention.bias import CausalBias
+from torch.overrides import handle_torch_function, has_torch_function
 
 from cudasim.dispatch.devices import in_fake_mode
 from cudasim.dispatch.dtypes import CPP_NAMES
 from cudasim.dispatch.tags import device_of, gpu_of
-from cudasim.patching import replaces
+from cudasim.patching import Patches, replaces
 from cudasim.session import session
 from cudasim.torch_private import dispatch
 from cudasim.torch_private import tensors as private
@@ -198,14 +199,27 @@ def is_flash_attention_available(original: Callable) -> bool:
     return True
 
 
-@replaces(*private.ATTENTION, when=_has_kernels)
-@replaces(functional, "scaled_dot_product_attention", when=_has_kernels)
+def patch_attention(patches: Patches) -> None:
+    """Take over attention, which is one function under two names: some know either."""
+    if not _has_kernels():
+        return
+    attention = patches.wrap(*private.ATTENTION, attend)
+    patches.replace(functional, "scaled_dot_product_attention", attention)
+    patches.replace(CausalBias, "__new__", staticmethod(_make_bias))
+
+
+def _make_bias(cls: type, *arguments) -> Tensor:
+    """Make a bias, whose class inherits from Tensor, out of sight of the mode."""
+    with dispatch.DisableTorchDispatch():
+        return Tensor.__new__(cls, *arguments)
+
+
 def attend(original: Callable, query: Tensor, *args, **kwargs) -> Tensor:
     """Take the kernel that CUDA would."""
-    if has_torch_function_unary(query):
-        # Nested tensors know attention by this one of its names.
+    operands = (query, *args, *kwargs.values())
+    if has_torch_function(operands):
         attention = private.ATTENTION.read()
-        return handle_torch_function(attention, (query,), query, *args, **kwargs)
+        return handle_torch_function(attention, operands, query, *args, **kwargs)
     is_plain = type(query) in (Tensor, torch.nn.Parameter)
     if not is_plain or gpu_of(query) is None:
         return original(query, *args, **kwargs)
