@@ -111,22 +111,38 @@ def our_names():
 def names_read(path):
     """The private names that a group reads, each with all of its path: `torch._C._name`."""
     tree = syntax_tree(path)
+    full_names = imported_names(tree)
     inner = {node.value for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     for node in ast.walk(tree):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.Attribute) and node not in inner:
-            names = [ast.unparse(node)]
+            root, dot, rest = ast.unparse(node).partition(".")
+            names = [full_names.get(root, root) + dot + rest]
         for name in names:
             if has_private_part(name) and not name.startswith("self."):
                 yield Mention(path, node.lineno, name)
 
 
+def imported_names(tree):
+    """The full names of what a module imports: `torch.distributed` for `dist`."""
+    names = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                names[alias.name] = f"{node.module}.{alias.name}"
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.asname:
+                    names[alias.asname] = alias.name
+    return names
+
+
 def can_be_read(name):
     """True if PyTorch has `torch._C._name`, or mentions the `_name` of another object."""
     if not name.startswith("torch."):
-        return name.rpartition(".")[2] in names_in_pytorch()
+        return set(re.findall(r"\b_[A-Za-z]\w*", name)) <= names_in_pytorch()
     try:
         pkgutil.resolve_name(name)
     except (AttributeError, ImportError):

@@ -8,8 +8,8 @@ from torch import cuda
 
 from cudasim.torch_private import Attribute, Bindings
 
-# What C++ knows of each type of device: c10::impl::device_guard_impl_registry, a symbol of
-# its library.
+# The symbol of C++'s table of the types of devices, c10::impl::device_guard_impl_registry.
+# `patches.guards` does without it where a library has no such symbol.
 REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
 
 # torch.accelerator
