@@ -179,6 +179,10 @@ def attributes_in(value):
     return []
 
 
+def full_name(attribute):
+    return f"{attribute.owner.__name__}.{attribute.name}"
+
+
 def is_in_pytorch(attribute):
     """True if the attribute is there, or if PyTorch calls it in a build for GPUs."""
     if hasattr(attribute.owner, attribute.name):
@@ -187,11 +191,10 @@ def is_in_pytorch(attribute):
 
 
 def test_names_that_are_replaced_are_in_pytorch():
-    missing = [
-        f"{module}: {attribute.owner.__name__}.{attribute.name}"
-        for attribute, module in listed().items()
-        if attribute.name not in NOT_EVERYWHERE and not is_in_pytorch(attribute)
-    ]
+    missing = []
+    for attribute, module in listed().items():
+        if attribute.name not in NOT_EVERYWHERE and not is_in_pytorch(attribute):
+            missing.append(f"{module}: {full_name(attribute)}")
     assert not missing, lines_of(NOT_IN_PYTORCH, missing)
 
 
@@ -305,19 +308,19 @@ def is_of_torch(owner):
 def test_a_simulation_replaces_what_is_listed_and_nothing_else_that_is_private():
     replaced = replaced_in_simulations()
     listed_names = {attribute.name for attribute in listed()}
-    unlisted = set()
-    for owner, name in replaced:
-        if is_private(name) and is_of_torch(owner) and name not in listed_names:
-            unlisted.add(f"{owner.__name__}.{name}")
-    assert unlisted == set(), "list it in cudasim/torch_private"
+    unlisted = []
+    for attribute in replaced:
+        is_of_pytorch = is_private(attribute.name) and is_of_torch(attribute.owner)
+        if is_of_pytorch and attribute.name not in listed_names:
+            unlisted.append(full_name(attribute))
+    assert not unlisted, lines_of("list in cudasim/torch_private:", unlisted)
 
-    # Some are only replaced where they are missing.
-    unused = [
-        f"{module}: {attribute.owner.__name__}.{attribute.name}"
-        for attribute, module in listed().items()
-        if attribute not in replaced and attribute.name not in NOT_EVERYWHERE
-    ]
-    assert unused == [], "nothing replaces it: take it out of cudasim/torch_private"
+    unused = []
+    for attribute, module in listed().items():
+        # Some of NOT_EVERYWHERE are replaced only where they are missing.
+        if attribute not in replaced and attribute.name not in NOT_EVERYWHERE:
+            unused.append(f"{module}: {full_name(attribute)}")
+    assert not unused, lines_of("not replaced, take out of the list:", unused)
 
 
 def test_the_versions_of_the_list_are_those_that_cudasim_was_tested_with():
