@@ -14,6 +14,7 @@ from cudasim.dispatch.waiting import watch_copy
 from cudasim.patching import changed, replaces
 from cudasim.session import session
 from cudasim.torch_private import dispatch as private
+from cudasim.torch_private.operators import to_copy
 from cudasim.torch_private.tensors import backward_class
 
 STAY = object()  # no device was named
@@ -37,7 +38,7 @@ def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
         # A class or a mode of the program's has to see the operation.
         device = gpu.device if gpu else CPU
         with changed(session.thread, to_host=gpu is None):
-            return private.to_copy(source, device=device, **options)
+            return to_copy(source, device=device, **options)
 
     here = gpu_read(source)
     non_blocking = options.get("non_blocking", False)
@@ -48,7 +49,7 @@ def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
         item = options.get("dtype", source.dtype).itemsize
         allocation = Allocation(gpu, source.numel() * item)
     with private.DisableTorchDispatch():
-        copy = private.to_copy(source.detach(), **options)
+        copy = to_copy(source.detach(), **options)
     put(copy, gpu, allocation)
     if gpu is None:
         pin_as_copied(copy, non_blocking)
