@@ -46,7 +46,6 @@ WORD = re.compile(r"[\w-]+")
 def setup(app: Sphinx) -> None:
     app.add_node(HideCodeCellNode, override=True, html=(visit_hidden, depart_hidden))
     app.add_js_file("scripts/pydata-sphinx-theme.js", loading_method="defer")
-    app.add_js_file("contents.js", loading_method="defer")
     app.connect("html-page-context", correct_page)
     # Late, so that the theme has drawn its colours into its sheets.
     app.connect("build-finished", prune_sheets, priority=900)
