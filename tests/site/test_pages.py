@@ -133,6 +133,18 @@ def test_what_buttons_open_has_no_fault(browser, site, width):
         assert faults == []
 
 
+def test_the_contents_mark_the_section_that_is_read(browser, site):
+    with opened(browser, site, CHAPTER) as (page, faults):
+        marked = page.locator(".page-toc a[aria-current]")
+        for section in page.locator("article > section > section:has(h2)").all():
+            anchor = section.get_attribute("id")
+            link = page.locator(f".page-toc a[href='#{anchor}']").element_handle()
+            section.evaluate("section => section.scrollIntoView()")
+            page.wait_for_function("link => link.ariaCurrent", arg=link)
+            assert marked.count() == 1
+        assert faults == []
+
+
 def test_any_page_leads_to_the_search_by_keyboard(browser, site):
     with opened(browser, site, "book/status.html") as (page, faults):
         for word, found in ((WORD, True), ("xylophone", False)):

@@ -12,6 +12,7 @@ from typing import Any
 from docutils import nodes
 from myst_nb.sphinx_ import HideCodeCellNode
 from sphinx.application import Sphinx
+from sphinx.config import Config
 from sphinx.writers.html5 import HTML5Translator
 
 from tools.errors import BookError
@@ -34,9 +35,9 @@ HEADING_LINK = "Link to this heading"
 
 # The style sheets of the theme and of what it builds on, below the folder of the site.
 THEIR_SHEETS = ("_static/styles/*.css", "_static/mystnb.*.css", "_static/basic.css")
-# A rule of a style sheet: its selectors, and what holds of them.
+# A rule of a style sheet. Its group is the list of its selectors.
 RULE = re.compile(r"([^{}]+)\{[^{}]*\}")
-# No class in a comment, or in what a selector excludes, has to be there.
+# Comments, and what a selector excludes: no class in them has to be on a page.
 NO_SELECTOR = re.compile(r"/\*.*?\*/|:not\([^)]*\)", re.DOTALL)
 # Bootstrap's scripts make names that begin with `bs-`.
 CLASS = re.compile(r"\.(?!bs-)(-?[a-zA-Z_][\w-]*)")
@@ -46,10 +47,17 @@ WORD = re.compile(r"[\w-]+")
 def setup(app: Sphinx) -> None:
     app.add_node(HideCodeCellNode, override=True, html=(visit_hidden, depart_hidden))
     app.add_js_file("scripts/pydata-sphinx-theme.js", loading_method="defer")
-    app.add_js_file("contents.js", loading_method="defer")
+    app.connect("config-inited", set_options)
     app.connect("html-page-context", correct_page)
-    # Late, so that the theme has drawn its colours into its sheets.
+    # Late, so that the theme has written its colours into its sheets.
     app.connect("build-finished", prune_sheets, priority=900)
+
+
+def set_options(app: Sphinx, config: Config) -> None:
+    """Leave out what the theme has and this book does not want."""
+    options = config.html_theme_options
+    options["back_to_top_button"] = False  # it would lie on the text
+    options["primary_sidebar_end"] = []  # a place for advertisements
 
 
 def visit_hidden(writer: HTML5Translator, node: HideCodeCellNode) -> None:
@@ -71,14 +79,19 @@ def correct_page(
     context: dict[str, Any],
     doctree: nodes.document | None,
 ) -> None:
-    # The theme's layout has a viewport tag of its own.
+    """Correct the HTML of a page, of its contents and of its head."""
+    # Sphinx's layout has a viewport tag of its own.
     context["metatags"] = VIEWPORT.sub("", context.get("metatags", ""))
     for part in ("body", "toc"):
         context[part] = correct_text(context.get(part, ""))
 
 
 def correct_text(html: str) -> str:
-    """Keep a time on one line, code to few elements, and no space after a Chinese mark."""
+    """Return the HTML with what readers would stumble over set right.
+
+    A time stays on one line, code consists of few elements, and no space follows a Chinese
+    mark.
+    """
     html = TIME.sub(lambda time: time[0].replace(" ", "\N{NO-BREAK SPACE}"), html)
     html = PLAIN_SPAN.sub(r"\1", html)
     html = SPACE_AFTER_MARK.sub(r"\1", html)
@@ -95,26 +108,36 @@ def prune_sheets(app: Sphinx, exception: Exception | None) -> None:
     if exception or app.builder.format != "html":
         return
     site = Path(app.outdir)
-    named = set()
+    words = words_of(site)
+    for pattern in THEIR_SHEETS:
+        letters_saved = 0
+        for sheet in site.glob(pattern):
+            letters_saved += prune_sheet(sheet, words)
+        if letters_saved == 0:
+            fault = f"{pattern}: no rule of the theme's style sheets is left out"
+            raise BookError(f"{fault}; correct THEIR_SHEETS in tools/site/theme.py")
+
+
+def words_of(site: Path) -> set[str]:
+    """Return all words of the pages and scripts, which may be names of classes."""
+    words = set()
     for pattern in ("*.html", "*.js"):
         for path in site.rglob(pattern):
-            named.update(WORD.findall(path.read_text(encoding="utf-8")))
+            words.update(WORD.findall(path.read_text(encoding="utf-8")))
+    return words
 
-    def kept_rule(rule: re.Match) -> str:
+
+def prune_sheet(sheet: Path, words: set[str]) -> int:
+    """Take out the rules whose classes are not among `words`; return the letters saved."""
+
+    def prune_rule(rule: re.Match) -> str:
         selectors = NO_SELECTOR.sub("", rule[1]).split(",")
         for selector in selectors:
-            if named.issuperset(CLASS.findall(selector)):
+            if words.issuperset(CLASS.findall(selector)):
                 return rule[0]
         return ""
 
-    for pattern in THEIR_SHEETS:
-        before = after = 0
-        for sheet in site.glob(pattern):
-            text = sheet.read_text(encoding="utf-8")
-            pruned = RULE.sub(kept_rule, text)
-            sheet.write_text(pruned, encoding="utf-8")
-            before += len(text)
-            after += len(pruned)
-        if after == before:
-            fault = f"{pattern}: no rule of the theme's style sheets is left out"
-            raise BookError(f"{fault}; correct THEIR_SHEETS in tools/site/theme.py")
+    text = sheet.read_text(encoding="utf-8")
+    pruned = RULE.sub(prune_rule, text)
+    sheet.write_text(pruned, encoding="utf-8")
+    return len(text) - len(pruned)

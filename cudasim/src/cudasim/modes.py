@@ -3,10 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-import torch
-from torch._C import DispatchKey
-from torch._ops import OpOverload
-from torch.utils._python_dispatch import TorchDispatchMode
+from cudasim.torch_private.dispatch import (
+    DispatchKey,
+    TorchDispatchMode,
+    has_any_kernel,
+    has_kernel,
+)
+from cudasim.torch_private.operators import OpOverload, call_kernel
 
 COMPOSITE = "CompositeImplicitAutograd"
 
@@ -24,7 +27,7 @@ class LightMode(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        # A private method of PyTorch: `tests/test_compile.py` fails when it changes.
+        # PyTorch calls it; `tests/test_compile.py` fails when that changes.
         return False
 
 
@@ -35,9 +38,8 @@ def is_composite(func: Callable) -> bool:
     """
     if not isinstance(func, OpOverload):
         return False
-    if not torch._C._dispatch_has_kernel(func.name()):
+    if not has_any_kernel(func.name()):
         return False  # an operator of TorchScript
-    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     return has_kernel(func.name(), COMPOSITE) and not has_kernel(func.name(), "CPU")
 
 
@@ -50,6 +52,6 @@ def decompose(
     """
     TorchDispatchMode.__enter__(mode)
     try:
-        return func._op_dk(getattr(DispatchKey, COMPOSITE), *args, **kwargs)
+        return call_kernel(func, getattr(DispatchKey, COMPOSITE), args, kwargs)
     finally:
         TorchDispatchMode.__exit__(mode, None, None, None)

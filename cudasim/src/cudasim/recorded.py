@@ -20,6 +20,7 @@ from cudasim.clock.timeline import Timeline
 from cudasim.dispatch import booking
 from cudasim.session import session
 from cudasim.timing.sheets import Sheet, find_sheet
+from cudasim.torch_private.tensors import is_profiling
 from cudasim.words import WORDS
 
 MESSAGES = WORDS["times"]
@@ -123,7 +124,7 @@ class Recording(Timeline):
         self.fill(named, f"modelled for {article} {card}", notes)
 
     def _record_measured(self) -> Iterator[None]:
-        if torch.autograd._profiler_enabled():  # starting a second would end it
+        if is_profiling():  # starting a second would end it
             raise RuntimeError(MESSAGES["profiled"])
         activities = [torch.profiler.ProfilerActivity.CPU]
         if session.mode is None and torch.cuda.is_available():

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch.library import Library
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakIdKeyDictionary
 
 from cudasim import config
@@ -17,6 +16,7 @@ from cudasim.device.gpu import GPU, Allocation, Machine
 from cudasim.device.settings import Settings
 from cudasim.device.types import DEFAULT, DeviceType
 from cudasim.patching import Patches
+from cudasim.torch_private.dispatch import TorchDispatchMode
 
 
 class Doing:

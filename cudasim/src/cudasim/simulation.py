@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from functools import cache
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
 from cudasim import config
 from cudasim.backends import accelerator, cuda, mps, streams
@@ -25,6 +24,7 @@ from cudasim.patching import Patches, patch_functions
 from cudasim.session import session
 from cudasim.timing.sheets import find_sheet
 from cudasim.torch_private import TRIED
+from cudasim.torch_private.dispatch import TorchDispatchMode, innermost_mode
 from cudasim.words import WORDS
 
 TESTED = (TRIED[0], TRIED[-1])  # the first and last minor versions of torch
@@ -209,7 +209,7 @@ def disable() -> None:
     if threading.get_ident() != session.home:
         advice = "call cudasim.disable() in the thread that called cudasim.enable()"
         raise RuntimeError(advice)
-    if _get_current_dispatch_mode() is not session.mode:
+    if innermost_mode() is not session.mode:
         advice = "leave the dispatch modes entered since cudasim.enable() first"
         raise RuntimeError(advice)
     session.mode.__exit__(None, None, None)

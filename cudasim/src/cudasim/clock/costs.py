@@ -17,6 +17,7 @@ from torch import Tensor
 from cudasim.clock import rules
 from cudasim.clock.rules import Rule, is_mask
 from cudasim.timing.formulas import Work
+from cudasim.torch_private import operators as private
 
 aten = torch.ops.aten
 OnHost = Callable[[Tensor], bool]
@@ -138,11 +139,11 @@ def _find_waits() -> dict[Callable, Waits]:
     waits[aten.repeat_interleave.Tensor] = _without_output_size
     for indexing in (
         aten.index.Tensor,
-        aten._unsafe_index.Tensor,
+        private.unsafe_index,
         aten.index_put.default,
         aten.index_put_.default,
-        aten._index_put_impl_.default,
-        aten._unsafe_index_put.default,
+        private.index_put_impl,
+        private.unsafe_index_put,
     ):
         waits[indexing] = _by_index
     return waits

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from cudasim.timing.formulas import Work
+from cudasim.torch_private.devices import read_fp32_precision
 
 # A rule is called with the arguments of the operator and its result:
 # `rule(args, kwargs, out)`. What else it takes is set in `operators.json`.
@@ -84,7 +85,7 @@ def _product_precision(tensor: Tensor, product: str) -> str:
     In float32 it is tf32 where PyTorch's settings allow that.
     """
     if tensor.dtype is torch.float32:
-        allowed = torch._C._get_fp32_precision_getter("cuda", product)
+        allowed = read_fp32_precision("cuda", product)
         return "tf32" if allowed == "tf32" else "float32"
     return _precision(tensor)
 

@@ -320,8 +320,9 @@ def _exchange(own: Any) -> list[Any]:
     """
     if not (dist.is_available() and dist.is_initialized()):
         raise RuntimeError(WORDS["times"]["no ranks"])
-    default = dist.distributed_c10d._get_default_store()
-    store = dist.PrefixStore("cudasim/timeline", default)
+    from cudasim.torch_private.distributed import default_store
+
+    store = dist.PrefixStore("cudasim/timeline", default_store())
     number = next(_gather_numbers)
     store.set(f"{number}/{dist.get_rank()}", json.dumps(own))
     ranks = range(dist.get_world_size())

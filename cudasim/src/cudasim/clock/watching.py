@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from cudasim.patching import changed
+from cudasim.torch_private.tensors import END_STEP, RUN_BACKWARD
 
 Replacement = tuple[Any, str, Callable]  # owner, name of the attribute, new value
 
@@ -23,9 +24,8 @@ def paying_functions(payer: Any) -> list[Replacement]:
     `payer.thread.by_engine` while autograd calls the operations.
     """
     call_module = nn.Module.__call__
-    run_backward = torch.autograd._engine_run_backward
-    # PyTorch calls this at the end of every step.
-    end_step = torch.optim.Optimizer._optimizer_step_code
+    run_backward = RUN_BACKWARD.read()
+    end_step = END_STEP.read()
 
     @wraps(call_module)
     def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -47,8 +47,8 @@ def paying_functions(payer: Any) -> list[Replacement]:
 
     return [
         (nn.Module, "__call__", __call__),
-        (torch.autograd, "_engine_run_backward", _engine_run_backward),
-        (torch.optim.Optimizer, "_optimizer_step_code", _optimizer_step_code),
+        (*RUN_BACKWARD, _engine_run_backward),
+        (*END_STEP, _optimizer_step_code),
     ]
 
 

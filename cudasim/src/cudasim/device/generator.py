@@ -11,13 +11,15 @@ from collections.abc import Callable
 
 import torch
 
+from cudasim.torch_private.tensors import CppGenerator, address_of
+
 STEP = 4  # what one operation adds to the offset: CUDA counts in steps of 4 too
 _WORD = 2**64 - 1
 _GOLDEN = 0x9E3779B97F4A7C15  # SplitMix64's increment
 _STATE = struct.Struct("<QQ")  # (seed, offset), as CUDA lays them out
 
 
-class Generator(torch._C.Generator):
+class Generator(CppGenerator):
     """A generator whose `device` is a GPU.
 
     C++ passes it on without its class; `find` returns the object again.
@@ -33,12 +35,12 @@ class Generator(torch._C.Generator):
         self = super().__new__(cls, "cpu")
         self.device = device
         self._state = state or [super().initial_seed(self), 0]  # seed, offset
-        self._draws = torch._C.Generator()  # the one that operations get
-        _known[self._cdata] = self
-        _drawing[self._draws._cdata] = self
+        self._draws = CppGenerator()  # the one that operations get
+        _known[address_of(self)] = self
+        _drawing[address_of(self._draws)] = self
         return self
 
-    def draw(self) -> torch._C.Generator:
+    def draw(self) -> CppGenerator:
         """Return the CPU's generator for one operation, and move the offset on."""
         seed, offset = self._state
         self._state[1] = offset + STEP
@@ -49,7 +51,7 @@ class Generator(torch._C.Generator):
 
         In a capture it has to be the same as before (CUDAGeneratorImpl.cpp).
         """
-        seed = torch._C.Generator().manual_seed(seed).initial_seed()
+        seed = CppGenerator().manual_seed(seed).initial_seed()
         if not self.is_capturing():
             self._state[:] = [seed, 0]
         elif seed != self._state[0]:
@@ -58,7 +60,7 @@ class Generator(torch._C.Generator):
         return self
 
     def seed(self) -> int:
-        self._state[:] = [torch._C.Generator().seed(), 0]
+        self._state[:] = [CppGenerator().seed(), 0]
         return self._state[0]
 
     def initial_seed(self) -> int:
@@ -109,16 +111,16 @@ _known: weakref.WeakValueDictionary[int, Generator] = weakref.WeakValueDictionar
 _drawing: weakref.WeakValueDictionary[int, Generator] = weakref.WeakValueDictionary()
 
 
-def find(generator: torch._C.Generator) -> Generator | None:
+def find(generator: CppGenerator) -> Generator | None:
     """Return the GPU's generator that C++ passed on as `generator`; None for the CPU's."""
-    return _known.get(generator._cdata)
+    return _known.get(address_of(generator))
 
 
-def find_drawing(generator: torch._C.Generator | None) -> Generator | None:
+def find_drawing(generator: CppGenerator | None) -> Generator | None:
     """Return the GPU's generator whose `draw` returned `generator`; None for any other."""
     if generator is None:
         return None
-    return _drawing.get(generator._cdata)
+    return _drawing.get(address_of(generator))
 
 
 def mix(seed: int, offset: int) -> int:

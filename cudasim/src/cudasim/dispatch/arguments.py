@@ -6,6 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
+from cudasim.torch_private.operators import schema_of
+
 SEQUENCES = (list, tuple)
 
 
@@ -64,5 +66,5 @@ def tensors_by_name(
 @functools.cache
 def default_arguments(func: Callable) -> dict[str, Any]:
     """Return the names of all arguments of `func` with their defaults, None if none."""
-    arguments = func._schema.arguments
+    arguments = schema_of(func).arguments
     return {argument.name: argument.default_value for argument in arguments}

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.cuda._utils import _get_device_index  # private to PyTorch
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import arguments_by_name, operands_of
@@ -18,6 +17,7 @@ from cudasim.dispatch.operators import Rule, around, name_of
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
+from cudasim.torch_private.devices import read_device_index
 from cudasim.words import WORDS
 
 # The CPU's errors in whose place CUDA's kernel stops.
@@ -71,7 +71,7 @@ def lose(gpu: GPU) -> None:
 def synchronize(original: Callable, of: Any = None) -> None:
     """Wait for a device, a stream or an event, and raise the error of a lost context."""
     if not isinstance(of, torch.cuda.Stream | torch.cuda.Event):
-        session.gpu(_get_device_index(of, optional=True)).check()
+        session.gpu(read_device_index(of, optional=True)).check()
     elif of.device is not None:  # an event has none until it is recorded
         session.gpu(of.device.index).check()
     original(of)

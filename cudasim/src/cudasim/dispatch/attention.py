@@ -16,12 +16,10 @@ from cudasim.dispatch import random
 from cudasim.dispatch.operators import rule
 from cudasim.dispatch.placement import settle
 from cudasim.dispatch.tags import gpu_of, put
+from cudasim.torch_private.operators import attention as kernels
+from cudasim.torch_private.operators import schema_of
 from cudasim.words import WORDS
 
-aten = torch.ops.aten
-
-on_cpu = aten._scaled_dot_product_flash_attention_for_cpu.default
-on_cpu_backward = aten._scaled_dot_product_flash_attention_for_cpu_backward.default
 # Types in which the sums of products are kept.
 SUMS = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
 ROWS = 32  # the efficient kernel rounds the length of its `logsumexp` up to these
@@ -58,7 +56,7 @@ def compute(call: Call) -> tuple[Tensor, Tensor]:
     """Return the result of `call`, and the logarithm of each row's sum of exponentials."""
     if call.fits_cpu:
         options = {"attn_mask": call.bias, "scale": call.scale}
-        return on_cpu(*call[:3], 0.0, call.is_causal, **options)
+        return kernels.on_cpu(*call[:3], 0.0, call.is_causal, **options)
 
     scores, _, value = _scores(call)
     weights = scores.softmax(-1)
@@ -108,7 +106,7 @@ def compute_backward(
     if call.fits_cpu and not needs_bias:
         options = {"attn_mask": call.bias, "scale": call.scale}
         arguments = (gradient, *call[:3], out, logsumexp, 0.0, call.is_causal)
-        return *on_cpu_backward(*arguments, **options), None
+        return *kernels.on_cpu_backward(*arguments, **options), None
 
     scores, key, value = _scores(call)
     weights = scores.softmax(-1)
@@ -177,7 +175,7 @@ def _like_query(out: Tensor, query: Tensor) -> Tensor:
     return torch.empty_like(query).copy_(out)
 
 
-@rule(aten._scaled_dot_product_flash_attention.default)
+@rule(kernels.flash)
 def flash(func: Callable, args: tuple, kwargs: dict) -> Any:
     named = _arguments(func, args, kwargs)
     query, key, value = args[:3]
@@ -200,7 +198,7 @@ def flash(func: Callable, args: tuple, kwargs: dict) -> Any:
     return result
 
 
-@rule(aten._scaled_dot_product_flash_attention_backward.default)
+@rule(kernels.flash_backward)
 def flash_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
     named = _arguments(func, args, kwargs)
     seed = int(named["philox_seed"][0])
@@ -216,7 +214,7 @@ def _flash_shift(named: dict[str, Any]) -> int:
     return named["key"].shape[2] - named["query"].shape[2]
 
 
-@rule(aten._scaled_dot_product_efficient_attention.default)
+@rule(kernels.efficient)
 def efficient(func: Callable, args: tuple, kwargs: dict) -> Any:
     named = _arguments(func, args, kwargs)
     query, key, value, bias = args[:4]
@@ -235,7 +233,7 @@ def efficient(func: Callable, args: tuple, kwargs: dict) -> Any:
     return settle(by_rows, gpu), settle(padded, gpu), *host
 
 
-@rule(aten._scaled_dot_product_efficient_attention_backward.default)
+@rule(kernels.efficient_backward)
 def efficient_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
     named = _arguments(func, args, kwargs)
     bias = named["attn_bias"]
@@ -249,7 +247,7 @@ def efficient_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
     )
 
 
-@rule(aten._scaled_dot_product_cudnn_attention.default)
+@rule(kernels.cudnn)
 def cudnn(func: Callable, args: tuple, kwargs: dict) -> Any:
     named = _arguments(func, args, kwargs)
     query, key, value, bias = args[:4]
@@ -271,7 +269,7 @@ def cudnn(func: Callable, args: tuple, kwargs: dict) -> Any:
     return result
 
 
-@rule(aten._scaled_dot_product_cudnn_attention_backward.default)
+@rule(kernels.cudnn_backward)
 def cudnn_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
     named = _arguments(func, args, kwargs)
     bias = named["attn_bias"]
@@ -349,7 +347,7 @@ def _packed(
     return Packed(*tensors, named[f"{begins}_q"], named[f"{begins}_k"]), named
 
 
-@rule(aten._flash_attention_forward.default)
+@rule(kernels.packed_flash)
 def packed_flash(func: Callable, args: tuple, kwargs: dict) -> Any:
     packed, named = _packed(func, args, kwargs, "cum_seq")
     gpu = _require_gpu(packed.query)
@@ -368,7 +366,7 @@ def packed_flash(func: Callable, args: tuple, kwargs: dict) -> Any:
     )
 
 
-@rule(aten._flash_attention_backward.default)
+@rule(kernels.packed_flash_backward)
 def packed_flash_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
     packed, named = _packed(func, args, kwargs, "cum_seq")
     named["seed"] = int(named["rng_state"][0])
@@ -376,7 +374,7 @@ def packed_flash_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
     return _packed_backward(packed, named, named["grad_out"], None, causal)
 
 
-@rule(aten._efficient_attention_forward.default)
+@rule(kernels.packed_efficient)
 def packed_efficient(func: Callable, args: tuple, kwargs: dict) -> Any:
     packed, named = _packed(func, args, kwargs, "cu_seqlens")
     gpu = _require_gpu(packed.query)
@@ -400,7 +398,7 @@ def packed_efficient(func: Callable, args: tuple, kwargs: dict) -> Any:
     )
 
 
-@rule(aten._efficient_attention_backward.default)
+@rule(kernels.packed_efficient_backward)
 def packed_efficient_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
     packed, named = _packed(func, args, kwargs, "cu_seqlens")
     named["seed"] = int(named["philox_seed"])
@@ -437,7 +435,7 @@ def _packed_backward(
 def _arguments(func: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
     """Return the arguments of a call by their names, with those that are left out."""
     named = {}
-    for position, argument in enumerate(func._schema.arguments):
+    for position, argument in enumerate(schema_of(func).arguments):
         if position < len(args):
             named[argument.name] = args[position]
         else:

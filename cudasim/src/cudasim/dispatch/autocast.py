@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch._C import DispatchKey, DispatchKeySet
-from torch._ops import OpOverload
 from torch.library import Library
 
 from cudasim.dispatch.arguments import (
@@ -26,14 +24,11 @@ from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of, is_scratch
 from cudasim.patching import Patches
 from cudasim.session import session
+from cudasim.torch_private import dispatch as private
+from cudasim.torch_private.dispatch import DispatchKey, DispatchKeySet
+from cudasim.torch_private.operators import OpOverload, destroy
+from cudasim.torch_private.tensors import is_cached_tensor, is_view
 from cudasim.words import WORDS
-
-# Private parts of PyTorch.
-_ExcludeDispatchKeyGuard = torch._C._ExcludeDispatchKeyGuard
-_get_registrations = torch._C._dispatch_get_registrations_for_dispatch_key
-_has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
-_include_dispatch_key = torch._C._dispatch_tls_set_dispatch_key_included
-_is_cached_tensor = torch._C._is_cached_tensor
 
 _LISTS = TABLES["autocast"]
 HALF: list[str] = _LISTS["half"]
@@ -64,7 +59,7 @@ def patch_autocast(patches: Patches) -> None:
         enabled = torch.is_autocast_enabled(session.type.name)
         if enabled and session.autocast is None:
             session.autocast = _gpu_library()
-        _include_dispatch_key(autocast_key(), enabled)
+        private.include_key(autocast_key(), enabled)
 
     def clear_autocast_cache(original: Callable) -> None:
         original()
@@ -76,10 +71,10 @@ def patch_autocast(patches: Patches) -> None:
 
 
 def _restore() -> None:
-    _include_dispatch_key(autocast_key(), False)
+    private.include_key(autocast_key(), False)
     for library in (session.autocast, session.host_autocast):
         if library is not None:
-            library._destroy()
+            destroy(library)
 
 
 def autocast_key() -> DispatchKey:
@@ -112,7 +107,7 @@ def policies() -> list[tuple[Rule, list[str]]]:
 def casts(name: str) -> bool:
     """Return whether this PyTorch has a kernel of autocast for an operation."""
     func = overload(name)
-    return func is not None and _has_kernel(func.name(), autocast_key().name)
+    return func is not None and private.has_kernel(func.name(), autocast_key().name)
 
 
 def overload(name: str) -> OpOverload | None:
@@ -136,7 +131,7 @@ def _host_library() -> Library:
     """Register kernels over those of autocast on the CPU that leave GPU tensors alone."""
     key = DispatchKey.AutocastCPU
     kernels = []
-    for name in _get_registrations(key.name):
+    for name in private.operators_with_kernel(key.name):
         func = overload(name.removeprefix("aten::"))
         if func is not None and func.name() == name:
             original = torch.library.get_kernel(func, key.name)
@@ -158,7 +153,7 @@ def _register(key: DispatchKey, kernels: Iterable[Kernel]) -> Library:
 
 def _run(off: DispatchKeySet, kernel: Kernel, *args: Any, **kwargs: Any) -> Any:
     """Run a kernel without autocast, whose dispatch keys are `off`."""
-    with _ExcludeDispatchKeyGuard(off), torch._C.DisableTorchFunction():
+    with private.WithoutKeys(off), private.DisableTorchFunction():
         if not any(map(gpu_of, operands_of(args, kwargs))):
             return kernel.elsewhere(*args, **kwargs)
         if kernel.policy is None:
@@ -243,7 +238,7 @@ def _is_kept(tensor: Tensor, dtype: torch.dtype) -> bool:
         and dtype is torch.get_autocast_dtype(session.type.name)
         and tensor.requires_grad
         and tensor.is_leaf
-        and not tensor._is_view()
+        and not is_view(tensor)
         and torch.is_autocast_cache_enabled()
-        and not _is_cached_tensor(tensor)  # CUDA graph trees keep those
+        and not is_cached_tensor(tensor)  # CUDA graph trees keep those
     )

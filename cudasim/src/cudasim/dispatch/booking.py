@@ -18,9 +18,8 @@ from cudasim.dispatch.waiting import waits
 from cudasim.session import session
 from cudasim.timing import formulas
 from cudasim.timing.formulas import copy_seconds, fills, host_seconds, kernel_seconds
-
-# Private parts of PyTorch.
-_get_fp32_precision = torch._C._get_fp32_precision_getter
+from cudasim.torch_private.devices import read_fp32_precision
+from cudasim.torch_private.operators import read_number, to_copy
 
 aten = torch.ops.aten
 
@@ -58,8 +57,8 @@ class Operation:
     def __init__(self, func: Callable) -> None:
         packet = getattr(func, "overloadpacket", None)
         self.name = packet.__name__ if packet else str(func)
-        self.copies = func in (aten.copy_.default, aten._to_copy.default)
-        self.reads_back = func is aten._local_scalar_dense.default
+        self.copies = func in (aten.copy_.default, to_copy)
+        self.reads_back = func is read_number
         self.may_wait = func in WAITS
         self.depends_on_tf32 = False  # known once there is a plan
         self.plans: dict[tuple, Plan] = {}
@@ -245,7 +244,7 @@ def _plan(
     _describe((*args, *kwargs.values(), out), key)
     if operation.depends_on_tf32:
         for setting in _TF32_SETTINGS:
-            key.append(_get_fp32_precision("cuda", setting))
+            key.append(read_fp32_precision("cuda", setting))
     key = tuple(key)
 
     plan = operation.plans.get(key)

@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch._C import DispatchKey, DispatchKeySet
-from torch._subclasses.fake_tensor import FakeTensor  # private to PyTorch
 
 from cudasim.device.generator import Generator, find, find_drawing
 from cudasim.device.gpu import GPU, Allocation
@@ -29,14 +27,21 @@ from cudasim.dispatch.tags import TAG, gpu_of, storage_of
 from cudasim.modes import LightMode, decompose, is_composite
 from cudasim.patching import changed
 from cudasim.session import session
+from cudasim.torch_private.dispatch import (
+    BelowAutograd,
+    DisableTorchDispatch,
+    DispatchKey,
+    DispatchKeySet,
+    FakeTensor,
+    WithoutKeys,
+)
+from cudasim.torch_private.operators import schema_of
+from cudasim.torch_private.tensors import (
+    address_of,
+    set_grad_enabled,
+    storage_use_count,
+)
 from cudasim.words import WORDS
-
-# Private parts of PyTorch.
-_AutoDispatchBelowAutograd = torch._C._AutoDispatchBelowAutograd
-_DisableTorchDispatch = torch._C._DisableTorchDispatch
-_ExcludeDispatchKeyGuard = torch._C._ExcludeDispatchKeyGuard
-_set_grad_enabled = torch._C._set_grad_enabled
-_storage_use_count = torch._C._storage_Use_Count
 
 Place = tuple[int, int]  # a stream: the index of its GPU, and its id
 
@@ -165,13 +170,9 @@ class Capture(LightMode):
 
     def _run_steps(self) -> None:
         # `no_grad` restores what the steps set.
-        with (
-            torch.no_grad(),
-            _AutoDispatchBelowAutograd(),
-            _ExcludeDispatchKeyGuard(AUTOCAST),
-        ):
+        with torch.no_grad(), BelowAutograd(), WithoutKeys(AUTOCAST):
             for step in self.steps:
-                _set_grad_enabled(step.grad)
+                set_grad_enabled(step.grad)
                 _run(step)
 
     def _record(self, func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
@@ -300,13 +301,13 @@ def wait(place: Place, event: Mark | None) -> None:
 @contextmanager
 def _without_dispatch() -> Iterator[None]:
     """Work on memory itself, with no mode and no gradient."""
-    with _DisableTorchDispatch(), torch.no_grad():
+    with DisableTorchDispatch(), torch.no_grad():
         yield
 
 
 def _key(tensor: Tensor) -> int:
     """Return the address of C++'s storage of a tensor."""
-    return storage_of(tensor)._cdata
+    return address_of(storage_of(tensor))
 
 
 def _keys(tensors: list[Tensor]) -> set[int]:
@@ -318,7 +319,7 @@ def _other_users(aliases: list[Tensor]) -> int:
 
     The Python object that carries the tag uses it too.
     """
-    return _storage_use_count(_key(aliases[0])) - len(aliases) - 1
+    return storage_use_count(_key(aliases[0])) - len(aliases) - 1
 
 
 def _new_tensors(out: Any, known: set[int]) -> list[Tensor]:
@@ -332,14 +333,14 @@ def _is_on_gpu(step: Step) -> bool:
 
 def _run(step: Step) -> None:
     """Do a step again, with its results in the memory that they had."""
-    name = step.func._schema.name.partition("::")[2]
+    name = schema_of(step.func).name.partition("::")[2]
     writes = step.results or operator_of(step.func).written
     if name in EMPTY or not writes:
         return  # memory as it is, or a view
     out = _call(step)
     if step.results:
         new = _new_tensors(out, _keys(step.operands))
-        with _DisableTorchDispatch():
+        with DisableTorchDispatch():
             for result, fresh in zip(step.results, new, strict=True):
                 result.copy_(fresh)
 

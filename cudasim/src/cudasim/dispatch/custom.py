@@ -9,8 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
-from torch._C import DispatchKey, DispatchKeySet
-from torch._ops import HigherOrderOperator, OpOverload
 
 from cudasim.dispatch.arguments import operands_of
 from cudasim.dispatch.devices import resolve
@@ -20,6 +18,8 @@ from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of
 from cudasim.modes import decompose, is_composite
 from cudasim.session import session
+from cudasim.torch_private.dispatch import DispatchKey, DispatchKeySet
+from cudasim.torch_private.operators import HigherOrderOperator, OpOverload
 
 # Namespaces of PyTorch's own operators, except `quantized`, which has few kernels for CUDA;
 # and of C++ libraries with kernels for CUDA, which their builds for the CPU leave out.

@@ -7,18 +7,14 @@ The names of the kernels are those that PyTorch's own tests expect
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor
-from torch._prims_common import alert_not_deterministic  # private to PyTorch
 
 from cudasim.dispatch.arguments import arguments_by_name
 from cudasim.dispatch.autocast import overload
 from cudasim.dispatch.operators import Rule, around
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of
-
-# Private parts of PyTorch.
-_get_deterministic_algorithms = torch._C._get_deterministic_algorithms
+from cudasim.torch_private.dispatch import alert_not_deterministic, is_deterministic
 
 # arguments by name -> whether CUDA's kernel is not deterministic for them
 Condition = Callable[[dict[str, Any]], bool]
@@ -70,12 +66,12 @@ _KERNELS: dict[str, str] = TABLES["nondeterministic"]
 _NAMES = {overload(name): name for name in _KERNELS}
 
 
-@around(*_NAMES, idle=lambda args: not _get_deterministic_algorithms())
+@around(*_NAMES, idle=lambda args: not is_deterministic())
 def refuse_nondeterministic(
     inner: Rule, func: Callable, args: tuple, kwargs: dict
 ) -> Any:
     """Warn or raise, as PyTorch does, where CUDA's kernel is not deterministic."""
-    if _get_deterministic_algorithms():
+    if is_deterministic():
         name = _NAMES[func]
         is_nondeterministic = _CONDITIONS.get(name, _always)
         if _is_on_gpu(args) and is_nondeterministic(

@@ -6,10 +6,7 @@ import torch
 
 from cudasim.device.gpu import GPU
 from cudasim.session import session
-
-# Private parts of PyTorch.
-_get_dispatch_mode = torch._C._get_dispatch_mode
-_FAKE_MODE = torch._C._TorchDispatchModeKey.FAKE
+from cudasim.torch_private.dispatch import active_mode, fake_mode_key
 
 # What `resolve` leaves to PyTorch: `meta`, for example, and what is not a device.
 ELSEWHERE = object()
@@ -37,4 +34,4 @@ def resolve(device: Any) -> GPU | object | None:
 
 def in_fake_mode() -> bool:
     """Return whether FakeTensorMode is active: its tensors keep their own device."""
-    return _get_dispatch_mode(_FAKE_MODE) is not None
+    return active_mode(fake_mode_key) is not None

@@ -28,6 +28,8 @@ from cudasim.dispatch.operators import written_by
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
+from cudasim.torch_private.operators import to_copy
+from cudasim.torch_private.tensors import count_stored
 from cudasim.words import WORDS
 
 MESSAGES = WORDS["kernels"]
@@ -163,7 +165,7 @@ def _check_cudnn(dtype: torch.dtype) -> None:
 def check_sparse(*operands: Tensor) -> None:
     """Check a product with a sparse matrix (native/sparse/cuda/SparseCUDABlas.cpp)."""
     for operand in operands:
-        if operand.layout is not torch.sparse_coo or not operand._nnz():
+        if operand.layout is not torch.sparse_coo or not count_stored(operand):
             continue
         if operand.dtype not in REAL_AND_COMPLEX:
             raise _not_implemented("addmm_sparse_cuda", operand.dtype)
@@ -289,7 +291,7 @@ def _cast(value: Any, dtypes: dict[torch.dtype, torch.dtype]) -> Any:
         if isinstance(leaf, torch.dtype):
             return dtypes.get(leaf, leaf)
         if isinstance(leaf, Tensor) and leaf.dtype in dtypes:
-            return torch.ops.aten._to_copy.default(leaf, dtype=dtypes[leaf.dtype])
+            return to_copy(leaf, dtype=dtypes[leaf.dtype])
         return leaf
 
     return map_leaves(cast_leaf, value)

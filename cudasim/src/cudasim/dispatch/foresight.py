@@ -15,6 +15,7 @@ from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch.arguments import map_tensors, tensors_in
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import META, foretell, storage_of
+from cudasim.torch_private.operators import schema_of, to_dense
 
 aten = torch.ops.aten
 LARGE_RESULT = 2**22  # elements; only memory for results of so many is taken in advance
@@ -52,7 +53,7 @@ def reserve_growth(
 
 def _result_sizes(func: Callable, args: tuple, kwargs: dict) -> list[int]:
     """Return the bytes of each result of `func`; an empty list if they are not known."""
-    if func is aten._to_dense.default:  # the meta device knows little of sparse tensors
+    if func is to_dense:  # the meta device knows little of sparse tensors
         dtype = kwargs.get("dtype") or args[0].dtype
         return [args[0].numel() * dtype.itemsize]
     if func is aten.nonzero.default:  # CUDA counts first, too
@@ -231,7 +232,7 @@ BOUND_FACTORS: dict[Bound, int] = {
 
 def bound_of(func: Callable) -> Bound:
     """Return the bound for the results of `func`."""
-    schema = func._schema
+    schema = schema_of(func)
     results = [result for result in schema.returns if "Tensor" in str(result.type)]
     inputs = [argument for argument in schema.arguments if not argument.is_out]
     has_outs = len(inputs) < len(schema.arguments)

@@ -3,8 +3,6 @@
 from typing import Any
 
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor  # private to PyTorch
-from torch._subclasses.functional_tensor import FunctionalTensor  # private to PyTorch
 from torch.nn import Parameter
 from torch.overrides import has_torch_function_unary
 
@@ -21,6 +19,7 @@ from cudasim.dispatch.placement import NUMBERS, make_on, run, settle
 from cudasim.dispatch.tags import gpu_of, storage_of
 from cudasim.modes import LightMode
 from cudasim.session import session
+from cudasim.torch_private.dispatch import FakeTensor, FunctionalTensor
 
 # These modules register rules as they are imported.
 REGISTERED = (rules, attention, determinism, asserts, only_cuda)

@@ -11,6 +11,7 @@ from cudasim.dispatch.operators import Rule, around, name_of, operator_of
 from cudasim.dispatch.placement import general, settle
 from cudasim.dispatch.tags import gpu_of, put
 from cudasim.session import session
+from cudasim.torch_private.operators import schema_of
 from cudasim.words import WORDS
 
 aten = torch.ops.aten
@@ -123,7 +124,7 @@ def divide_by_zero(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> An
     replacement = first if name_of(func) in REMAINDERS else -1
     out = torch.where(is_zero, replacement, quotient)
     out = settle(out, gpu_of(quotient))
-    is_in_place = func._schema.name.endswith("_")
+    is_in_place = schema_of(func).name.endswith("_")
     return first.copy_(out) if is_in_place else out
 
 
@@ -140,7 +141,7 @@ def _are_integers_on_cuda(first: Any, second: Any) -> bool:
 def _not_in_place(func: Callable) -> Callable:
     """Return the form of an operator that makes a new tensor."""
     packet = getattr(aten, name_of(func))
-    overload = func._overloadname
+    overload = schema_of(func).overload_name
     if overload not in packet.overloads():
         overload = "default"
     return getattr(packet, overload)

@@ -8,9 +8,13 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from torch._ops import OpOverload
-
 from cudasim.dispatch import foresight, random
+from cudasim.torch_private.operators import (
+    OpOverload,
+    has_schema,
+    inner_function,
+    schema_of,
+)
 
 # The attribute of an operator that holds its record.
 RECORD = "_cudasim"
@@ -114,13 +118,13 @@ class Operator:
         self.direct = False
 
         # Operators that take functions have no schema.
-        if hasattr(func, "_schema"):
+        if has_schema(func):
             self._read_arguments(func)
             self._read_results(func)
             self.direct = self.direct and own_rule is None
 
     def _read_arguments(self, func: Callable) -> None:
-        arguments = func._schema.arguments
+        arguments = schema_of(func).arguments
         # The results that it is given as `out=`, and may enlarge.
         self.out_names = [argument.name for argument in arguments if argument.is_out]
         # The (position, name) of each argument that it changes.
@@ -145,9 +149,9 @@ class Operator:
         self.direct = not (self.draws_random or self.out_names or has_lists)
 
     def _read_results(self, func: Callable) -> None:
-        results = func._schema.returns
+        results = schema_of(func).returns
         # One of PyTorch's operators has an inner function, which saves a call.
-        self.call = func._op if type(func) is OpOverload else func
+        self.call = inner_function(func) if type(func) is OpOverload else func
         self.single_result = len(results) == 1 and not self.out_names
         # Whether a result may be a new tensor rather than a view or a changed argument.
         self.makes_tensors = not results or any(

@@ -23,9 +23,8 @@ from cudasim.dispatch.operators import Operator, operator_of
 from cudasim.dispatch.scratch import Scratch
 from cudasim.dispatch.tags import CPU, TAG, gpu_of, put, recount, storage_of
 from cudasim.session import session
-
-# Private parts of PyTorch.
-_TensorType = torch._C.TensorType
+from cudasim.torch_private.operators import TensorType, schema_of
+from cudasim.torch_private.tensors import hooks_of
 
 NUMBERS = (bool, int, float, complex)
 # Memory that was taken for results before they exist.
@@ -135,7 +134,7 @@ def _return_gradient_to_host(number: Tensor) -> None:
 
     C++'s engine does the same with gradients that have no dimensions.
     """
-    hooks = number._backward_hooks or {}
+    hooks = hooks_of(number)
     if not any(hook is _to_host for hook in hooks.values()):
         _register_hook(number, _to_host)
 
@@ -200,8 +199,8 @@ def as_tensors(func: Callable, args: tuple) -> tuple:
     TorchScript makes such calls, when it compares and prints the constants of a graph.
     """
     converted = []
-    for value, argument in zip(args, func._schema.arguments, strict=False):
-        if isinstance(value, NUMBERS) and isinstance(argument.type, _TensorType):
+    for value, argument in zip(args, schema_of(func).arguments, strict=False):
+        if isinstance(value, NUMBERS) and isinstance(argument.type, TensorType):
             value = torch.tensor(value)
         converted.append(value)
     return tuple(converted)

@@ -30,14 +30,13 @@ from cudasim.dispatch.scratch import outside
 from cudasim.dispatch.tags import PINNED, TAG, gpu_of, storage_of
 from cudasim.modes import LightMode, decompose, is_composite
 from cudasim.session import session
+from cudasim.torch_private.operators import has_schema, schema_of, to_copy
+from cudasim.torch_private.tensors import backward_id
 from cudasim.words import WORDS
-
-# Private parts of PyTorch.
-_current_graph_task_id = torch._C._current_graph_task_id
 
 MESSAGES = WORDS["races"]
 ACCESSES = "_cudasim_accesses"  # the attribute of a storage that holds its `Memory`
-COPIES = (torch.ops.aten.copy_.default, torch.ops.aten._to_copy.default)
+COPIES = (torch.ops.aten.copy_.default, to_copy)
 
 # Operators that do not read their operands, by how their names begin.
 UNREAD = (
@@ -133,7 +132,7 @@ class Order:
 
         Raises DataRace, or warns.
         """
-        if not hasattr(func, "_schema") or session.capturing:
+        if not has_schema(func) or session.capturing:
             return
         reads, writes = accesses(func, args, kwargs, out)
         homes = [(tensor, gpu_of(tensor)) for tensor in (*writes, *reads)]
@@ -205,9 +204,7 @@ class Order:
         for other in (*memory.earlier, *conflicts):
             if self.known[access.line].get(other.line, 0) >= other.number:
                 continue
-            if (
-                _current_graph_task_id() != -1
-            ):  # the engine of backward lets streams wait
+            if backward_id() != -1:  # the engine of backward lets streams wait
                 self.wait(other.line, access.line)
             else:
                 self._report(access, other, other in memory.earlier)
@@ -267,7 +264,7 @@ def _describe(line: Line) -> str:
 
 
 def _name_of(func: Callable) -> str:
-    return func._schema.name.partition("::")[2]
+    return schema_of(func).name.partition("::")[2]
 
 
 def accesses(
@@ -277,7 +274,8 @@ def accesses(
 
     A view does neither.
     """
-    schema, name = func._schema, _name_of(func)
+    schema = schema_of(func)
+    name = _name_of(func)
     reads = []
     if not name.startswith(UNREAD):
         arguments = arguments_by_name(func, args, kwargs)

@@ -10,6 +10,8 @@ import torch
 from cudasim.device.generator import find
 from cudasim.device.gpu import GPU
 from cudasim.session import session
+from cudasim.torch_private.operators import schema_of
+from cudasim.torch_private.tensors import CppGenerator
 
 # How an operation draws: not at all, from its argument `generator`, or from the default one.
 PLAIN, NAMED, GLOBAL = range(3)
@@ -23,7 +25,7 @@ def kind(func: Callable) -> int:
     """Return how `func` draws random numbers: PLAIN, NAMED or GLOBAL."""
     if torch.Tag.nondeterministic_seeded not in func.tags:
         return PLAIN
-    names = [argument.name for argument in func._schema.arguments]
+    names = [argument.name for argument in schema_of(func).arguments]
     return NAMED if "generator" in names else GLOBAL
 
 
@@ -32,7 +34,7 @@ def wrong_generator(expected: str, found: str) -> RuntimeError:
     return RuntimeError(_WRONG_GENERATOR.format(expected, found))
 
 
-def source(gpu: GPU, given: torch._C.Generator | None) -> torch._C.Generator:
+def source(gpu: GPU, given: CppGenerator | None) -> CppGenerator:
     """Return the CPU generator that one operation on `gpu` draws from.
 
     `given` is the generator that the program named. Raises RuntimeError if it belongs to

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._ops import OpOverload
 
 from cudasim.clock.costs import WAITS
 from cudasim.device.gpu import GPU, Allocation
@@ -29,6 +28,7 @@ from cudasim.dispatch.placement import general, make_on, run, settle
 from cudasim.dispatch.tags import device_of, gpu_of, is_scratch, put, storage_of
 from cudasim.dispatch.waiting import wait_for, waits, watch_copy
 from cudasim.session import session
+from cudasim.torch_private import operators as private
 from cudasim.words import WORDS
 
 aten = torch.ops.aten
@@ -39,13 +39,13 @@ MESSAGES = WORDS["devices"]
 # Making, copying and moving.
 
 
-@rule(aten._efficientzerotensor.default)
+@rule(private.efficient_zeros)
 def make_zeros(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Give autograd's zeros memory: C++ crashes in a mode on those that have none."""
     return run(aten.zeros.default, args, kwargs, ())
 
 
-@rule(aten._to_copy.default)
+@rule(private.to_copy)
 def copy_to(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Copy to another device or dtype.
 
@@ -77,7 +77,7 @@ def _is_named_in_python(func: Callable) -> bool:
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(FOLDER):
         frame = frame.f_back
-    if frame is None or frame.f_code is not OpOverload.__call__.__code__:
+    if frame is None or frame.f_code is not private.CALL_OF_OPERATOR:
         return False
     return frame.f_locals.get("self") is func
 
@@ -110,11 +110,11 @@ def copy_between(func: Callable, args: tuple, kwargs: dict) -> Any:
 
 @rule(
     aten.index.Tensor,
-    aten._unsafe_index.Tensor,
+    private.unsafe_index,
     aten.index_put.default,
     aten.index_put_.default,
-    aten._index_put_impl_.default,
-    aten._unsafe_index_put.default,
+    private.index_put_impl,
+    private.unsafe_index_put,
 )
 def index(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Index a tensor by indices that are on its own GPU or on the CPU."""
@@ -149,7 +149,7 @@ def fill(func: Callable, args: tuple, kwargs: dict) -> Any:
     return run(func, args, kwargs, args[:-1])
 
 
-@rule(aten._pack_padded_sequence.default)
+@rule(private.pack_padded_sequence)
 def pack(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Pack sequences whose lengths are on the CPU, where the batch sizes stay."""
     lengths = args[1]
@@ -209,13 +209,13 @@ def set_storage(func: Callable, args: tuple, kwargs: dict) -> Any:
 # Lists of tensors.
 
 # Their kernel takes the number that is added.
-FUSED_ADDITIONS = {aten._foreach_add.Tensor, aten._foreach_add_.Tensor}
+FUSED_ADDITIONS = {private.foreach_add, private.foreach_add_}
 # The same, except that a number on the CPU is read first.
 FUSED_PRODUCTS = {
-    aten._foreach_mul.Tensor,
-    aten._foreach_mul_.Tensor,
-    aten._foreach_div.Tensor,
-    aten._foreach_div_.Tensor,
+    private.foreach_mul,
+    private.foreach_mul_,
+    private.foreach_div,
+    private.foreach_div_,
 }
 
 Home = GPU | None  # where an operation runs; None is the CPU
@@ -310,7 +310,7 @@ def _reserve_results(
     return reserved
 
 
-@rule(aten._foreach_copy_.default)  # it crosses devices, as `copy_` does
+@rule(private.foreach_copy_)  # it crosses devices, as `copy_` does
 def run_plain(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Run an operation on the CPU without any rule."""
     return func(*args, **kwargs)
@@ -367,10 +367,10 @@ def run_absent(func: Callable, args: tuple, kwargs: dict) -> Any:
 CHECKS: dict[Callable, Callable] = {
     aten.native_layer_norm.default: dtypes.check_norm,
     aten.native_group_norm.default: dtypes.check_norm,
-    aten._int_mm.default: dtypes.check_int_product,
-    aten._sparse_addmm.default: dtypes.check_sparse,
-    aten._scaled_mm.default: dtypes.check_scaled_product,
-    aten._scaled_mm.out: dtypes.check_scaled_product,
+    private.int_mm: dtypes.check_int_product,
+    private.sparse_addmm: dtypes.check_sparse,
+    private.scaled_mm: dtypes.check_scaled_product,
+    private.scaled_mm_out: dtypes.check_scaled_product,
 }
 # Products with a sparse matrix are checked as well. Plain tensors are never sparse.
 PRODUCTS = (aten.mm.default, aten.mv.default)

@@ -15,10 +15,10 @@ from pathlib import Path
 from types import FrameType
 
 import torch
-from torch._ops import OpOverload, OpOverloadPacket
-from torch.autograd.graph import _engine_run_backward  # private to PyTorch
 
 from cudasim.session import session
+from cudasim.torch_private.operators import OpOverload, OpOverloadPacket
+from cudasim.torch_private.tensors import run_engine
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _TORCH = Path(torch.__file__).parent
@@ -33,7 +33,7 @@ _ANSWERING = (
     str(_TORCH / "_dynamo" / "eval_frame.py"),
 )
 _OPERATOR_CALLS = (OpOverload.__call__.__code__, OpOverloadPacket.__call__.__code__)
-_ENGINE = _engine_run_backward.__code__
+_ENGINE = run_engine.__code__
 
 # How many frames identify a place: one is not enough, as many places share a helper function.
 DEPTH = 3

@@ -12,13 +12,14 @@ from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import traces
 from cudasim.dispatch.scratch import Scratch
 from cudasim.session import session
-
-# Private parts of PyTorch.
-_DisableTorchDispatch = torch._C._DisableTorchDispatch
-_are_functorch_transforms_active = torch._C._are_functorch_transforms_active
-_get_unwrapped = torch._C._functorch.get_unwrapped
-_is_functorch_wrapped_tensor = torch._C._functorch.is_functorch_wrapped_tensor
-_mkldnn = torch._mkldnn
+from cudasim.torch_private.dispatch import (
+    DisableTorchDispatch,
+    DisableTorchFunction,
+    in_transform,
+    is_transformed,
+    unwrap,
+)
+from cudasim.torch_private.tensors import mkldnn_layout, sparse_indices, sparse_values
 
 TAG = "_cudasim"  # the attribute of a storage: an `Allocation`, a `Scratch`, or nothing
 PINNED = "_cudasim_pinned"  # the mark of a storage in pinned memory of the host
@@ -26,15 +27,15 @@ CPU = torch.device("cpu")
 META = torch.device("meta")
 
 # Layouts whose tensors have no storage where they wrap another tensor.
-_UNDIVIDED = (torch.strided, _mkldnn, torch.jagged)
+_UNDIVIDED = (torch.strided, mkldnn_layout, torch.jagged)
 
 # The indices of a sparse tensor take memory too: the methods that return them, by layout.
 _INDICES = {
-    torch.sparse_coo: ("_indices",),
-    torch.sparse_csr: ("crow_indices", "col_indices"),
-    torch.sparse_bsr: ("crow_indices", "col_indices"),
-    torch.sparse_csc: ("ccol_indices", "row_indices"),
-    torch.sparse_bsc: ("ccol_indices", "row_indices"),
+    torch.sparse_coo: (sparse_indices,),
+    torch.sparse_csr: (Tensor.crow_indices, Tensor.col_indices),
+    torch.sparse_bsr: (Tensor.crow_indices, Tensor.col_indices),
+    torch.sparse_csc: (Tensor.ccol_indices, Tensor.row_indices),
+    torch.sparse_bsc: (Tensor.ccol_indices, Tensor.row_indices),
 }
 
 
@@ -42,7 +43,7 @@ def storage_of(tensor: Tensor) -> torch.UntypedStorage | None:
     """Return the storage that carries the tag of `tensor`; None if it has no storage."""
     if has_torch_function_unary(tensor):
         # As in C++, subclasses and function modes do not see what is read here.
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             return storage_of(tensor)
     try:
         return tensor.untyped_storage()
@@ -50,12 +51,12 @@ def storage_of(tensor: Tensor) -> torch.UntypedStorage | None:
         layout = tensor.layout
 
     if layout in _UNDIVIDED:
-        if _is_functorch_wrapped_tensor(tensor):
-            return storage_of(_get_unwrapped(tensor))
+        if is_transformed(tensor):
+            return storage_of(unwrap(tensor))
         return None
-    with _DisableTorchDispatch():
-        values = tensor._values() if layout is torch.sparse_coo else tensor.values()
-        return values.untyped_storage()
+    with DisableTorchDispatch():
+        read_values = sparse_values if layout is torch.sparse_coo else Tensor.values
+        return read_values(tensor).untyped_storage()
 
 
 def is_scratch(tensor: Tensor) -> bool:
@@ -69,9 +70,9 @@ def gpu_of(tensor: Tensor) -> GPU | None:
 
     Raises RuntimeError if the simulation in which the tensor was made has ended.
     """
-    if _are_functorch_transforms_active():
-        while _is_functorch_wrapped_tensor(tensor):
-            tensor = _get_unwrapped(tensor)
+    if in_transform():
+        while is_transformed(tensor):
+            tensor = unwrap(tensor)
     elif not has_torch_function_unary(tensor):
         # The usual case, kept short: this function is called for nearly every operation.
         try:
@@ -154,9 +155,9 @@ def put(
 
 def _put_indices(tensor: Tensor, gpu: GPU | None) -> None:
     """Tag the indices of a sparse tensor, unless they are shared with another."""
-    with _DisableTorchDispatch():
-        names = _INDICES.get(tensor.layout, ())
-        indices = [getattr(tensor, name)() for name in names]
+    with DisableTorchDispatch():
+        methods = _INDICES.get(tensor.layout, ())
+        indices = [read_indices(tensor) for read_indices in methods]
 
     for storage in [index.untyped_storage() for index in indices]:
         if gpu is None:

@@ -6,9 +6,9 @@ PyTorch's own sanitizer for CUDA is one of these tools.
 from typing import Any
 
 import torch
-import torch.cuda._gpu_trace as gpu_trace
 
 from cudasim.session import session
+from cudasim.torch_private.devices import gpu_trace
 
 FOLLOWED = "_cudasim_followed"  # the attribute of a storage that holds its address
 

@@ -24,6 +24,7 @@ from cudasim.patching import Patches, replaces
 from cudasim.session import session
 from cudasim.torch_private import dispatch
 from cudasim.torch_private import tensors as private
+from cudasim.torch_private.operators import attention as kernels
 from cudasim.words import WORDS
 
 HALF_TYPES = (torch.float16, torch.bfloat16)
@@ -266,13 +267,13 @@ def _flash(params: SDPAParams, scale: float | None) -> Tensor:
     padded = [
         functional.pad(each, (0, padding)) if padding else each for each in tensors
     ]
-    operator = torch.ops.aten._scaled_dot_product_flash_attention
+    operator = kernels.flash
     out = operator(*padded, params.dropout, params.is_causal, False, scale=scale)[0]
     return out[..., :head] if padding else out
 
 
 def _efficient(params: SDPAParams, scale: float | None) -> Tensor:
-    operator = torch.ops.aten._scaled_dot_product_efficient_attention
+    operator = kernels.efficient
     tensors = params.query, params.key, params.value
     mask = _additive(params)
     options = mask, _needs_gradients(tensors), params.dropout, params.is_causal
@@ -280,7 +281,7 @@ def _efficient(params: SDPAParams, scale: float | None) -> Tensor:
 
 
 def _cudnn(params: SDPAParams, scale: float | None) -> Tensor:
-    operator = torch.ops.aten._scaled_dot_product_cudnn_attention
+    operator = kernels.cudnn
     tensors = params.query, params.key, params.value
     mask = _additive(params)
     options = mask, _needs_gradients(tensors), params.dropout, params.is_causal, False

@@ -1,7 +1,8 @@
 """`torch.compile`, `torch.export` and TorchScript.
 
-Compiled code keeps its type, `state_dict` and arguments, but runs as it is written, which
-a warning says once. Backends of a program's own are refused.
+The compiler traces simulated tensors as it traces those of a card: it guards their device,
+and calls the backend that was chosen. Inductor alone generates no code for them. Its graphs
+run by `aot_eager`, which a warning says once.
 """
 
 import sys
@@ -25,6 +26,7 @@ from cudasim.torch_private import tensors as private
 from cudasim.words import WORDS
 
 MESSAGES = WORDS["compiler"]
+DYNAMO = "torch._dynamo"  # the compiler, which most programs never import
 # What builds with CUDA have, and `torch._inductor` imports for graphs that are never made.
 ONLY_IN_CUDA_BUILDS = {
     private.ALLOCATOR_STATE: type("AllocatorState", (), {}),
@@ -44,10 +46,12 @@ def patch_compile(patches: Patches) -> None:
     )
 
     _warn_once.cache_clear()
-    if "torch._dynamo" in sys.modules:
+    if DYNAMO in sys.modules:
+        from cudasim.torch_private import compiler as private
+
         # What was compiled so far does not ask on which simulated device a tensor is.
-        torch._dynamo.reset()
-    give_up = after_import("torch._dynamo", partial(_prepare, patches))
+        private.forget_compiled()
+    give_up = after_import(DYNAMO, partial(_prepare, patches))
     patches.finally_do(give_up)
 
 
@@ -64,7 +68,7 @@ def _prepare(patches: Patches) -> None:
     """Let the compiler trace simulated tensors."""
     from cudasim.torch_private import compiler as private
 
-    patches.finally_do(torch._dynamo.reset)
+    patches.finally_do(private.forget_compiled)
     patches.forget(private.trace_rules)
     private.leave_alone(Path(__file__).parents[1])
     _allow_replaced(patches)

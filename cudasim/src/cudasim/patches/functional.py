@@ -16,7 +16,8 @@ from cudasim.dispatch.tags import device_of, gpu_of, put
 from cudasim.patching import checks, replaces
 from cudasim.session import session
 from cudasim.torch_private import tensors as private
-from cudasim.torch_private.dispatch import in_transform, tree_map_only
+from cudasim.torch_private.dispatch import in_transform
+from cudasim.torch_private.operators import tree_map_only
 from cudasim.words import WORDS
 
 # What is said of an `out` that is `there`, not `here` as the other tensors are.

@@ -15,7 +15,7 @@ from cudasim.dispatch.operators import RECORD, RULES, Operator, Rule
 from cudasim.dispatch.placement import general
 from cudasim.patching import replaces
 from cudasim.session import session
-from cudasim.torch_private.dispatch import all_kernels, kernels_of
+from cudasim.torch_private.operators import all_kernels, kernels_of
 
 
 @replaces(Library, "impl")

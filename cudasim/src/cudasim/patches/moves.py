@@ -15,6 +15,7 @@ from cudasim.patching import changed, replaces
 from cudasim.session import session
 from cudasim.torch_private import dispatch as private
 from cudasim.torch_private import tensors
+from cudasim.torch_private.operators import to_copy
 from cudasim.torch_private.tensors import backward_class
 
 STAY = object()  # no device was named
@@ -38,7 +39,7 @@ def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
         # A class or a mode of the program's has to see the operation.
         device = gpu.device if gpu else CPU
         with changed(session.thread, to_host=gpu is None):
-            return private.to_copy(source, device=device, **options)
+            return to_copy(source, device=device, **options)
 
     here = gpu_read(source)
     non_blocking = options.get("non_blocking", False)
@@ -49,7 +50,7 @@ def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
         item = options.get("dtype", source.dtype).itemsize
         allocation = Allocation(gpu, source.numel() * item)
     with private.DisableTorchDispatch():
-        copy = private.to_copy(source.detach(), **options)
+        copy = to_copy(source.detach(), **options)
     put(copy, gpu, allocation)
     if gpu is None:
         pin_as_copied(copy, non_blocking)

@@ -83,7 +83,7 @@ def seen_on(self: Tensor) -> GPU | None:
     gpu = gpu_of(self)
     if gpu is not None:
         return gpu
-    part = dispatch.local_tensor(self)
+    part = private.local_tensor(self)
     return None if part is None else gpu_of(part)
 
 

@@ -15,10 +15,11 @@ from unittest.mock import patch
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
 
 from cudasim.modes import LightMode, decompose, is_composite
 from cudasim.session import session
+from cudasim.torch_private.devices import CUDA
+from cudasim.torch_private.operators import read_number, to_copy, tree_leaves
 
 SEED = 0  # of every GPU's generator when a test begins
 # PyTorch's own limit, where it is not the whole memory of a GPU.
@@ -193,7 +194,8 @@ def _free_unused() -> None:
     gc.collect()
     if torch.cuda.is_available():
         # A real GPU's first product of matrices takes a workspace.
-        torch._C._cuda_clearCublasWorkspaces()
+        clear_workspaces = CUDA.attribute("clearCublasWorkspaces").read()
+        clear_workspaces()
 
 
 def _tensors_on_gpus() -> dict[int, Tensor]:
@@ -238,9 +240,9 @@ class _NoCopies(LightMode):
         out = func(*args, **kwargs)
         leaves = tree_leaves((args, kwargs))
         operands = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        if func is aten._local_scalar_dense.default:
+        if func is read_number:
             _refuse_to_copy(func, operands[0], HOST)
-        elif func is aten._to_copy.default:
+        elif func is to_copy:
             _refuse_to_copy(func, operands[0], out.device)
         elif func is aten.copy_.default:
             _refuse_to_copy(func, operands[1], operands[0].device)

@@ -1,21 +1,25 @@
 """The private names of PyTorch that cudasim reads or replaces.
 
-PyTorch promises none of these names, and a new version may rename any of them. So
-`patches` and `backends` take them from here, where they are grouped by what they are for.
-The modules that still name some themselves are listed as `WAITING` in
-`tests/test_private_names.py`; there they stand at the top of each module.
+PyTorch promises none of these names, so any version may rename or remove them. The rest
+of the package takes them from here, which makes this the place to change for a new
+version. The names are grouped by what they are for:
 
-- `dispatch`: dispatch modes, tracing, fake tensors, transforms, operators
+- `dispatch`: dispatch keys, modes and transforms, by which operations reach cudasim
+- `operators`: the classes and schemas of operators, and operators with private names
 - `tensors`: tensors, storages, autograd, modules, optimizers, compilers, the profiler
 - `devices`: the functions of `torch._C` behind `torch.accelerator`, `cuda` and `mps`
 - `distributed`: processes and replicas; imported only where PyTorch was built with them
+- `compiler`: what `torch.compile` is made of; imported only once that is
 
-A name that is read is an assignment, `is_tracing = torch._C._is_tracing`. A name that is
-replaced is an `Attribute`, or one of the names of `Bindings`.
+A name that cudasim reads has a public name here, `is_tracing = torch._C._is_tracing`, or
+a function that returns it. A name that cudasim replaces in a simulation is an
+`Attribute`, or one of the names of `Bindings`. The comment above it says what it is for.
 
-To support another version of PyTorch, run `tests/test_private_names.py` with it. It
-lists the names that are gone and finds private names that are used outside of this
-package.
+To support another version of PyTorch, run `tests/test_private_names.py` with it. The
+test prints each name that the version does not have, with its line in this package. Look
+in the sources of PyTorch for what does the same now. If older versions have only the old
+name, choose between the two here, so that no caller needs to know. The further steps,
+and all that differs between the versions so far, are in `docs/development.md`.
 """
 
 from collections.abc import Iterator
@@ -29,32 +33,39 @@ TRIED = ("2.11", "2.12", "2.13", "2.14")
 # Names that some of these versions, or some of their builds, do not have.
 NOT_EVERYWHERE = {
     "_accelerator_getDefaultGenerator": "since PyTorch 2.14",
+    "_cuda_CUDAAllocator_AllocatorState": "only in builds for CUDA",
     "_get_device_properties": "only in builds for CUDA",
+    "_set_cached_tensors_enabled": "only in builds for CUDA",
 }
 
 # Methods that classes of ours have because PyTorch calls them.
 CALLED_BY_PYTORCH = {
     "_rebuild_buckets": "of the Reducer of DistributedDataParallel",
     "_retain_pool": "of CUDAGraph, since PyTorch 2.14",
+    "_should_skip_dynamo": "of TorchDispatchMode",
 }
 
 
 class Attribute(NamedTuple):
-    """A private attribute that cudasim replaces; unpack it for `replace` and its kin."""
+    """A private attribute that cudasim replaces.
+
+    It unpacks to the first two arguments of `Patches.replace` and `Patches.wrap`.
+    """
 
     owner: Any  # a module or a class
     name: str
 
     def read(self) -> Any:
-        """Return what stands there now: PyTorch's own, or what replaces it."""
+        """Return the value it has now: PyTorch's own, or the one that replaces it."""
         return getattr(self.owner, self.name)
 
 
 class Bindings:
-    """Functions of `torch._C` whose names begin alike, of which cudasim replaces all.
+    """Functions of `torch._C` whose names have the same prefix. cudasim replaces all.
 
-    They are known by what follows their `prefix`. A build without CUDA has most of them
-    only once they are replaced: its Python code calls them all the same.
+    `names` are the rest of their names, separated by white space. Most of the functions
+    for CUDA exist only in builds for CUDA. In other builds the Python code of PyTorch
+    calls them all the same, so replacing them there adds them.
     """
 
     def __init__(self, prefix: str, names: str) -> None:

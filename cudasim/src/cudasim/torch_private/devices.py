@@ -1,14 +1,15 @@
 """The functions of `torch._C` behind `torch.accelerator`, `torch.cuda` and `torch.mps`."""
 
 import torch
+import torch.cuda._gpu_trace
 import torch.cuda._utils
 import torch.nn.parallel._functions
 from torch import cuda
 
 from cudasim.torch_private import Attribute, Bindings
 
-# What C++ knows of each type of device: c10::impl::device_guard_impl_registry, a symbol of
-# its library.
+# The symbol of C++'s table of the types of devices, c10::impl::device_guard_impl_registry.
+# `patches.guards` does without it where a library has no such symbol.
 REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
 
 # torch.accelerator
@@ -70,10 +71,16 @@ LIBRARIES = Bindings(
 )
 LinearAlgebraBackend = torch._C._LinalgBackend
 BlasBackend = torch._C._BlasBackend
-ACTIVATE_GPU_TRACE = Attribute(torch._C, "_activate_gpu_trace")
 HAS_CUDA = Attribute(torch._C, "_has_cuda")
 DEVICE_PROPERTIES = Attribute(torch._C, "_CudaDeviceProperties")
 CLEAR_PLAN_CACHE = Attribute(torch, "_cufft_clear_plan_cache")
+
+# Callbacks that follow what a GPU does: `torch.cuda._sanitizer` registers some.
+ACTIVATE_GPU_TRACE = Attribute(torch._C, "_activate_gpu_trace")
+gpu_trace = torch.cuda._gpu_trace
+
+# The precision that products in float32 may have, as `torch.backends` sets it.
+read_fp32_precision = torch._C._get_fp32_precision_getter
 
 # What the Python code of torch.cuda keeps and calls. Its modules import from one another.
 IS_INITIALIZED = Attribute(cuda, "_initialized")
@@ -89,7 +96,7 @@ MAYBE_EXCHANGE_DEVICE = Attribute(cuda, "_maybe_exchange_device")
 GET_DEVICE_PROPERTIES = Attribute(cuda, "_get_device_properties")
 CUDA_RUNTIME = Attribute(cuda, "_cudart")
 NVTX = Attribute(cuda.nvtx, "_nvtx")
-read_device_index = cuda._utils._get_device_index
+read_device_index = torch.cuda._utils._get_device_index
 
 # Graphs and private pools of memory.
 POOLS = Bindings(
@@ -128,3 +135,7 @@ MPS = Bindings(
 )
 HAS_MPS = Attribute(torch._C, "_has_mps")
 DEFAULT_MPS_GENERATOR = Attribute(torch.mps, "_default_mps_generator")
+
+# Streams and events of any device, by the names by which the compiler makes them.
+STREAM = Attribute(torch._C, "Stream")
+EVENT = Attribute(torch._C, "Event")

@@ -11,7 +11,10 @@ COALESCING_MANAGER = Attribute(dist.distributed_c10d, "_coalescing_manager")
 GET_OBJECT_DEVICE = Attribute(dist.distributed_c10d, "_get_object_coll_device")
 BROADCAST_COALESCED = Attribute(dist, "_broadcast_coalesced")
 ASSIGN_BUCKETS = Attribute(dist, "_compute_bucket_assignment_by_size")
-CoalescingManager = dist.distributed_c10d._CoalescingManager
+CoalescingManager = torch.distributed.distributed_c10d._CoalescingManager
+
+# The store by which the ranks of the default group found each other.
+default_store = torch.distributed.distributed_c10d._get_default_store
 
 # The operators of the functional collectives, which DTensor and compiled programs call.
 functional_operators = torch.ops._c10d_functional

@@ -11,6 +11,12 @@ from torch.nn.parameter import UninitializedTensorMixin
 
 from cudasim.torch_private import Attribute
 
+
+def address_of(item: UntypedStorage | torch._C.Generator) -> int:
+    """Return the address of C++'s part of a storage or a generator."""
+    return item._cdata
+
+
 # Making and printing tensors; the type and the device that are the default.
 MAKE_WRAPPER_SUBCLASS = Attribute(Tensor, "_make_wrapper_subclass")
 SET_DEFAULT_TENSOR_TYPE = Attribute(torch._C, "_set_default_tensor_type")
@@ -18,8 +24,28 @@ GET_DEFAULT_DEVICE = Attribute(torch._C, "_get_default_device")
 TENSOR_TO_TEXT = Attribute(torch._tensor_str, "_str")
 print_options = torch._tensor_str.PRINT_OPTS
 
-# How many owners a tensor has, C++'s among them.
+# How many owners a tensor or a storage has, C++'s among them; the storage by its address.
 use_count = Tensor._use_count
+storage_use_count = torch._C._storage_Use_Count
+
+is_view = Tensor._is_view
+
+
+def local_tensor(tensor: Tensor) -> Tensor | None:
+    """Return the part of a DTensor that this process holds; None for any other tensor."""
+    if hasattr(type(tensor), "_local_tensor"):
+        return tensor._local_tensor
+    return None
+
+
+# Sparse tensors, and the layout of those of MKL-DNN.
+count_stored = Tensor._nnz
+sparse_indices = Tensor._indices
+sparse_values = Tensor._values
+mkldnn_layout = torch._mkldnn
+
+# The class of C++'s generators of random numbers, below `torch.Generator`.
+CppGenerator = torch._C.Generator
 
 # Storages that processes share, on the host and on GPUs.
 SHARE_BY_DESCRIPTOR = Attribute(UntypedStorage, "_share_fd_cpu_")
@@ -31,14 +57,26 @@ open_shared_file = UntypedStorage._new_shared_filename_cpu
 keep_shared_file = UntypedStorage._shared_incref
 let_go_shared_file = UntypedStorage._shared_decref
 
-# Autograd: where backward begins, and what runs it.
+# Autograd: where backward begins, and the function that runs it in C++'s engine.
 MAKE_GRADS = Attribute(torch.autograd, "_make_grads")
 RUN_BACKWARD = Attribute(torch.autograd, "_engine_run_backward")
+run_engine = torch.autograd.graph._engine_run_backward
+
+# The number of the backward pass that this thread is in; -1 in none.
+backward_id = torch._C._current_graph_task_id
+
+# `torch.set_grad_enabled` without the object that it makes.
+set_grad_enabled = torch._C._set_grad_enabled
 
 
 def backward_class(function: type[torch.autograd.Function]) -> type:
     """Return the class of the nodes that a `Function` adds to graphs."""
     return function._backward_cls
+
+
+def hooks_of(tensor: Tensor) -> dict[int, Callable[[Tensor], Any]]:
+    """Return the hooks that `Tensor.register_hook` has registered, by their numbers."""
+    return tensor._backward_hooks or {}
 
 
 # Functions of layers, below `torch.nn.functional` and beside it.
@@ -57,26 +95,24 @@ is_flash_attention_enabled = torch._C._get_flash_sdp_enabled
 is_efficient_attention_enabled = torch._C._get_mem_efficient_sdp_enabled
 is_cudnn_attention_enabled = torch._C._get_cudnn_sdp_enabled
 
-# Optimizers group parameters before they step.
+# Optimizers group parameters before they step, and call something at the end of a step.
 GROUP_TENSORS = Attribute(torch._C, "_group_tensors_by_device_and_dtype")
+END_STEP = Attribute(torch.optim.Optimizer, "_optimizer_step_code")
 
 # The profiler.
+is_profiling = torch.autograd._profiler_enabled
 PARSE_PROFILE = Attribute(profiler.profile, "_parse_kineto_results")
 
 # Compilers: what a build with CUDA has, and the tables of TorchScript.
 ALLOCATOR_STATE = Attribute(torch._C, "_cuda_CUDAAllocator_AllocatorState")
 CACHE_TENSORS = Attribute(torch._C, "_set_cached_tensors_enabled")
+is_cached_tensor = torch._C._is_cached_tensor
 torchscript_files = torch.jit._serialization
 
 
 def torchscript_names() -> dict[int, str]:
     """Return TorchScript's names of PyTorch's functions, by the functions' identities."""
     return torch.jit._builtins._get_builtin_table()
-
-
-def find_compiler(name: str) -> Callable[..., Any]:
-    """Return a backend of `torch.compile`. It imports the compiler, which takes a second."""
-    return torch._dynamo.lookup_backend(name)
 
 
 def has_tangent(tensor: torch.Tensor) -> bool:

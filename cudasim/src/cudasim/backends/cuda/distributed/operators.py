@@ -24,13 +24,13 @@ from cudasim.dispatch.placement import run
 from cudasim.dispatch.rules import rule
 from cudasim.dispatch.tags import gpu_of, is_scratch, put
 from cudasim.session import session
-from cudasim.torch_private.dispatch import schema_name, tree_map_only
 from cudasim.torch_private.distributed import functional_operators
+from cudasim.torch_private.operators import schema_of, tree_map_only
 
 
 def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Run a collective: results go into tensors that have their tags, or C++'s buckets."""
-    name = schema_name(func).removeprefix("c10d::")
+    name = schema_of(func).name.removeprefix("c10d::")
     collective = COLLECTIVES[name]
     arguments = arguments_by_name(func, args, kwargs)
     tensors = tensors_in(args)

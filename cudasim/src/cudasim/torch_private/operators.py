@@ -1,0 +1,116 @@
+"""Operators of PyTorch: their classes, schemas and kernels, and those with private names.
+
+Their arguments are trees of lists and dicts with tensors as leaves.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch._ops
+import torch.utils._pytree
+
+# The classes of operators: one overload, all overloads of a name, and an operator whose
+# arguments are functions.
+OpOverload = torch._ops.OpOverload
+OpOverloadPacket = torch._ops.OpOverloadPacket
+HigherOrderOperator = torch._ops.HigherOrderOperator
+
+# The code that runs where Python calls an operator by its name.
+CALL_OF_OPERATOR = OpOverload.__call__.__code__
+
+# The type of an argument in a schema that takes a tensor.
+TensorType = torch._C.TensorType
+
+# Trees of arguments.
+tree_leaves = torch.utils._pytree.tree_leaves
+tree_map_only = torch.utils._pytree.tree_map_only
+
+
+def has_schema(operator: Callable) -> bool:
+    """Return whether `operator` has a schema; those that take functions have none."""
+    return hasattr(operator, "_schema")
+
+
+def schema_of(operator: Callable) -> torch.FunctionSchema:
+    """Return the schema of an operator: its name, its arguments and its results."""
+    return operator._schema
+
+
+def inner_function(operator: OpOverload) -> Callable:
+    """Return the function that an operator calls. To call it directly saves a call."""
+    return operator._op
+
+
+def call_kernel(
+    operator: OpOverload, key: torch._C.DispatchKey, args: tuple, kwargs: dict
+) -> Any:
+    """Run the kernel that an operator has for a dispatch key."""
+    return operator._op_dk(key, *args, **kwargs)
+
+
+# The kernels that programs register with `torch.library`: sets of keys such as
+# "aten/add.Tensor/CUDA", of one library and of all that exist.
+all_kernels = torch.library._impls
+
+
+def kernels_of(library: torch.library.Library) -> set[str]:
+    """Return the keys of the kernels that `library` has registered."""
+    return library._op_impls
+
+
+def destroy(library: torch.library.Library) -> None:
+    """Take back all kernels that `library` has registered."""
+    library._destroy()
+
+
+# Operators of ATen whose names begin with an underscore.
+
+# Making, copying and reading.
+efficient_zeros = torch.ops.aten._efficientzerotensor.default
+to_copy = torch.ops.aten._to_copy.default
+to_dense = torch.ops.aten._to_dense.default
+read_number = torch.ops.aten._local_scalar_dense.default
+
+# Indexing, as autograd and the compiler call it.
+unsafe_index = torch.ops.aten._unsafe_index.Tensor
+unsafe_index_put = torch.ops.aten._unsafe_index_put.default
+index_put_impl = torch.ops.aten._index_put_impl_.default
+
+pack_padded_sequence = torch.ops.aten._pack_padded_sequence.default
+
+# Lists of tensors.
+foreach_add = torch.ops.aten._foreach_add.Tensor
+foreach_add_ = torch.ops.aten._foreach_add_.Tensor
+foreach_mul = torch.ops.aten._foreach_mul.Tensor
+foreach_mul_ = torch.ops.aten._foreach_mul_.Tensor
+foreach_div = torch.ops.aten._foreach_div.Tensor
+foreach_div_ = torch.ops.aten._foreach_div_.Tensor
+foreach_copy_ = torch.ops.aten._foreach_copy_.default
+
+# Products of matrices: of integers, of sparse matrices, and of scaled numbers of 8 bits.
+int_mm = torch.ops.aten._int_mm.default
+sparse_addmm = torch.ops.aten._sparse_addmm.default
+scaled_mm = torch.ops.aten._scaled_mm.default
+scaled_mm_out = torch.ops.aten._scaled_mm.out
+
+
+class attention:
+    """The kernels of attention: CUDA's, also of packed sequences, and the CPU's."""
+
+    flash = torch.ops.aten._scaled_dot_product_flash_attention.default
+    flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_backward.default
+    efficient = torch.ops.aten._scaled_dot_product_efficient_attention.default
+    efficient_backward = (
+        torch.ops.aten._scaled_dot_product_efficient_attention_backward.default
+    )
+    cudnn = torch.ops.aten._scaled_dot_product_cudnn_attention.default
+    cudnn_backward = torch.ops.aten._scaled_dot_product_cudnn_attention_backward.default
+    packed_flash = torch.ops.aten._flash_attention_forward.default
+    packed_flash_backward = torch.ops.aten._flash_attention_backward.default
+    packed_efficient = torch.ops.aten._efficient_attention_forward.default
+    packed_efficient_backward = torch.ops.aten._efficient_attention_backward.default
+    on_cpu = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+    on_cpu_backward = (
+        torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+    )
