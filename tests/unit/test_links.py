@@ -117,7 +117,7 @@ def test_command_names_the_repository_everywhere(linked_book):
     book = Book(linked_book)
     for recording in book.recordings["cpu"].values():
         setup = cell(recording.chapter.notebook, "setup").source
-        assert recording.cells["setup"].source == setup
+        assert recording.current_cells["setup"].source == setup
         assert recording.stale_because(book.pins) is None
     assert write_links(book) == []
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from tools.book.grammar import KINDS, LESSON, SETUP, TAGS
+from tools.book.grammar import SETUP, TAGS, Kind
 from tools.book.notebooks import code_cells, read_notebook, tags, write_changed
 from tools.errors import BookError
 from tools.files import digest, read_beside, read_yaml
@@ -60,13 +60,13 @@ class Chapter:
 
     @property
     def kind(self) -> str:
-        """What its metadata say that it is, one of KINDS."""
-        return self.notebook.metadata.get("kind", LESSON)
+        """Its Kind, by its metadata; `read_chapter` refuses any other word."""
+        return self.notebook.metadata.get("kind", Kind.LESSON)
 
     @property
     def holds_puzzles(self) -> bool:
         """Whether it is made of exercises alone, and simulates the GPUs that they are about."""
-        return self.kind == "puzzles"
+        return self.kind == Kind.PUZZLES
 
     @property
     def gpus(self) -> int:
@@ -115,8 +115,8 @@ def read_chapter(name: str, root: Path) -> Chapter:
     if not chapter.code_cells:
         advice = f"move it to book/{name}.md, as Markdown"
         raise BookError(f"{chapter.where}: no code cell; {advice}")
-    if chapter.kind not in KINDS:
-        advice = f"use one of {', '.join(KINDS)}"
+    if chapter.kind not in list(Kind):
+        advice = f"use one of {', '.join(Kind)}"
         raise BookError(
             f"{chapter.where}: its metadata call it a '{chapter.kind}'; {advice}"
         )

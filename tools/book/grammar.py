@@ -6,10 +6,17 @@ class `tag_moved`.
 """
 
 import re
+from enum import StrEnum
 
-# What the metadata of a chapter say of its `kind`; it decides which rules hold.
-LESSON = "lesson"  # to read from first to last; said of a chapter that says nothing
-KINDS = (LESSON, "symptoms", "puzzles", "outcomes")
+
+class Kind(StrEnum):
+    """The `kind` of a chapter in its metadata, which decides what rules it follows."""
+
+    LESSON = "lesson"  # to be read from first to last; the default
+    SYMPTOMS = "symptoms"
+    PUZZLES = "puzzles"
+    OUTCOMES = "outcomes"
+
 
 # Tags of cells. A tag that is not among TAGS does nothing, so it must be a slip.
 SETUP = "setup"  # gets a reader's machine ready; no key covers the cell

@@ -69,7 +69,7 @@ class Recording:
         return {cell.id: cell.metadata.get("key") for cell in code_cells(self.notebook)}
 
     @cached_property
-    def cells(self) -> dict[str, NotebookNode]:
+    def current_cells(self) -> dict[str, NotebookNode]:
         """The recorded cells whose keys are still those of the chapter, by cell id."""
         current = {}
         for cell in code_cells(self.notebook):
@@ -79,10 +79,10 @@ class Recording:
         return current
 
     @property
-    def waiting(self) -> list[str]:
-        """The ids of the chapter's cells that have changed since."""
+    def outdated_ids(self) -> list[str]:
+        """The ids of the chapter's cells that have changed since it was recorded."""
         ids = [cell.id for cell in self.chapter.code_cells]
-        return [id for id in ids if id not in self.cells]
+        return [id for id in ids if id not in self.current_cells]
 
     def stale_because(self, pins: dict[str, str]) -> str | None:
         """Return why it is no longer what the runner would print, or None.
@@ -103,7 +103,7 @@ class Recording:
 
     def _change_of_cells(self) -> str:
         gone = [id for id in self.keys if id not in self.chapter.keys]
-        changed = self.waiting or gone
+        changed = self.outdated_ids or gone
         if changed:
             return f"changed from the cell '{changed[0]}' on"
         return "cells moved"

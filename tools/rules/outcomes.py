@@ -15,7 +15,7 @@ def shown_outcomes(chapter: Chapter, recordings: list[Recording]) -> Faults:
             yield Fault(None, f"{missing}; add it")
             continue
         for recording in recordings:
-            recorded = recording.cells.get(operation.id)
+            recorded = recording.current_cells.get(operation.id)
             if recorded and verb(words(recorded)) not in VERBS:
                 outcome = f"says '{words(recorded)}' on {recording.folder}"
                 advice = f"begin with {', '.join(VERBS)}"

@@ -10,7 +10,7 @@ from tools.book.cells import Fault, Faults, has_assert, syntax_tree
 from tools.book.chapters import Chapter
 from tools.book.figures import link_figures
 from tools.book.frameworks import open_sections, unlike
-from tools.book.grammar import ABOUT, HIDDEN_CODE, NOT_COMPARED, TIMES
+from tools.book.grammar import ABOUT, HIDDEN_CODE, NOT_COMPARED, TIMES, Kind
 from tools.book.notebooks import tags
 from tools.book.recordings import Recording
 from tools.errors import BookError
@@ -112,10 +112,10 @@ def times_without_tag(chapter: Chapter, recordings: list[Recording]) -> Faults:
         shows_times = False
         claims_a_clock = False  # a modelled time that does not say so
         for recording in recordings:
-            if cell.id not in recording.cells:
+            if cell.id not in recording.current_cells:
                 continue
             recorded = True
-            outputs = str(recording.cells[cell.id].outputs)
+            outputs = str(recording.current_cells[cell.id].outputs)
             if ABOUT in outputs:
                 shows_times = True
                 if recording.runner.times and "modelled" not in outputs:
@@ -133,14 +133,14 @@ def times_without_tag(chapter: Chapter, recordings: list[Recording]) -> Faults:
 
 # By the kind of a chapter: what its text keeps to, and what it has printed.
 RULES_OF_TEXT = {
-    "lesson": (opening, within_budget, *PREDICTION_RULES, *QUESTION_RULES),
-    "symptoms": (whole_symptoms,),
-    "puzzles": (opening,),
-    "outcomes": (),
+    Kind.LESSON: (opening, within_budget, *PREDICTION_RULES, *QUESTION_RULES),
+    Kind.SYMPTOMS: (whole_symptoms,),
+    Kind.PUZZLES: (opening,),
+    Kind.OUTCOMES: (),
 }
 RULES_OF_OUTPUT = {
-    "lesson": (),
-    "symptoms": (shown_symptoms,),
-    "puzzles": (),
-    "outcomes": (shown_outcomes,),
+    Kind.LESSON: (),
+    Kind.SYMPTOMS: (shown_symptoms,),
+    Kind.PUZZLES: (),
+    Kind.OUTCOMES: (shown_outcomes,),
 }

@@ -72,7 +72,7 @@ def shown_symptoms(chapter: Chapter, recordings: list[Recording]) -> Faults:
     """Each symptom was produced, and its cure cures it, wherever its cells were recorded."""
     for recording in recordings:
         for symptom in symptoms_of(chapter):
-            if {symptom.shown.id, symptom.cured.id} <= recording.cells.keys():
+            if {symptom.shown.id, symptom.cured.id} <= recording.current_cells.keys():
                 yield from _shown_symptom(symptom, recording)
 
 
@@ -93,7 +93,7 @@ def _shown_symptom(symptom: Symptom, recording: Recording) -> Faults:
 
 def _printed(recording: Recording, cell: NotebookNode) -> str:
     """Return what a cell printed, and below it the values that it showed."""
-    outputs = recording.cells[cell.id].outputs
+    outputs = recording.current_cells[cell.id].outputs
     printed = [output.text for output in outputs if output.output_type == "stream"]
     values = [output.data["text/plain"] for output in outputs if "data" in output]
     return "\n".join(["".join(printed), *values])

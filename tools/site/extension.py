@@ -20,6 +20,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from tools.book.book import Book
+from tools.book.grammar import Kind
 from tools.book.length import length
 from tools.languages.edition import Edition
 from tools.site import (
@@ -114,7 +115,7 @@ def numbered_titles(book: Book) -> dict[str, str]:
     comma = speech.punctuated(", ")
     titles = {}
     for chapter in book.pages.values():
-        if chapter.kind == "lesson":
+        if chapter.kind == Kind.LESSON:
             # A chapter's length is that of its English text.
             minutes = length(english.pages[chapter.name]).minutes
             time = f"{minutes}\xa0{tr('min')}"

@@ -108,7 +108,7 @@ def read_versions(book: Book) -> tuple[list[Version], Recording]:
 
     where = f"{STORY}: the cell '{cell}' of notebooks/{chapter}.ipynb"
     recording = book.recording(RUNNER, chapter) if chapter in book.chapters else None
-    if recording is None or cell not in recording.cells:
+    if recording is None or cell not in recording.current_cells:
         fault = "is gone or not recorded as it is"
         raise BookError(f"{where} {fault}: make record RUNNER={RUNNER}")
 
@@ -123,7 +123,7 @@ def read_versions(book: Book) -> tuple[list[Version], Recording]:
 
 
 def recorded_versions(recording: Recording, cell: str) -> list[dict[str, Any]]:
-    for output in recording.cells[cell].outputs:
+    for output in recording.current_cells[cell].outputs:
         payload = output.get("data", {}).get(VERSIONS)
         if payload:
             return json.loads(payload)

@@ -25,6 +25,7 @@ from tools.book.grammar import (
     TIMELINE,
     TIMES,
     VERSIONS,
+    Kind,
 )
 from tools.book.notebooks import tags
 from tools.book.recordings import Recording
@@ -63,22 +64,22 @@ class RunnerOutputs:
 
 @dataclass(frozen=True)
 class Page:
-    """A chapter with its outputs, by the ids of cells; each cell is in one of the two."""
+    """A chapter and its outputs, by cell id: every code cell is in one of the two."""
 
     chapter: Chapter
     recordings: list[Recording]
-    shared: dict[str, list[NotebookNode]] = field(default_factory=dict)
-    by_runner: dict[str, list[RunnerOutputs]] = field(default_factory=dict)
+    shared_outputs: dict[str, list[NotebookNode]] = field(default_factory=dict)
+    outputs_by_runner: dict[str, list[RunnerOutputs]] = field(default_factory=dict)
 
 
 def chapter_page(chapter: Chapter, book: Book) -> Page:
     page = Page(chapter, page_recordings(chapter, book))
     for cell in chapter.code_cells:
-        runners = runner_outputs(cell, page)
-        if can_share(cell, runners):
-            page.shared[cell.id] = runners[0].outputs
+        by_runner = outputs_of(cell, page)
+        if can_share(cell, by_runner):
+            page.shared_outputs[cell.id] = by_runner[0].outputs
         else:
-            page.by_runner[cell.id] = runners
+            page.outputs_by_runner[cell.id] = by_runner
     return page
 
 
@@ -98,18 +99,18 @@ def page_recordings(chapter: Chapter, book: Book) -> list[Recording]:
     return recordings
 
 
-def runner_outputs(cell: NotebookNode, page: Page) -> list[RunnerOutputs]:
+def outputs_of(cell: NotebookNode, page: Page) -> list[RunnerOutputs]:
     """Return what a cell printed on each runner that has recorded it as it is."""
     alt = cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")
     shows_times = TIMES in tags(cell)
-    runners = []
+    by_runner = []
     for recording in page.recordings:
-        if cell.id not in recording.cells:
+        if cell.id not in recording.current_cells:
             continue
         times = ""
         if shows_times:
             times = tr("Times {0}.").format(translate_times(recording.times))
-        runners.append(
+        by_runner.append(
             RunnerOutputs(
                 cell=cell.id,
                 folder=recording.folder,
@@ -117,16 +118,16 @@ def runner_outputs(cell: NotebookNode, page: Page) -> list[RunnerOutputs]:
                 label=tr(recording.label),
                 facts=recording_facts(recording),
                 times=times,
-                outputs=page_safe(recording.cells[cell.id].outputs, alt),
+                outputs=page_safe(recording.current_cells[cell.id].outputs, alt),
             )
         )
-    if not runners:
+    if not by_runner:
         fault = f"no runner has recorded the cell '{cell.id}' as it is"
         raise BookError(f"{page.chapter.where}: {fault}; execute it: make book")
-    return runners
+    return by_runner
 
 
-def can_share(cell: NotebookNode, runners: list[RunnerOutputs]) -> bool:
+def can_share(cell: NotebookNode, by_runner: list[RunnerOutputs]) -> bool:
     """True if the page can show one output for all runners.
 
     Times are never shared: those of one runner are modelled, those of another measured,
@@ -134,7 +135,7 @@ def can_share(cell: NotebookNode, runners: list[RunnerOutputs]) -> bool:
     """
     if TIMES in tags(cell):
         return False
-    first, *others = runners
+    first, *others = by_runner
     return all(runner.outputs == first.outputs for runner in others)
 
 
@@ -183,10 +184,10 @@ def page_notebook(page: Page, root: Path) -> NotebookNode:
         else:
             cell.source = page_text(cell, page.chapter, root)
 
-    if page.by_runner:
+    if page.outputs_by_runner:
         kinds = [cell.cell_type for cell in notebook.cells]
         notebook.cells.insert(kinds.index("code"), legend(page.recordings))
-    if page.chapter.kind == "symptoms":
+    if page.chapter.kind == Kind.SYMPTOMS:
         overview = new_markdown_cell(symptom_list(page.chapter), id="overview")
         notebook.cells.insert(1, overview)
     return notebook
@@ -200,11 +201,11 @@ def add_outputs(cell: NotebookNode, page: Page) -> None:
     image = cell.metadata.setdefault("mystnb", {}).setdefault("image", {})
     image.setdefault("alt", tr("Plot drawn by the code above"))
 
-    if cell.id in page.shared:
-        cell.outputs = page.shared[cell.id]
+    if cell.id in page.shared_outputs:
+        cell.outputs = page.shared_outputs[cell.id]
     else:
-        runners = [asdict(runner) for runner in page.by_runner[cell.id]]
-        cell.outputs = [new_output("display_data", {RUNNERS: runners})]
+        by_runner = [asdict(runner) for runner in page.outputs_by_runner[cell.id]]
+        cell.outputs = [new_output("display_data", {RUNNERS: by_runner})]
 
 
 def page_text(cell: NotebookNode, chapter: Chapter, root: Path) -> str:

@@ -91,7 +91,7 @@ def outcomes_by_group(
     for operation in operations_of(chapter):
         outcomes = {}
         for framework, recording in recordings.items():
-            text = words(recording.cells[operation.id])
+            text = words(recording.current_cells[operation.id])
             outcomes[framework] = (text, verb(text))
         row = Row(operation.title, make_id(operation.title), outcomes)
         group = (operation.group, make_id(operation.group))

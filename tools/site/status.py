@@ -57,7 +57,7 @@ def recording_row(recording: Recording) -> list[str]:
         provenance.date,
         f"{provenance.seconds:.1f}",
         str(len(compared)),
-        ", ".join(recording.waiting) or "none",
+        ", ".join(recording.outdated_ids) or "none",
         provenance.hardware,
         recording.runner.times or "measured",
         provenance.python,
