@@ -58,7 +58,7 @@ def all_stages(full: bool = False, root: Path = ROOT) -> list[Stage]:
         stages.append(_tests(name, full))
     for runner in read_runners(root).values():
         # Those of other frameworks than PyTorch make environments of their own.
-        if runner.is_local and (full or not runner.pins):
+        if runner.is_local and (full or not runner.requirements):
             stages += _comparisons(runner, full)
     for name in others:
         stages.append(_tests(name, full))
@@ -82,7 +82,8 @@ def _comparisons(runner: Runner, full: bool) -> list[Stage]:
     """Return a stage for each setting in which a runner is to print the same."""
     module = ["pytest", "--nbval", "--nbval-kernel-name", runner.name]
     module += ["--nbval-sanitize-with", runner.sanitize, "-p", "tools.nbval_exercises"]
-    if not runner.pins:  # else it has one chapter, for which one process is enough
+    # A framework beside PyTorch has one chapter, for which one process is enough.
+    if not runner.requirements:
         module += ["-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder"]
     # Kernels run side by side: threads that wait leave the cores to others.
     shared = {"JUPYTER_PATH": str(runner.root), "OMP_WAIT_POLICY": "PASSIVE"}

@@ -11,7 +11,7 @@ from helpers import ROOT, assert_one_line, copy_code, read, run_tool
 from tools.book.book import Book
 from tools.book.grammar import SETUP
 from tools.book.notebooks import code_cells, tags
-from tools.environment import PINS
+from tools.environment import REQUIREMENTS
 from tools.languages.edition import Edition
 from tools.languages.language import read_languages
 from tools.languages.translations import po_text
@@ -27,7 +27,7 @@ FOLDERS = (
     "tools",
     "coursework",
 )
-FILES = ("_config.yml", "_toc.yml", *PINS)
+FILES = ("_config.yml", "_toc.yml", *REQUIREMENTS)
 
 
 @pytest.fixture

@@ -68,8 +68,8 @@ class Book:
 
     def pins_of(self, runner: Runner) -> dict[str, str]:
         """Return the pins of the environment that a runner's kernel starts in."""
-        if runner.pins:
-            return read_pins(self.root, [runner.pins])
+        if runner.requirements:
+            return read_pins(self.root, [runner.requirements])
         return self.pins
 
     def runner(self, name: str) -> Runner:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from tools.environment import PINS
+from tools.environment import REQUIREMENTS
 from tools.errors import BookError
 from tools.files import read_text
 from tools.root import ROOT
@@ -14,7 +14,7 @@ from tools.root import ROOT
 PIN = re.compile(r"(?P<package>[\w.-]+)==(?P<version>[\w.+!]+) *(?:;.*)?")
 
 
-def read_pins(root: Path = ROOT, files: Iterable[str] = PINS) -> dict[str, str]:
+def read_pins(root: Path = ROOT, files: Iterable[str] = REQUIREMENTS) -> dict[str, str]:
     """Return the version of each package in files of pins, by normalised name.
 
     Pins that are for some platforms only are among them.

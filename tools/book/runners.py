@@ -68,8 +68,8 @@ class Runner:
         return self._option("--framework") or MAIN
 
     @property
-    def pins(self) -> str | None:
-        """The file with the pins of its framework; None if those are the book's."""
+    def requirements(self) -> str | None:
+        """The file that pins an environment of its own; None if it uses the book's."""
         framework = self._option("--framework")
         return f"kernels/{framework}/requirements.txt" if framework else None
 
@@ -84,7 +84,7 @@ class Runner:
         if self.simulates:
             return int(self._option("--simulate"))
         hides_gpus = "--hide-accelerators" in self.specification["argv"]
-        return 0 if hides_gpus or self.pins else None
+        return 0 if hides_gpus or self.requirements else None
 
     def executes(self, chapter: Chapter) -> bool:
         """Return whether the chapter is one of its own, and needs no more GPUs than it has."""
@@ -105,7 +105,7 @@ class Runner:
         """
         command = [self.specification["argv"], self.specification.get("env")]
         parts: list[str | bytes] = [json.dumps(command)]
-        starters = ["start.py", "framework.py"] if self.pins else ["start.py"]
+        starters = ["start.py", "framework.py"] if self.requirements else ["start.py"]
         for name in starters:
             parts += [name, (self.root / "kernels" / name).read_bytes()]
         names_simulator = any("cudasim" in cell.source for cell in chapter.keyed_cells)
@@ -123,7 +123,7 @@ class Runner:
 
         Raises CannotRun where no Python is there for it, BookError if it cannot be made.
         """
-        if not self.pins:
+        if not self.requirements:
             return
         try:
             make(framework_environment(self.framework, self.root))
@@ -162,7 +162,7 @@ def read_runners(root: Path) -> dict[str, Runner]:
     runners = [_read_runner(path.parent.name, root) for path in paths]
 
     def place(runner: Runner) -> tuple[bool, bool, str]:
-        return runner.machine != FIRST, runner.pins is not None, runner.name
+        return runner.machine != FIRST, runner.requirements is not None, runner.name
 
     return {runner.name: runner for runner in sorted(runners, key=place)}
 
@@ -188,11 +188,11 @@ def _read_runner(name: str, root: Path) -> Runner:
         conditions=shown.get("compare", [{}]),
         chapters=shown.get("chapters"),
     )
-    if runner.pins and not (root / runner.pins).is_file():
-        source = runner.pins.replace(".txt", ".in")
+    if runner.requirements and not (root / runner.requirements).is_file():
+        source = runner.requirements.replace(".txt", ".in")
         how = "compile it with the command at the head of requirements.txt"
         advice = f"correct '--framework', or write {source} and {how}"
-        raise BookError(f"{where}: no {runner.pins}; {advice}")
+        raise BookError(f"{where}: no {runner.requirements}; {advice}")
     return runner
 
 
