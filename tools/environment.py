@@ -99,7 +99,7 @@ def version(info: tuple[int, ...]) -> str:
 def stamp(environment: Environment) -> str:
     """Return which environment this is: a hash of its pins, and its place.
 
-    What a comment says does not count.
+    Comments and empty lines do not count.
     """
     digest = hashlib.sha256()
     for name in environment.requirements:
@@ -109,7 +109,8 @@ def stamp(environment: Environment) -> str:
             raise SetupError(f"{name}: no such file; {advice}")
         for line in path.read_text(encoding="utf-8").splitlines():
             pin = line.partition("#")[0].strip()
-            digest.update(pin.encode() + b"\n")
+            if pin:
+                digest.update(pin.encode() + b"\n")
     return f"{digest.hexdigest()[:16]} {environment.folder}"
 
 

@@ -141,7 +141,8 @@ def test_two_at_once_make_one_environment(bare, shelf):
 
 
 def test_a_second_call_does_nothing_while_all_is_current(complete, shelf):
-    (complete / REQUIREMENTS[0]).write_text("subject==1.0  # a comment\nhelper==1.0\n")
+    commented = "# A comment of its own.\n\nsubject==1.0  # another\nhelper==1.0\n"
+    (complete / REQUIREMENTS[0]).write_text(commented)
     assert end(start(complete, shelf, "environment.set_up = None")) == (0, "")
 
 
