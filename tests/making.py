@@ -21,9 +21,9 @@ from helpers import (
 from nbformat.v4 import new_output
 
 from tools.book.book import Book
-from tools.book.links import services_row
 from tools.book.notebooks import code_cells, write_notebook
 from tools.book.recordings import make_recording, outputs_digest
+from tools.book.repository import services_row
 from tools.book.runners import SANITIZE, SANITIZE_MODELLED
 from tools.environment import REQUIREMENTS
 

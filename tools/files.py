@@ -14,6 +14,9 @@ from zipfile import ZipFile, ZipInfo
 
 from tools.errors import BookError
 
+# Where this repository is.
+ROOT = Path(__file__).resolve().parents[1]
+
 # The markers of a conflict as git writes them, also within JSON strings.
 CONFLICT = re.compile(r'^[ "]*(<{7}|>{7}) ', re.MULTILINE)
 # A full disk, a share used up, a disk that is only read.

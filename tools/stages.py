@@ -19,7 +19,7 @@ import psutil
 
 from tools.book.runners import Runner, read_runners
 from tools.errors import BookError
-from tools.root import ROOT
+from tools.files import ROOT
 
 FIRST = ("unit", "content")  # quick, and they find what is common: before the chapters
 # Environments that take minutes to make: a stage that has to be named.

@@ -18,7 +18,7 @@ from tools.book.cells import parsed
 from tools.book.chapters import LANGUAGE, Chapter
 from tools.book.grammar import EXERCISE_PART, SETUP
 from tools.book.repository import Repository
-from tools.book.setup_cells import FOLDED, write_setup
+from tools.book.setup_cells import FOLDED, with_setup
 
 EDITIONS = ("student", "solution", "instructor")
 PAGE = "../book/handing-in.md"  # how to get, run, check and hand in
@@ -95,7 +95,7 @@ def edition(
     }
     notebook = new_notebook(cells=cells, metadata=metadata)
     chapter = Chapter(master.name, notebook)
-    return write_setup(chapter, book.repository, book.root).notebook
+    return with_setup(chapter, book.repository, book.root).notebook
 
 
 def _given_cell(source: str) -> NotebookNode:

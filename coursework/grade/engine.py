@@ -23,7 +23,7 @@ from coursework.grade.results import Judgement
 from coursework.grade.sandbox import NoSandbox
 from tools.environment import REQUIREMENTS
 from tools.errors import BookError
-from tools.root import ROOT
+from tools.files import ROOT
 
 TRIES = 4  # of a task whose worker dies; as many as Dask allows one
 AHEAD = 2  # tasks for each worker of a cluster: one that runs, and one that waits

@@ -21,8 +21,14 @@ from coursework.grade.results import Grade, GradeId
 from coursework.grade.tables import read_table
 from tools.environment import REQUIREMENTS
 from tools.errors import BookError
-from tools.files import cannot_write, check_writable, digest, write_bytes, write_text
-from tools.root import ROOT
+from tools.files import (
+    ROOT,
+    cannot_write,
+    check_writable,
+    digest,
+    write_bytes,
+    write_text,
+)
 
 LOCK = ".grading.lock"
 CODE = (

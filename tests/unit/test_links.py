@@ -11,11 +11,10 @@ from tools.book.book import Book
 from tools.book.links import (
     INSTALLS,
     linked_chapter,
-    notebook_links,
     readme_text,
     write_links,
 )
-from tools.book.repository import Repository, make_repository
+from tools.book.repository import Repository, make_repository, notebook_links
 
 # An address of a service, up to what ends it in Markdown, HTML or code.
 ADDRESS = re.compile(

@@ -5,12 +5,11 @@ from functools import cached_property
 from pathlib import Path
 
 from tools.book.chapters import Chapter, chapter_names, read_chapter, read_documents
-from tools.book.pins import read_pins
 from tools.book.recordings import Recording, read_recordings
 from tools.book.repository import Repository, read_repository
 from tools.book.runners import Runner, read_runners
 from tools.errors import BookError
-from tools.root import ROOT
+from tools.files import ROOT
 
 
 @dataclass(frozen=True)
@@ -31,16 +30,18 @@ class Book:
         return {name: read_chapter(name, self.root) for name in names}
 
     @property
+    def english(self) -> "Book":
+        """The book as it was written: this one, unless it is a translation."""
+        return self
+
+    @property
     def pages(self) -> dict[str, Chapter]:
         """The chapters that have a page, which holds the same in other frameworks, too."""
-        return {
-            name: chapter
-            for name, chapter in self.chapters.items()
-            if chapter.page == name
-        }
+        chapters = self.chapters.items()
+        return {name: chapter for name, chapter in chapters if chapter.page == name}
 
-    def editions(self, page: str) -> list[Chapter]:
-        """Return a chapter and the same in other frameworks."""
+    def chapters_on(self, page: str) -> list[Chapter]:
+        """Return a chapter and the same in other frameworks, which share its page."""
         return [chapter for chapter in self.chapters.values() if chapter.page == page]
 
     @cached_property
@@ -60,6 +61,8 @@ class Book:
     @cached_property
     def pins(self) -> dict[str, str]:
         """The version of each package that the book's own environment holds."""
+        from tools.book.pins import read_pins  # here: the site needs none
+
         return read_pins(self.root)
 
     @cached_property
@@ -68,9 +71,11 @@ class Book:
 
     def pins_of(self, runner: Runner) -> dict[str, str]:
         """Return the pins of the environment that a runner's kernel starts in."""
-        if runner.requirements:
-            return read_pins(self.root, [runner.requirements])
-        return self.pins
+        if not runner.requirements:
+            return self.pins
+        from tools.book.pins import read_pins
+
+        return read_pins(self.root, [runner.requirements])
 
     def runner(self, name: str) -> Runner:
         """Return the runner of this name, or raise BookError."""

@@ -6,6 +6,7 @@ class `tag_moved`.
 """
 
 import re
+from collections.abc import Sequence
 from enum import StrEnum
 
 
@@ -83,3 +84,12 @@ TIMELINE = "application/vnd.cudasim.timeline+json"
 # The versions of the clinic on the first page, and what each runner printed of a cell.
 VERSIONS = "application/vnd.where-tensors-live.versions+json"
 RUNNERS = "application/vnd.where-tensors-live.runners+json"
+
+
+def right_choice(answer: str, choices: Sequence[str] = CHOICES) -> int | None:
+    """Return the place of the choice that the text of an answer names, from 0."""
+    answer = answer.removeprefix("**")
+    for place, choice in enumerate(choices):
+        if answer.startswith(choice):
+            return place
+    return None

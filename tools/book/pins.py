@@ -8,8 +8,7 @@ from packaging.utils import canonicalize_name
 
 from tools.environment import REQUIREMENTS
 from tools.errors import BookError
-from tools.files import read_text
-from tools.root import ROOT
+from tools.files import ROOT, read_text
 
 PIN = re.compile(r"(?P<package>[\w.-]+)==(?P<version>[\w.+!]+) *(?:;.*)?")
 

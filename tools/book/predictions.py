@@ -6,7 +6,6 @@ text cell `answer-<topic>` explains it; where there are choices, it begins with 
 `**The second.** `. The page covers both.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +14,7 @@ from nbformat import NotebookNode
 
 from tools.book.cells import drawn
 from tools.book.chapters import Chapter
-from tools.book.grammar import ANSWER, CHOICES, MACHINERY, PREDICT, QUESTION
+from tools.book.grammar import ANSWER, MACHINERY, PREDICT, QUESTION, right_choice
 from tools.book.notebooks import tags
 
 
@@ -64,13 +63,4 @@ def _answer(
         if MACHINERY not in tags(cell):
             answer_id = question.id.replace(QUESTION, ANSWER, 1)
             return cell if cell.id == answer_id else None
-    return None
-
-
-def right_choice(answer: str, choices: Sequence[str] = CHOICES) -> int | None:
-    """Return the place of the choice that the text of an answer names, from 0."""
-    answer = answer.removeprefix("**")
-    for place, choice in enumerate(choices):
-        if answer.startswith(choice):
-            return place
     return None

@@ -13,13 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.book.chapters import MAIN, Chapter
-from tools.environment import NoPython, SetupError, framework_environment, make
 from tools.errors import BookError, CannotRun
 from tools.files import digest, read_text
 
-GPU = (
-    "gpu"  # the GPUs of the machine at hand; its outputs lie under the name of the card
-)
+# The GPUs of the machine at hand. Its outputs lie under the name of the card.
+GPU = "gpu"
 FIRST = "simulated"  # the tab that a reader sees who has chosen none: it shows two GPUs
 FALLBACK = "cpu"  # the runner without a GPU
 SIMULATOR = "cudasim/src"
@@ -125,11 +123,15 @@ class Runner:
         """
         if not self.requirements:
             return
+        from tools import environment  # here: the site makes none
+
         try:
-            make(framework_environment(self.framework, self.root))
-        except NoPython as reason:
+            environment.make(
+                environment.framework_environment(self.framework, self.root)
+            )
+        except environment.NoPython as reason:
             raise CannotRun(str(reason)) from None
-        except (SetupError, OSError) as error:
+        except (environment.SetupError, OSError) as error:
             missing = f"no environment for {self.framework}"
             raise BookError(f"{self.where}: {missing}: {error}") from None
 

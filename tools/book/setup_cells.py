@@ -52,10 +52,10 @@ TEMPLATE = Path(__file__).with_name("setup_cell.txt")
 WIDTH = 90  # of a line that is filled in
 
 
-def write_setup(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
-    """Return the chapter with its set-up written afresh.
+def with_setup(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
+    """Return the chapter with its set-up cells made anew.
 
-    Raises BookError if it has no place for it.
+    Raises BookError if no cell of it says where they stand.
     """
     if not chapter.setup_cells:
         missing = f"no cell with the tag '{SETUP}'"
@@ -66,8 +66,10 @@ def write_setup(chapter: Chapter, repository: Repository, root: Path) -> Chapter
     switch = new_code_cell(SWITCH, id=SWITCH_CELL, metadata={"tags": [SETUP]})
     source = setup_source(chapter, repository, root)
     folded = new_code_cell(source, id=SETUP_CELL, metadata=deepcopy(FOLDED))
-    chapter.notebook.cells = [*others[:place], switch, folded, *others[place:]]
-    return Chapter(chapter.name, chapter.notebook)
+
+    notebook = deepcopy(chapter.notebook)
+    notebook.cells = [*others[:place], switch, folded, *others[place:]]
+    return Chapter(chapter.name, notebook)
 
 
 def setup_source(chapter: Chapter, repository: Repository, root: Path) -> str:

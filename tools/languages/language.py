@@ -17,8 +17,10 @@ from tools.errors import BookError
 from tools.files import read_text, read_yaml
 
 FOLDER = "languages"
-SETTINGS = f"{FOLDER}/languages.yml"
+LANGUAGES = f"{FOLDER}/languages.yml"
 TERMS = f"{FOLDER}/terms.csv"
+# The context of what stands around the pages.
+SITE = "site"
 # A line of a .po; Babel would pass over any other.
 LINE = re.compile(r'(#.*|((msgctxt|msgid|msgstr) )?"([^"\\]|\\.)*")?')
 
@@ -88,9 +90,9 @@ class Language:
 
 def read_languages(root: Path) -> dict[str, Language]:
     """Return the languages besides English, by their code; none where the book names none."""
-    if not (root / SETTINGS).is_file():
+    if not (root / LANGUAGES).is_file():
         return {}
-    content = read_yaml(root / SETTINGS, root)
+    content = read_yaml(root / LANGUAGES, root)
     try:
         pages = [str(page) for page in content["pages"]]
         languages = {}
@@ -99,4 +101,4 @@ def read_languages(root: Path) -> dict[str, Language]:
         return languages
     except (KeyError, TypeError, AttributeError):
         missing = "lacks 'languages:' or 'pages:'"
-        raise BookError(f"{SETTINGS}: {missing}; restore them") from None
+        raise BookError(f"{LANGUAGES}: {missing}; restore them") from None

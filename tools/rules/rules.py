@@ -15,10 +15,9 @@ from tools.book.notebooks import tags
 from tools.book.recordings import Recording
 from tools.errors import BookError
 from tools.rules.budgets import within_budget
-from tools.rules.outcomes import shown_outcomes
 from tools.rules.predictions import PREDICTION_RULES
 from tools.rules.questions import QUESTION_RULES
-from tools.rules.symptoms import shown_symptoms, whole_symptoms
+from tools.rules.reference import shown_outcomes, shown_symptoms, whole_symptoms
 
 OPENING = ("**What you will do.**", "**What you will learn.**", "**What you need.**")
 OURS = re.compile(
@@ -51,7 +50,7 @@ def _faults(chapter: Chapter, book: Book) -> Iterator[Fault]:
         yield from rule(chapter, recordings)
 
     yield from stale_figures(chapter, book)
-    first, *others = book.editions(chapter.page)
+    first, *others = book.chapters_on(chapter.page)
     if others:
         yield from unlike(chapter, first)
         yield from open_sections(chapter)

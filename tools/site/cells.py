@@ -18,8 +18,7 @@ from itertools import groupby
 from docutils import nodes
 from sphinx.application import Sphinx
 
-from tools.book.grammar import DEEPER, MACHINERY, PREDICTED, SETUP
-from tools.book.predictions import right_choice
+from tools.book.grammar import DEEPER, MACHINERY, PREDICTED, SETUP, right_choice
 from tools.site import speech
 from tools.site.outputs import OUTPUT_BOX
 from tools.site.parts import Part, frame, html_part, load_where, render

@@ -16,7 +16,6 @@ from sphinx.util import logging
 from sphinx.util.images import get_image_size
 from sphinx.writers.html5 import HTML5Translator
 
-from tools.languages.messages import translate_drawing
 from tools.site import speech
 from tools.site.parts import load_where
 
@@ -67,6 +66,8 @@ def write_drawing(
         logger.warning("style in a drawing would be the page's: %s", uri, location=node)
     language = speech.spoken()
     if language:
+        from tools.languages.messages import translate_drawing
+
         drawing = translate_drawing(drawing, uri, language.say)
     number = list(writer.document.findall(nodes.image)).index(node)
     writer.body.append(inline(drawing, node["alt"], size, f"figure{number}-"))

@@ -22,7 +22,6 @@ from sphinx.util.docutils import SphinxDirective
 from tools.book.book import Book
 from tools.book.grammar import Kind
 from tools.book.length import length
-from tools.languages.edition import Edition
 from tools.site import (
     cells,
     drawings,
@@ -111,13 +110,12 @@ def number_chapters(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def numbered_titles(book: Book) -> dict[str, str]:
-    english = book.english if isinstance(book, Edition) else book
     comma = speech.punctuated(", ")
     titles = {}
     for chapter in book.pages.values():
         if chapter.kind == Kind.LESSON:
             # A chapter's length is that of its English text.
-            minutes = length(english.pages[chapter.name]).minutes
+            minutes = length(book.english.pages[chapter.name]).minutes
             time = f"{minutes}\xa0{tr('min')}"
             title = f"{len(titles)} {chapter.title}{comma}{time}"
             titles[f"notebooks/{chapter.name}"] = title

@@ -17,8 +17,8 @@ from sphinx.environment import BuildEnvironment
 
 from tools.book.book import Book
 from tools.book.grammar import VERSIONS
-from tools.book.links import notebook_links
 from tools.book.recordings import Recording
+from tools.book.repository import notebook_links
 from tools.errors import BookError
 from tools.files import read_yaml
 from tools.site.parts import add_part, load_where, render

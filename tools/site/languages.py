@@ -20,7 +20,6 @@ from sphinx.locale import _
 from sphinx.search import SearchLanguage
 
 from tools.languages.language import read_languages
-from tools.languages.messages import MARKED
 from tools.site import speech
 from tools.site.speech import read_book, tr
 
@@ -180,6 +179,10 @@ def page_in_languages(page: str, root: Path, site: str) -> list[dict[str, str]]:
 @cache
 def script_words(root: Path) -> dict[str, str]:
     """Return what scripts say, and how that is said in the language of the site."""
+    if not speech.spoken():
+        return {}
+    from tools.languages.messages import MARKED
+
     messages = set()
     for script in (root / "book" / "static").glob("*.js"):
         for match in MARKED.finditer(script.read_text(encoding="utf-8")):

@@ -32,7 +32,6 @@ from tools.book.recordings import Recording
 from tools.errors import BookError
 from tools.site import speech
 from tools.site.parts import render
-from tools.site.reference import symptom_list
 from tools.site.speech import tr, translate_times
 from tools.site.timeline import timeline_html
 
@@ -188,6 +187,8 @@ def page_notebook(page: Page, root: Path) -> NotebookNode:
         kinds = [cell.cell_type for cell in notebook.cells]
         notebook.cells.insert(kinds.index("code"), legend(page.recordings))
     if page.chapter.kind == Kind.SYMPTOMS:
+        from tools.site.reference import symptom_list
+
         overview = new_markdown_cell(symptom_list(page.chapter), id="overview")
         notebook.cells.insert(1, overview)
     return notebook

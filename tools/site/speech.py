@@ -11,9 +11,7 @@ from pathlib import Path
 
 from tools.book.book import Book
 from tools.book.grammar import CHOICES, DEEPER
-from tools.languages.edition import Edition
-from tools.languages.language import Language
-from tools.languages.messages import SITE
+from tools.languages.language import SITE, Language
 
 CORES = re.compile(r"\b(\d+) cores\b")
 _language: Language | None = None  # None is English
@@ -71,4 +69,8 @@ def locale() -> str:
 @cache  # a process draws one site, and its files do not change meanwhile
 def read_book(root: Path) -> Book:
     """Read the book in the language of the site."""
-    return Edition(root, language=_language) if _language else Book(root)
+    if _language is None:
+        return Book(root)
+    from tools.languages.translated_book import TranslatedBook
+
+    return TranslatedBook(root, language=_language)

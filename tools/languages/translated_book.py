@@ -10,11 +10,11 @@ from tools.book.book import Book
 from tools.book.chapters import Chapter
 from tools.book.figures import FIGURE, picture, png_facts, version
 from tools.book.grammar import LINKS_CELL
-from tools.book.links import services_row
 from tools.book.notebooks import notebook_text
+from tools.book.repository import services_row
 from tools.files import read_text
 from tools.languages import messages
-from tools.languages.language import FOLDER, Language
+from tools.languages.language import FOLDER, SITE, Language
 
 # A link from `notebooks/` to a page in prose, or to a chapter.
 NEIGHBOUR = re.compile(
@@ -23,7 +23,7 @@ NEIGHBOUR = re.compile(
 
 
 @dataclass(frozen=True)
-class Edition(Book):
+class TranslatedBook(Book):
     """The book in `language`, where that has words of its own."""
 
     language: Language = field(kw_only=True, repr=False)
@@ -42,7 +42,7 @@ class Edition(Book):
         if not self.is_translated(chapter):
             return chapter
         translated = messages.translate_chapter(chapter, self.language.say)
-        say = partial(self.language.say, messages.SITE)
+        say = partial(self.language.say, SITE)
         english_links = services_row(chapter.where, self.repository)
         own_links = services_row(self.path(chapter), self.repository, say)
         for cell in translated.notebook.cells:

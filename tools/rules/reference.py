@@ -1,4 +1,4 @@
-"""What the notebooks of the page *Symptom, cause, cure* keep to."""
+"""What the notebooks of the two reference pages keep to, which `tools.book.reference` describes."""
 
 import re
 
@@ -8,7 +8,14 @@ from tools.book.cells import Fault, Faults
 from tools.book.chapters import Chapter
 from tools.book.grammar import ENTRY, SYMPTOM_PARTS
 from tools.book.recordings import Recording
-from tools.book.symptoms import Symptom, symptoms_of
+from tools.book.reference import (
+    VERBS,
+    Symptom,
+    operations_of,
+    symptoms_of,
+    verb,
+    words,
+)
 
 CAUSE = re.compile(
     r"\*\*Cause\.\*\* \S.*\n\n\*\*Cure\.\*\* \S.* Read on: \[[^]]+\]\([^)#]+#[^)]+\)\.",
@@ -101,3 +108,19 @@ def _printed(recording: Recording, cell: NotebookNode) -> str:
 
 def _on_one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+def shown_outcomes(chapter: Chapter, recordings: list[Recording]) -> Faults:
+    """Each operation has a program, and that says what happened in one of VERBS."""
+    cells = {cell.id: cell for cell in chapter.code_cells}
+    for operation in operations_of(chapter):
+        if operation.id not in cells:
+            missing = f"no code cell '{operation.id}' for '{operation.title}'"
+            yield Fault(None, f"{missing}; add it")
+            continue
+        for recording in recordings:
+            recorded = recording.current_cells.get(operation.id)
+            if recorded and verb(words(recorded)) not in VERBS:
+                outcome = f"says '{words(recorded)}' on {recording.folder}"
+                advice = f"begin with {', '.join(VERBS)}"
+                yield Fault(cells[operation.id], f"{outcome}; {advice}")
