@@ -169,7 +169,7 @@ def tab_faults(page, name):
     """Tabs without their panel, and panels that are empty or do not say whose times they show."""
     faults, chapter = [], BOOK.chapters[name]
     fewest = min(2, len(runners_of(name)))
-    recordings = {made.machine: made for made in BOOK.recordings_of(chapter)}
+    recordings = {made.machine: made for made in BOOK.recordings_of(chapter.name)}
     for cell, part in cells_of(page, name):
         for tabs in own(part, "div.runner-outputs"):
             buttons, panels = tabs.select("[role=tab]"), tabs.select("[role=tabpanel]")

@@ -114,7 +114,7 @@ def test_command_names_the_repository_everywhere(linked_book):
         assert strangers(text, repository) == []
 
     book = Book(linked_book)
-    for recording in book.recordings["cpu"].values():
+    for recording in book.recordings:
         setup = cell(recording.chapter.notebook, "setup").source
         assert recording.current_cells["setup"].source == setup
         assert recording.stale_because(book.pins) is None

@@ -25,8 +25,11 @@ from tools.record.provenance import chapter_pins
 def reasons(root, folder="cpu"):
     """Return why each recording in a folder is stale, or None, by the chapter's name."""
     book = Book(root)
-    recordings = book.recordings[folder].items()
-    return {name: recording.stale_because(book.pins) for name, recording in recordings}
+    reasons = {}
+    for recording in book.recordings:
+        if recording.folder == folder:
+            reasons[recording.chapter.name] = recording.stale_because(book.pins)
+    return reasons
 
 
 FRESH = {"first": None, "second": None}

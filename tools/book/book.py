@@ -34,6 +34,10 @@ class Book:
         """The book as it was written: this one, unless it is a translation."""
         return self
 
+    def is_translated(self, document: str) -> bool:
+        """Return whether a page is in the book's language; in English every page is."""
+        return True
+
     @property
     def pages(self) -> dict[str, Chapter]:
         """The chapters that have a page, which holds the same in other frameworks, too."""
@@ -54,8 +58,8 @@ class Book:
         return [runner for runner in self.runners.values() if runner.is_local]
 
     @cached_property
-    def recordings(self) -> dict[str, dict[str, Recording]]:
-        """The recordings by runner or card, in the order of the tabs, and by chapter."""
+    def recordings(self) -> list[Recording]:
+        """All recordings, in the order of the tabs and then of the chapters."""
         return read_recordings(self.root, self.chapters, self.runners)
 
     @cached_property
@@ -86,20 +90,21 @@ class Book:
 
     def chapters_of(self, runner: Runner) -> list[Chapter]:
         """Return the chapters that a runner executes."""
+        chapters = self.chapters.values()
+        return [chapter for chapter in chapters if runner.executes(chapter)]
+
+    def recordings_of(self, chapter: str) -> list[Recording]:
+        """Return the recordings of a chapter, in the order of the tabs."""
+        recordings = self.recordings
         return [
-            chapter for chapter in self.chapters.values() if runner.executes(chapter)
+            recording for recording in recordings if recording.chapter.name == chapter
         ]
 
     def recording(self, folder: str, chapter: str) -> Recording | None:
-        return self.recordings.get(folder, {}).get(chapter)
-
-    def recordings_of(self, chapter: Chapter) -> list[Recording]:
-        """Return the recordings of a chapter, in the order of the tabs."""
-        return [
-            by_chapter[chapter.name]
-            for by_chapter in self.recordings.values()
-            if chapter.name in by_chapter
-        ]
+        for recording in self.recordings_of(chapter):
+            if recording.folder == folder:
+                return recording
+        return None
 
     def path(self, chapter: Chapter) -> str:
         """Return where the notebook lies that opens alone, in Colab and elsewhere."""

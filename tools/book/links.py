@@ -50,9 +50,7 @@ def write_links(book: Book) -> list[str]:
         linked_chapters[chapter.name] = linked
         pairs.append((chapter, linked))
     recordings = read_recordings(book.root, linked_chapters, book.runners)
-    for by_chapter in recordings.values():
-        for recording in by_chapter.values():
-            pairs.append((recording, recording.synced()))
+    pairs += [(recording, recording.synced()) for recording in recordings]
 
     texts = {"README.md": readme_text(list(linked_chapters.values()), book)}
     for name in INSTALLS:

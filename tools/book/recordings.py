@@ -199,8 +199,8 @@ def read_as_recorded(path: Path, root: Path) -> NotebookNode | None:
 
 def read_recordings(
     root: Path, chapters: dict[str, Chapter], runners: dict[str, Runner]
-) -> dict[str, dict[str, Recording]]:
-    """Return all recordings by runner or card, in the order of the tabs, and by chapter.
+) -> list[Recording]:
+    """Return all recordings, in the order of the tabs and then of the chapters.
 
     Raises BookError if one was edited since, or belongs to no chapter.
     """
@@ -211,13 +211,12 @@ def read_recordings(
             advice = f"if one was renamed, 'git mv {where} ...', else remove it"
             raise BookError(f"{where}: no chapter has this name; {advice}")
 
-    recordings: dict[str, dict[str, Recording]] = {}
+    recordings = []
     cards = [path.parent.name for path in paths if path.parent.name not in runners]
     for folder in dict.fromkeys([*runners, *cards]):
         for name, chapter in chapters.items():
             if (root / recording_path(folder, name)).is_file():
-                recording = _read_recording(folder, chapter, runners, root)
-                recordings.setdefault(folder, {})[name] = recording
+                recordings.append(_read_recording(folder, chapter, runners, root))
     return recordings
 
 

@@ -39,7 +39,7 @@ class TranslatedBook(Book):
 
     def chapter(self, chapter: Chapter) -> Chapter:
         """Return a chapter in the words of the language, or as it is."""
-        if not self.is_translated(chapter):
+        if not self._has(chapter):
             return chapter
         translated = messages.translate_chapter(chapter, self.language.say)
         say = partial(self.language.say, SITE)
@@ -60,27 +60,30 @@ class TranslatedBook(Book):
                 documents.append(document)
         return documents
 
-    def is_translated(self, chapter: Chapter) -> bool:
-        return f"notebooks/{chapter.page}" in self.translated
+    def is_translated(self, document: str) -> bool:
+        return document in self.translated
+
+    def _has(self, chapter: Chapter) -> bool:
+        return self.is_translated(f"notebooks/{chapter.page}")
 
     def text(self, document: str, text: str) -> str:
         """Return the text of a page in prose in the words of the language, or as it is."""
-        if document not in self.translated:
+        if not self.is_translated(document):
             return text
         return messages.translate_text(text, document, self.language.say)
 
     def path(self, chapter: Chapter) -> str:
-        if not self.is_translated(chapter):
+        if not self._has(chapter):
             return chapter.where
         return f"{FOLDER}/{self.language.code}/{chapter.where}"
 
     def notebooks(self) -> dict[Path, str]:
         """Return the text of every notebook that the language has of its own."""
-        return {
-            self.root / self.path(chapter): self.notebook(chapter)
-            for chapter in self.chapters.values()
-            if self.is_translated(chapter)
-        }
+        notebooks = {}
+        for chapter in self.chapters.values():
+            if self._has(chapter):
+                notebooks[self.root / self.path(chapter)] = self.notebook(chapter)
+        return notebooks
 
     def notebook(self, chapter: Chapter) -> str:
         """Return the text of a chapter that stands alone.
@@ -121,6 +124,6 @@ class TranslatedBook(Book):
         """Return where a link leads from the folder of the language's notebooks."""
         if link["page"]:
             return f"../../../{link['page']}"
-        if f"notebooks/{link['chapter']}" in self.translated:
+        if self.is_translated(f"notebooks/{link['chapter']}"):
             return link[0]
         return f"../../../notebooks/{link[0]}"

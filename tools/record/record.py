@@ -92,8 +92,5 @@ def _is_recorded(chapter: Chapter, folder: str, book: Book) -> bool:
 
 def sync(book: Book) -> list[str]:
     """Carry over what no key covers: tags, set-up, metadata. Returns the paths that changed."""
-    pairs = []
-    for by_chapter in book.recordings.values():
-        for recording in by_chapter.values():
-            pairs.append((recording, recording.synced()))
+    pairs = [(recording, recording.synced()) for recording in book.recordings]
     return write_changed(pairs, book.root)

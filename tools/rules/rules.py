@@ -44,7 +44,7 @@ def _faults(chapter: Chapter, book: Book) -> Iterator[Fault]:
     for rule in RULES_OF_TEXT[chapter.kind]:
         yield from rule(chapter)
 
-    recordings = book.recordings_of(chapter)
+    recordings = book.recordings_of(chapter.name)
     yield from times_without_tag(chapter, recordings)
     for rule in RULES_OF_OUTPUT[chapter.kind]:
         yield from rule(chapter, recordings)

@@ -17,6 +17,7 @@ from tools.files import NO_ROOM, cannot_write, read_yaml, write_text
 from tools.languages.language import read_languages
 from tools.site import speech
 from tools.site.extension import read_pages
+from tools.site.speech import tr
 
 OPTIONS = ("-W", "--keep-going", "-n", "-q")  # a warning is an error
 # MyST-NB finds plugins among installed distributions: this folder holds one with our own.
@@ -80,19 +81,19 @@ def book_error(error: RuntimeError, root: Path, work: Path) -> BookError | None:
 
 
 def write_config(root: Path, work: Path) -> Path:
-    """Write the book's settings, with the title and the locale of the language."""
-    settings = read_yaml(root / "_config.yml", root)
+    """Write `_config.yml`, with the title and the locale of the language."""
+    config = read_yaml(root / "_config.yml", root)
     for name in ("title", "author"):
-        settings[name] = speech.tr(settings[name])
-    html = settings["html"]
-    html["extra_footer"] = speech.tr(html["extra_footer"])
-    config = settings["sphinx"]["config"]
-    config["language"] = speech.locale()
-    config["nb_code_prompt_show"] = speech.tr("Show the code")
-    config["copybutton_image_svg"] = f"<span>{speech.tr('Copy to clipboard')}</span>"
+        config[name] = tr(config[name])
+    html = config["html"]
+    html["extra_footer"] = tr(html["extra_footer"])
+    sphinx = config["sphinx"]["config"]
+    sphinx["language"] = speech.spoken().locale
+    sphinx["nb_code_prompt_show"] = tr("Show the code")
+    sphinx["copybutton_image_svg"] = f"<span>{tr('Copy to clipboard')}</span>"
 
     path = work / "_config.yml"
-    write_text(path, yaml.safe_dump(settings, allow_unicode=True), work)
+    write_text(path, yaml.safe_dump(config, allow_unicode=True), work)
     return path
 
 

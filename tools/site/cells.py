@@ -52,7 +52,7 @@ def add_folds(app: Sphinx, doctree: nodes.document) -> None:
     fold_head(doctree)
     fold_machinery(doctree)
     for section in doctree.findall(nodes.section):
-        if section[0].astext().startswith((DEEPER, speech.deeper())):
+        if section[0].astext().startswith((DEEPER, speech.spoken().deeper)):
             fold_section(section)
 
 
@@ -179,7 +179,7 @@ def cover_answer(cell: nodes.container) -> None:
     explained = explanation(cell)
     right = None
     if explained:
-        right = right_choice(explained[0].astext(), speech.choices())
+        right = right_choice(explained[0].astext(), speech.spoken().choices)
     name = f"printed-{cell['cell_metadata'][PREDICTED]}"
     cell += frame("covered.html", *printed, *explained, name=name, right=right)
 

@@ -65,7 +65,7 @@ def write_drawing(
     if "<style" in drawing:
         logger.warning("style in a drawing would be the page's: %s", uri, location=node)
     language = speech.spoken()
-    if language:
+    if not language.is_english:
         from tools.languages.messages import translate_drawing
 
         drawing = translate_drawing(drawing, uri, language.say)

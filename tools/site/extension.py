@@ -86,14 +86,14 @@ def replace_source(app: Sphinx, docname: str, source: list[str]) -> None:
     path = Path(app.env.doc2path(docname))
     if path.suffix == ".ipynb":
         source[0] = nbformat.writes(read_pages(root)[path.stem])
-    elif speech.spoken():
+    elif not speech.spoken().is_english:
         source[0] = read_book(root).text(docname, source[0])
 
 
 def say_english(app: Sphinx, doctree: nodes.document) -> None:
     """Let a page that has no translation say so below its title."""
     book = read_book(Path(app.srcdir))
-    if speech.spoken() and app.env.docname not in book.translated:
+    if not book.is_translated(app.env.docname):
         words = tr("This page is in English.")
         doctree[0].insert(1, nodes.paragraph("", words, classes=["in-english"]))
 

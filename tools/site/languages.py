@@ -19,7 +19,7 @@ from sphinx.config import Config
 from sphinx.locale import _
 from sphinx.search import SearchLanguage
 
-from tools.languages.language import read_languages
+from tools.languages.language import ENGLISH, read_languages
 from tools.site import speech
 from tools.site.speech import read_book, tr
 
@@ -92,12 +92,10 @@ def place_switch(app: Sphinx, config: Config) -> None:
 @cache
 def english_headings() -> dict[str, str]:
     """Return what each heading in the language of the site is in English."""
-    language = speech.spoken()
     headings: dict[str, str] = {}
-    if language:
-        for entry in language.catalog:
-            if entry.string and entry.id.startswith("#"):
-                headings[plain(entry.string)] = plain(entry.id)
+    for entry in speech.spoken().catalog:
+        if entry.string and entry.id.startswith("#"):
+            headings[plain(entry.string)] = plain(entry.id)
     return headings
 
 
@@ -112,7 +110,7 @@ def slug(heading: str) -> str:
 
 def name_sections(app: Sphinx, doctree: nodes.document) -> None:
     """Give each section the anchor that it has in English, here and for links to it."""
-    if not speech.spoken():
+    if speech.spoken().is_english:
         return
     renamed = rename_sections(doctree)
     for link in doctree.findall(nodes.reference):
@@ -155,31 +153,37 @@ def offer_languages(
     context["tr"] = tr
     context["_"] = translate_theme
     context["words"] = script_words(book.root)
-    context["spoken"] = language.tag if language else "en"
+    context["spoken"] = language.tag
     context["languages"] = page_in_languages(page, book.root, book.repository.site)
-    if language and doctree and page not in book.translated:
+    if doctree and not book.is_translated(page):
         context["language"] = "en"
 
 
 def page_in_languages(page: str, root: Path, site: str) -> list[dict[str, str]]:
     """Return the links from `page` to itself in every language, with their addresses."""
-    places = [("English", "en", f"{page}.html")]
-    for code, language in read_languages(root).items():
-        name = language.settings["name"]
-        places.append((name, language.tag, f"{code}/{page}.html"))
-
-    depth = page.count("/") + (1 if speech.spoken() else 0)
+    depth = page.count("/")
+    if not speech.spoken().is_english:
+        depth += 1
     links = []
-    for name, tag, place in places:
-        href = "../" * depth + place
-        links.append({"name": name, "tag": tag, "href": href, "address": site + place})
+    for language in (ENGLISH, *read_languages(root).values()):
+        place = f"{page}.html"
+        if not language.is_english:
+            place = f"{language.code}/{place}"
+        links.append(
+            {
+                "name": language.name,
+                "tag": language.tag,
+                "href": "../" * depth + place,
+                "address": site + place,
+            }
+        )
     return links
 
 
 @cache
 def script_words(root: Path) -> dict[str, str]:
     """Return what scripts say, and how that is said in the language of the site."""
-    if not speech.spoken():
+    if speech.spoken().is_english:
         return {}
     from tools.languages.messages import MARKED
 

@@ -89,7 +89,7 @@ def page_recordings(chapter: Chapter, book: Book) -> list[Recording]:
         advice = "add it to the 'chapters' of one in kernels/"
         raise BookError(f"{chapter.where}: no runner executes it; {advice}")
 
-    recordings = book.recordings_of(chapter)
+    recordings = book.recordings_of(chapter.name)
     for recording in recordings:
         if recording.runner.is_local and recording.runner not in runners:
             fault = f"{recording.runner.where} does not list this chapter"
@@ -211,10 +211,10 @@ def add_outputs(cell: NotebookNode, page: Page) -> None:
 
 def page_text(cell: NotebookNode, chapter: Chapter, root: Path) -> str:
     """Return a text cell with figures from `img/` and what the site adds to it."""
-    if speech.spoken():  # whether they are current was checked with the English text
-        text = named_figures(cell.source)
-    else:
+    if speech.spoken().is_english:
         text = link_figures(cell.source, chapter.where, root)
+    else:  # whether they are current was checked with the English text
+        text = named_figures(cell.source)
 
     if cell.id.startswith(ANSWER):
         return f"::::::{{container}} answer\n{text}\n::::::"

@@ -63,7 +63,7 @@ def outcomes_table(env: BuildEnvironment) -> str:
     recordings = {}
     facts = []
     for chapter in chapters:
-        recording = book.recordings_of(chapter)[0]
+        recording = book.recordings_of(chapter.name)[0]
         recordings[chapter.framework] = recording
         facts.append((", ".join(recording.software), recording.provenance.date))
 

@@ -5,16 +5,14 @@ command `python -m tools languages` finds the messages that are marked so.
 """
 
 import re
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from tools.book.book import Book
-from tools.book.grammar import CHOICES, DEEPER
-from tools.languages.language import SITE, Language
+from tools.languages.language import ENGLISH, SITE, Language
 
 CORES = re.compile(r"\b(\d+) cores\b")
-_language: Language | None = None  # None is English
+_language = ENGLISH
 
 
 def speak(language: Language) -> None:
@@ -23,19 +21,18 @@ def speak(language: Language) -> None:
     _language = language
 
 
-def spoken() -> Language | None:
+def spoken() -> Language:
     return _language
 
 
 def tr(message: str) -> str:
-    return _language.say(SITE, message) if _language else message
+    return _language.say(SITE, message)
 
 
 def punctuated(text: str) -> str:
     """Put the language's own marks between the words that `text` is made of."""
-    if _language:
-        for mark, own_mark in _language.settings.get("marks", {}).items():
-            text = text.replace(mark, own_mark)
+    for mark, own_mark in _language.marks.items():
+        text = text.replace(mark, own_mark)
     return text
 
 
@@ -52,24 +49,10 @@ def translate_times(times: str) -> str:
     return tr("measured on {0}").format(translate_facts(hardware))
 
 
-def deeper() -> str:
-    """Return how a heading begins that leads off the chapter's path."""
-    return _language.settings["deeper"] if _language else DEEPER
-
-
-def choices() -> Sequence[str]:
-    """Return how an answer begins that names the right choice, in their order."""
-    return _language.settings["choices"] if _language else CHOICES
-
-
-def locale() -> str:
-    return _language.settings["locale"] if _language else "en"
-
-
 @cache  # a process draws one site, and its files do not change meanwhile
 def read_book(root: Path) -> Book:
     """Read the book in the language of the site."""
-    if _language is None:
+    if _language.is_english:
         return Book(root)
     from tools.languages.translated_book import TranslatedBook
 
