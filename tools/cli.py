@@ -71,8 +71,9 @@ def record(runners: list[str], chapters: list[str]) -> None:
     from tools.record.record import record
 
     if not runners:
-        advice = "name one: 'make record RUNNER=cpu'"
-        raise BookError(f"Makefile: record needs a runner; {advice}")
+        raise BookError(
+            "Makefile", "record needs a runner", "name one: 'make record RUNNER=cpu'"
+        )
     with one_at_a_time(ROOT):
         record(runners, chapters, the_book())
 

@@ -16,7 +16,7 @@ class Parser(argparse.ArgumentParser):
     """Says in one line what it cannot take, as every other fault is said."""
 
     def error(self, message: str) -> None:
-        raise BookError(f"{self.prog}: {message}; see '{self.prog} --help'")
+        raise BookError(self.prog, message, f"see '{self.prog} --help'")
 
 
 PARSER = Parser(prog="python -m tools", description="The commands of this book.")
@@ -35,12 +35,12 @@ class Argument:
     @property
     def parameter(self) -> str:
         """The parameter of the command's function that takes its value."""
-        return self.name.removeprefix("--")
+        return self.name.removeprefix("--").replace("-", "_")
 
     def check(self, value: object) -> None:
         """Raise BookError if it is needed and has no value."""
         if self.needed and value is None:
-            raise BookError(f"{self.parameter.upper()}: name {self.options['help']}")
+            raise BookError(self.parameter.upper(), f"name {self.options['help']}")
 
 
 def argument(

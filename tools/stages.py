@@ -118,7 +118,9 @@ def chosen_stages(
     names = ", ".join(stage.name for stage in stages)
     for word in words:
         if not any(word in stage.name for stage in stages):
-            raise BookError(f"STAGE: no stage is called '{word}'; choose from: {names}")
+            raise BookError(
+                "STAGE", f"no stage is called '{word}'", f"choose from: {names}"
+            )
     return [stage for stage in stages if _is_named(stage, words)]
 
 
@@ -152,7 +154,7 @@ def run_stages(words: list[str], full: bool = False, root: Path = ROOT) -> None:
     lines.append(f"{_clock(time.monotonic() - begin)}  in all")
     print(f"\n=== summary: {len(stages)} stages run", *lines, sep="\n", flush=True)
     if failed:
-        raise BookError(f"make test: failed: {', '.join(failed)}")
+        raise BookError("make test", f"failed: {', '.join(failed)}")
 
 
 def _clock(seconds: float) -> str:

@@ -85,7 +85,9 @@ class Book:
         """Return the runner of this name, or raise BookError."""
         if name not in self.runners:
             known = ", ".join(self.runners)
-            raise BookError(f"kernels/: no runner '{name}'; choose one of: {known}")
+            raise BookError(
+                "kernels/", f"no runner '{name}'", f"choose one of: {known}"
+            )
         return self.runners[name]
 
     def chapters_of(self, runner: Runner) -> list[Chapter]:

@@ -4,7 +4,7 @@ import ast
 import io
 import tokenize
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from bs4 import BeautifulSoup
 from IPython.core.inputtransformer2 import TransformerManager
@@ -18,11 +18,16 @@ from tools.errors import BookError
 MARKDOWN = MarkdownIt("commonmark")
 
 
-class Fault(NamedTuple):
-    """What is wrong with a chapter, and the cell in which it is, if it is in one."""
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with a chapter, what to do, and the cell in which it is, if in one."""
 
     cell: NotebookNode | None
     words: str
+    advice: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.words}; {self.advice}" if self.advice else self.words
 
 
 Faults = Iterator[Fault]
@@ -47,10 +52,11 @@ def syntax_tree(chapter: Chapter, cell: NotebookNode) -> ast.Module:
     try:
         return parsed(cell.source)
     except SyntaxError as error:
-        place = f"{chapter.where}: the cell '{cell.id}'"
         reason = f"{error.msg}, line {error.lineno}"
         raise BookError(
-            f"{place} is not valid Python ({reason}); correct it there"
+            chapter.where,
+            f"the cell '{cell.id}' is not valid Python ({reason})",
+            "correct it there",
         ) from None
 
 

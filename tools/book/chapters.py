@@ -113,12 +113,14 @@ def read_chapter(name: str, root: Path) -> Chapter:
     """
     chapter = _open_chapter(name, root)
     if not chapter.code_cells:
-        advice = f"move it to book/{name}.md, as Markdown"
-        raise BookError(f"{chapter.where}: no code cell; {advice}")
-    if chapter.kind not in list(Kind):
-        advice = f"use one of {', '.join(Kind)}"
         raise BookError(
-            f"{chapter.where}: its metadata call it a '{chapter.kind}'; {advice}"
+            chapter.where, "no code cell", f"move it to book/{name}.md, as Markdown"
+        )
+    if chapter.kind not in list(Kind):
+        raise BookError(
+            chapter.where,
+            f"its metadata call it a '{chapter.kind}'",
+            f"use one of {', '.join(Kind)}",
         )
     for number, cell in enumerate(chapter.notebook.cells):
         _check_cell(cell, f"{chapter.where}: cell {number} ('{cell.id}')")
@@ -126,7 +128,7 @@ def read_chapter(name: str, root: Path) -> Chapter:
     hardware = chapter.notebook.metadata.get("hardware")
     if not isinstance(hardware, dict) or not hardware.get("gpus"):
         words = "its metadata do not say what hardware it is for"
-        raise BookError(f'{chapter.where}: {words}: "hardware": {{"gpus": [0, 1, 2]}}')
+        raise BookError(chapter.where, f'{words}: "hardware": {{"gpus": [0, 1, 2]}}')
     return chapter
 
 
@@ -138,15 +140,16 @@ def _open_chapter(name: str, root: Path) -> Chapter:
 def _check_cell(cell: NotebookNode, place: str) -> None:
     for tag in tags(cell):
         if tag not in TAGS:
-            advice = f"use one of {', '.join(sorted(TAGS))}"
             raise BookError(
-                f"{place} has the tag '{tag}', which nothing reads; {advice}"
+                f"{place} has the tag '{tag}', which nothing reads",
+                advice=f"use one of {', '.join(sorted(TAGS))}",
             )
     if cell.cell_type != "code":
         return
     if cell.outputs or cell.execution_count is not None:
         raise BookError(
-            f"{place} holds outputs; chapters have none: 'python -m tools clear'"
+            f"{place} holds outputs",
+            advice="chapters have none: 'python -m tools clear'",
         )
 
 
@@ -154,14 +157,16 @@ def read_documents(root: Path) -> list[str]:
     """Return every document that `_toc.yml` lists, without its suffix, in order."""
     toc = read_yaml(root / "_toc.yml", root)
     if "root" not in toc:
-        advice = "add it there: 'root: book/preface'"
-        raise BookError(f"_toc.yml: names no first page; {advice}")
+        raise BookError(
+            "_toc.yml", "names no first page", "add it there: 'root: book/preface'"
+        )
     documents = list(_files(toc))
     for document in documents:
         paths = [root / f"{document}.md", root / f"{document}.ipynb"]
         if not any(path.is_file() for path in paths):
-            advice = "add one, or drop the entry"
-            raise BookError(f"_toc.yml: '{document}' has no file; {advice}")
+            raise BookError(
+                "_toc.yml", f"'{document}' has no file", "add one, or drop the entry"
+            )
     return documents
 
 

@@ -76,8 +76,11 @@ def link_figures(text: str, where: str, root: Path) -> str:
     def linked(match: re.Match) -> str:
         figure = _read_figure(match, where, root)
         if not figure.is_current:
-            stale = f"it does not carry img/{figure.svg} as it is now"
-            raise BookError(f"{where}: {stale}; draw it by {DRAW}")
+            raise BookError(
+                where,
+                f"it does not carry img/{figure.svg} as it is now",
+                f"draw it by {DRAW}",
+            )
         return _link(figure.alt, figure.svg)
 
     return FIGURE.sub(linked, text)
@@ -100,14 +103,14 @@ def _link(alt: str, svg: str | None) -> str:
 def _read_figure(match: re.Match, where: str, root: Path) -> Figure:
     facts = png_facts(match["png"]) if match["png"] else {}
     svg = match["svg"] or facts.get("Source")
-    nameless = f"{where}: the figure '{match['alt']}' names no drawing in img/"
+    fault = f"the figure '{match['alt']}' names no drawing in img/"
     if svg is None:
         advice = f"write ![...](../img/name.svg) in its place, then {DRAW}"
-        raise BookError(f"{nameless}; {advice}")
+        raise BookError(where, fault, advice)
     path = root / "img" / svg
     if not path.is_file():
         advice = f"'git restore img/{svg}', or take the figure out of the chapter"
-        raise BookError(f"{nameless}: {advice}")
+        raise BookError(where, fault, advice)
     return Figure(match["alt"], svg, read_text(path, root), facts.get("Version"))
 
 
@@ -132,7 +135,7 @@ def draw(svg: str, drawing: str, fonts: Iterable[Path] = ()) -> bytes:
         )
     except ValueError as error:
         raise BookError(
-            f"img/{svg}: cannot be drawn ({error}); correct it there"
+            f"img/{svg}", f"cannot be drawn ({error})", "correct it there"
         ) from None
 
     facts = PngInfo()

@@ -83,8 +83,9 @@ def _advice(chapter: Chapter) -> str:
         if cell.id != LINKS_CELL:
             continue
         if cell.cell_type != "markdown":
-            words = f"a code cell has the id '{LINKS_CELL}'"
-            raise BookError(f"{chapter.where}: {words}; rename it")
+            raise BookError(
+                chapter.where, f"a code cell has the id '{LINKS_CELL}'", "rename it"
+            )
         if chapter.framework != MAIN:
             advice = cell.source.partition("\n\n")[2]
     return advice
@@ -94,8 +95,11 @@ def readme_text(chapters: list[Chapter], book: Book) -> str:
     """Return `README.md` with a row for each page: its title, and links to Colab."""
     text = read_text(book.root / "README.md", book.root)
     if not TABLE.search(text):
-        missing = "no '<!-- links -->' followed by '<!-- end -->'"
-        raise BookError(f"README.md: {missing}; add both lines")
+        raise BookError(
+            "README.md",
+            "no '<!-- links -->' followed by '<!-- end -->'",
+            "add both lines",
+        )
 
     rows = ["| Chapter | Open in Colab |", "|:--|:--|"]
     for chapter in chapters:

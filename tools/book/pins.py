@@ -28,10 +28,11 @@ def read_pins(root: Path = ROOT, files: Iterable[str] = REQUIREMENTS) -> dict[st
             place = f"{name}: line {number}"
             pin = PIN.fullmatch(text)
             if pin is None:
-                words = f"{text!r}, is not 'package==version'"
-                raise BookError(f"{place}, {words}; correct it")
+                raise BookError(
+                    f"{place}, {text!r}, is not 'package==version'", advice="correct it"
+                )
             package = canonicalize_name(pin["package"])
             if package in pins:
-                raise BookError(f"{place}: {package} is pinned twice; leave one pin")
+                raise BookError(place, f"{package} is pinned twice", "leave one pin")
             pins[package] = pin["version"]
     return pins

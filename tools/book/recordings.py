@@ -208,8 +208,11 @@ def read_recordings(
     for path in paths:
         if path.stem not in chapters:
             where = path.relative_to(root).as_posix()
-            advice = f"if one was renamed, 'git mv {where} ...', else remove it"
-            raise BookError(f"{where}: no chapter has this name; {advice}")
+            raise BookError(
+                where,
+                "no chapter has this name",
+                f"if one was renamed, 'git mv {where} ...', else remove it",
+            )
 
     recordings = []
     cards = [path.parent.name for path in paths if path.parent.name not in runners]
@@ -233,14 +236,14 @@ def _read_recording(
             command = record_command(GPU, chapter.name)
             elsewhere = f"where such a card is, record it again: '{command}'"
             advice = f"take it out of outputs/ or, {elsewhere}"
-        raise BookError(f"{where}: edited since it was recorded; {advice}")
+        raise BookError(where, "edited since it was recorded", advice)
 
     facts = notebook.metadata.provenance
     runner = runners.get(facts.runner)
     if not _is_home(folder, runner, runners) or facts.chapter != chapter.name:
         origin = f"of the chapter '{facts.chapter}' on the runner '{facts.runner}'"
         advice = "move it to their place in outputs/, restore that runner in kernels/"
-        raise BookError(f"{where}: recorded {origin}; {advice}, or remove it")
+        raise BookError(where, f"recorded {origin}", f"{advice}, or remove it")
     return Recording(chapter, runner, folder, notebook)
 
 

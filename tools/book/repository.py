@@ -49,15 +49,16 @@ def read_repository(root: Path) -> Repository:
     """
     entry = read_yaml(root / "_config.yml", root).get("repository")
     if not isinstance(entry, dict):
-        missing = "no 'repository:' entry with 'url' and 'branch'"
-        raise BookError(f"_config.yml: {missing}; add one")
+        raise BookError(
+            "_config.yml", "no 'repository:' entry with 'url' and 'branch'", "add one"
+        )
     slug = str(entry.get("url") or "").removeprefix(HOST)
     branch = str(entry.get("branch") or "")
     hub = str(entry.get("hub") or NO_HUB)
     try:
         return make_repository(slug, branch, hub)
     except BookError as error:
-        raise BookError(f"_config.yml: {error}") from None
+        raise BookError("_config.yml", str(error)) from None
 
 
 def make_repository(slug: str, branch: str, hub: str = NO_HUB) -> Repository:
@@ -67,15 +68,20 @@ def make_repository(slug: str, branch: str, hub: str = NO_HUB) -> Repository:
     """
     match = SLUG.fullmatch(slug)
     if match is None or match["name"] in (".", "..") or slug.endswith(".git"):
-        advice = "name one on GitHub"
-        raise BookError(f"repository '{slug}': not of the form owner/name; {advice}")
+        raise BookError(
+            f"repository '{slug}'", "not of the form owner/name", "name one on GitHub"
+        )
     if not BRANCH.fullmatch(branch):
-        advice = "use letters, digits and . _ - /"
-        raise BookError(f"branch '{branch}': not a branch's name; {advice}")
+        raise BookError(
+            f"branch '{branch}'",
+            "not a branch's name",
+            "use letters, digits and . _ - /",
+        )
     hub = "" if hub == NO_HUB else hub.rstrip("/")
     if hub and not HUB.fullmatch(hub):
-        advice = f"write https://hub.example.org, or '{NO_HUB}' for none"
-        raise BookError(f"hub '{hub}': {advice}")
+        raise BookError(
+            f"hub '{hub}'", f"write https://hub.example.org, or '{NO_HUB}' for none"
+        )
     return Repository(match["owner"], match["name"], branch, hub)
 
 

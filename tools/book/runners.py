@@ -132,8 +132,9 @@ class Runner:
         except environment.NoPython as reason:
             raise CannotRun(str(reason)) from None
         except (environment.SetupError, OSError) as error:
-            missing = f"no environment for {self.framework}"
-            raise BookError(f"{self.where}: {missing}: {error}") from None
+            raise BookError(
+                self.where, f"no environment for {self.framework}: {error}"
+            ) from None
 
     def use(self) -> str:
         """Let Jupyter find it, and return its name."""
@@ -154,7 +155,7 @@ def behaviour_of_simulator(root: Path) -> int | None:
     text = read_text(root / BEHAVIOUR, root)
     line = re.search(r"^BEHAVIOUR = (\d+)$", text, re.MULTILINE)
     if line is None:
-        raise BookError(f"{BEHAVIOUR}: has no line 'BEHAVIOUR = <number>'; restore it")
+        raise BookError(BEHAVIOUR, "has no line 'BEHAVIOUR = <number>'", "restore it")
     return int(line[1])
 
 
@@ -178,7 +179,7 @@ def _read_runner(name: str, root: Path) -> Runner:
         _check_command(specification["argv"], shown)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BookError(
-            f"{where}: not a kernel specification ({error}); correct it"
+            where, f"not a kernel specification ({error})", "correct it"
         ) from None
     runner = Runner(
         name=name,
@@ -193,8 +194,11 @@ def _read_runner(name: str, root: Path) -> Runner:
     if runner.requirements and not (root / runner.requirements).is_file():
         source = runner.requirements.replace(".txt", ".in")
         how = "compile it with the command at the head of requirements.txt"
-        advice = f"correct '--framework', or write {source} and {how}"
-        raise BookError(f"{where}: no {runner.requirements}; {advice}")
+        raise BookError(
+            where,
+            f"no {runner.requirements}",
+            f"correct '--framework', or write {source} and {how}",
+        )
     return runner
 
 

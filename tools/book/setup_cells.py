@@ -58,8 +58,9 @@ def with_setup(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
     Raises BookError if no cell of it says where they stand.
     """
     if not chapter.setup_cells:
-        missing = f"no cell with the tag '{SETUP}'"
-        raise BookError(f"{chapter.where}: {missing}; add one after the title")
+        raise BookError(
+            chapter.where, f"no cell with the tag '{SETUP}'", "add one after the title"
+        )
     cells = chapter.notebook.cells
     place = cells.index(chapter.setup_cells[0])
     others = [cell for cell in cells if cell not in chapter.setup_cells]
@@ -142,6 +143,9 @@ def _find(pattern: str, name: str, root: Path) -> tuple[str, ...]:
     """Return the groups of a pattern in a file of the repository, or raise BookError."""
     match = re.search(pattern, read_text(root / name, root), re.MULTILINE)
     if match is None:
-        purpose = "which the set-up cells are made from"
-        raise BookError(f"{name}: lacks {pattern!r}, {purpose}; restore it")
+        raise BookError(
+            name,
+            f"lacks {pattern!r}, which the set-up cells are made from",
+            "restore it",
+        )
     return match.groups()

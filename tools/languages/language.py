@@ -86,8 +86,11 @@ class Language:
         lines = read_text(path, self.root).split("\n")
         for number, line in enumerate(lines, start=1):
             if not LINE.fullmatch(line):
-                place = f"{self.where}: line {number}"
-                raise BookError(f"{place}: not whole: {line[:40]}; correct it there")
+                raise BookError(
+                    f"{self.where}: line {number}",
+                    f"not whole: {line[:40]}",
+                    "correct it there",
+                )
         return read_po(lines)
 
     def translation(self, context: str, message: str) -> Message | None:
@@ -124,5 +127,8 @@ def read_languages(root: Path) -> dict[str, Language]:
             )
         return languages
     except (KeyError, TypeError, AttributeError):
-        fault = "lacks 'languages:' or 'pages:', or names what no language has"
-        raise BookError(f"{LANGUAGES}: {fault}; restore it") from None
+        raise BookError(
+            LANGUAGES,
+            "lacks 'languages:' or 'pages:', or names what no language has",
+            "restore it",
+        ) from None

@@ -163,11 +163,14 @@ async def _execute(
         try:
             return await notebook.async_execute()
         except CellExecutionError as error:
-            fault = f"a cell fails on {runner.name}:\n{error}"
-            raise BookError(f"{chapter.where}: {fault}") from None
+            raise BookError(
+                chapter.where, f"a cell fails on {runner.name}:\n{error}"
+            ) from None
         except DeadKernelError:
-            fault = f"the kernel of {runner.name} died; is there memory enough?"
-            raise BookError(f"{chapter.where}: {fault}") from None
+            raise BookError(
+                chapter.where,
+                f"the kernel of {runner.name} died; is there memory enough?",
+            ) from None
         finally:
             client.stop_channels()
             await manager.shutdown_kernel(now=True)
@@ -195,9 +198,11 @@ async def _start_kernel(
     except (NoSuchKernel, RuntimeError, OSError) as error:
         if getattr(error, "errno", None) in NO_ROOM:
             raise
-        advice = "remove .venv, and the next 'make' command makes it anew"
-        fault = f"the kernel does not start ({error})"
-        raise BookError(f"{runner.where}: {fault}; {advice}") from None
+        raise BookError(
+            runner.where,
+            f"the kernel does not start ({error})",
+            "remove .venv, and the next 'make' command makes it anew",
+        ) from None
     finally:
         # Ctrl-C and a failing neighbour come here too: nothing is left behind.
         if not ready:

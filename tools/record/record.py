@@ -75,8 +75,11 @@ def _chosen_chapters(names: list[str], runner: Runner, book: Book) -> list[Chapt
     for name in names:
         if name not in chapters:
             known = ", ".join(chapters)
-            fault = f"no chapter of {runner.name}; name one of: {known}"
-            raise BookError(f"notebooks/{name}.ipynb: {fault}")
+            raise BookError(
+                f"notebooks/{name}.ipynb",
+                f"no chapter of {runner.name}",
+                f"name one of: {known}",
+            )
     return [chapters[name] for name in names or chapters]
 
 

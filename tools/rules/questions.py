@@ -59,16 +59,22 @@ def answerable(chapter: Chapter) -> Faults:
                 right.append(answer)
 
         if "" in answers or len(set(answers)) < len(answers):
-            yield Fault(cell, f"empty or equal choices: {answers}; make each another")
+            yield Fault(cell, f"empty or equal choices: {answers}", "make each another")
         elif len(answers) < 3 or len(right) != 1:
-            counts = f"{len(answers)} choices, {len(right)} right"
-            yield Fault(cell, f"{counts}; give three or more, one right")
+            yield Fault(
+                cell,
+                f"{len(answers)} choices, {len(right)} right",
+                "give three or more, one right",
+            )
         elif not cell.source.startswith(COMPUTE):  # a number is as long as it is
             second, longest = sorted(answers, key=len)[-2:]
             if longest == right[0] and len(second) < len(longest):
                 sizes = f"{len(longest)} characters, the others up to {len(second)}"
-                words = f"the right choice is the longest ({sizes})"
-                yield Fault(cell, f"{words}; say more in a wrong one")
+                yield Fault(
+                    cell,
+                    f"the right choice is the longest ({sizes})",
+                    "say more in a wrong one",
+                )
 
 
 def in_changing_places(chapter: Chapter) -> Faults:
@@ -81,8 +87,11 @@ def in_changing_places(chapter: Chapter) -> Faults:
         return
     for place, times in Counter(places).items():
         if place is not None and 2 * times > len(places):
-            often = f"choice {place + 1} is right in {times} of {len(places)} questions"
-            yield Fault(None, f"{often}; vary it")
+            yield Fault(
+                None,
+                f"choice {place + 1} is right in {times} of {len(places)} questions",
+                "vary it",
+            )
 
 
 def readable(chapter: Chapter) -> Faults:
@@ -95,16 +104,22 @@ def readable(chapter: Chapter) -> Faults:
                 words = (
                     "does not say '**Right.**' or '**No.**', as its class does, and why"
                 )
-                yield Fault(cell, f"the choice '{summary}' {words}; write both")
+                yield Fault(cell, f"the choice '{summary}' {words}", "write both")
         if dropped := _dropped_by_programs(page):
-            words = f"some notebook programs drop or misuse: {', '.join(dropped)}"
-            yield Fault(cell, f"{words}; take it out")
+            yield Fault(
+                cell,
+                f"some notebook programs drop or misuse: {', '.join(dropped)}",
+                "take it out",
+            )
 
         for code in page("code"):
             code.decompose()
         if undrawn := re.findall(r".{0,20}[`*]", page.get_text()):
-            words = f"Markdown where only HTML is read: {undrawn[0]}"
-            yield Fault(cell, f"{words}; write <code> or <em>")
+            yield Fault(
+                cell,
+                f"Markdown where only HTML is read: {undrawn[0]}",
+                "write <code> or <em>",
+            )
 
 
 def _gives_a_reason(choice: Tag) -> bool:

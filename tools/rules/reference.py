@@ -42,11 +42,14 @@ def whole_symptoms(chapter: Chapter) -> Faults:
         if not cell.source.startswith(ENTRY):
             continue
         if "\n" in cell.source:
-            yield Fault(cell, "is more than a heading; give the rest a cell of its own")
+            yield Fault(
+                cell, "is more than a heading", "give the rest a cell of its own"
+            )
         yield from _whole_symptom(cell, cells[place + 1 :][: len(SYMPTOM_PARTS)])
         if cell.source in headings:
-            words = "has the heading of another symptom; say where this one is met"
-            yield Fault(cell, words)
+            yield Fault(
+                cell, "has the heading of another symptom", "say where this one is met"
+            )
         headings.append(cell.source)
 
 
@@ -93,9 +96,9 @@ def _shown_symptom(symptom: Symptom, recording: Recording) -> Faults:
         words = "words of an error stand in the heading as code, others do not"
         yield Fault(symptom.shown, words)
     if not re.search(r"\w", cured):
-        yield Fault(symptom.cured, f"prints nothing {place}; show what came of it")
+        yield Fault(symptom.cured, f"prints nothing {place}", "show what came of it")
     if ERROR.search(cured):
-        yield Fault(symptom.cured, f"prints an error {place}; it is not cured")
+        yield Fault(symptom.cured, f"prints an error {place}", "it is not cured")
 
 
 def _printed(recording: Recording, cell: NotebookNode) -> str:
@@ -115,12 +118,15 @@ def shown_outcomes(chapter: Chapter, recordings: list[Recording]) -> Faults:
     cells = {cell.id: cell for cell in chapter.code_cells}
     for operation in operations_of(chapter):
         if operation.id not in cells:
-            missing = f"no code cell '{operation.id}' for '{operation.title}'"
-            yield Fault(None, f"{missing}; add it")
+            yield Fault(
+                None, f"no code cell '{operation.id}' for '{operation.title}'", "add it"
+            )
             continue
         for recording in recordings:
             recorded = recording.current_cells.get(operation.id)
             if recorded and verb(words(recorded)) not in VERBS:
-                outcome = f"says '{words(recorded)}' on {recording.folder}"
-                advice = f"begin with {', '.join(VERBS)}"
-                yield Fault(cells[operation.id], f"{outcome}; {advice}")
+                yield Fault(
+                    cells[operation.id],
+                    f"says '{words(recorded)}' on {recording.folder}",
+                    f"begin with {', '.join(VERBS)}",
+                )

@@ -35,7 +35,7 @@ def broken_rules(chapter: Chapter, book: Book) -> list[str]:
     lines = []
     for fault in _faults(chapter, book):
         place = places[fault.cell.id] if fault.cell else ""
-        lines.append(f"{chapter.where}{place}: {fault.words}")
+        lines.append(f"{chapter.where}{place}: {fault}")
     return lines
 
 
@@ -63,19 +63,24 @@ def faults_of_code(chapter: Chapter) -> Faults:
             yield from _faults_of_size(cell)
         ignored = NOT_COMPARED in tags(cell) or "NBVAL_IGNORE_OUTPUT" in cell.source
         if ignored and not has_assert(syntax_tree(chapter, cell)):
-            yield Fault(cell, "its output is not compared; assert in it what must hold")
+            yield Fault(
+                cell, "its output is not compared", "assert in it what must hold"
+            )
         if match := OURS.search(cell.source):
             yield Fault(cell, f"imports '{match[1]}', which no reader can install")
         # Code does not know whether its clock is a real one.
         if re.search(r"\bmeasured:? +[{\d]", cell.source):
-            words = "prints 'measured' before a time that may be modelled"
-            yield Fault(cell, f"{words}; print '{ABOUT}'")
+            yield Fault(
+                cell,
+                "prints 'measured' before a time that may be modelled",
+                f"print '{ABOUT}'",
+            )
 
 
 def _faults_of_size(cell: NotebookNode) -> Faults:
     lines = cell.source.splitlines()
     if len(lines) > LINES:
-        yield Fault(cell, f"{len(lines)} lines, {LINES} at most; split it")
+        yield Fault(cell, f"{len(lines)} lines, {LINES} at most", "split it")
     for line in lines:
         if len(line) > WIDTH:
             words = f"a line of {len(line)} characters, {WIDTH} at most"
@@ -121,13 +126,19 @@ def times_without_tag(chapter: Chapter, recordings: list[Recording]) -> Faults:
                     claims_a_clock = True
 
         if shows_times and not tagged:
-            yield Fault(cell, f"shows '{ABOUT}' without the tag '{TIMES}'; add it")
+            yield Fault(cell, f"shows '{ABOUT}' without the tag '{TIMES}'", "add it")
         if recorded and tagged and not shows_times:
-            words = f"has the tag '{TIMES}' and shows no '{ABOUT}'"
-            yield Fault(cell, f"{words}; print it before each time")
+            yield Fault(
+                cell,
+                f"has the tag '{TIMES}' and shows no '{ABOUT}'",
+                "print it before each time",
+            )
         if claims_a_clock:
-            words = f"shows '{ABOUT}' and 'modelled' nowhere, where times are"
-            yield Fault(cell, f"{words}; print it, too")
+            yield Fault(
+                cell,
+                f"shows '{ABOUT}' and 'modelled' nowhere, where times are",
+                "print it, too",
+            )
 
 
 # By the kind of a chapter: what its text keeps to, and what it has printed.

@@ -15,9 +15,8 @@ from sphinx.errors import SphinxError
 from tools.errors import BookError
 from tools.files import NO_ROOM, cannot_write, read_yaml, write_text
 from tools.languages.language import read_languages
-from tools.site import speech
 from tools.site.extension import read_pages
-from tools.site.speech import tr
+from tools.site.languages import read_book, speak, spoken, tr
 
 OPTIONS = ("-W", "--keep-going", "-n", "-q")  # a warning is an error
 # MyST-NB finds plugins among installed distributions: this folder holds one with our own.
@@ -30,9 +29,9 @@ def main() -> int:
     code = sys.argv[3] if len(sys.argv) > 3 else ""
     try:
         if code:
-            speech.speak(read_languages(root)[code])
+            speak(read_languages(root)[code])
         read_pages(root)
-        count = len(speech.read_book(root).documents)
+        count = len(read_book(root).documents)
         language = f" ({code})" if code else ""
         print(f"site: building {count} pages{language}", flush=True)
         config = write_config(root, work)
@@ -88,7 +87,7 @@ def write_config(root: Path, work: Path) -> Path:
     html = config["html"]
     html["extra_footer"] = tr(html["extra_footer"])
     sphinx = config["sphinx"]["config"]
-    sphinx["language"] = speech.spoken().locale
+    sphinx["language"] = spoken().locale
     sphinx["nb_code_prompt_show"] = tr("Show the code")
     sphinx["copybutton_image_svg"] = f"<span>{tr('Copy to clipboard')}</span>"
 

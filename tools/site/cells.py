@@ -19,10 +19,9 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 from tools.book.grammar import DEEPER, MACHINERY, PREDICTED, SETUP, right_choice
-from tools.site import speech
+from tools.site.languages import punctuated, spoken, tr
 from tools.site.outputs import OUTPUT_BOX
 from tools.site.parts import Part, frame, html_part, load_where, render
-from tools.site.speech import tr
 
 
 def setup(app: Sphinx) -> None:
@@ -52,7 +51,7 @@ def add_folds(app: Sphinx, doctree: nodes.document) -> None:
     fold_head(doctree)
     fold_machinery(doctree)
     for section in doctree.findall(nodes.section):
-        if section[0].astext().startswith((DEEPER, speech.spoken().deeper)):
+        if section[0].astext().startswith((DEEPER, spoken().deeper)):
             fold_section(section)
 
 
@@ -97,7 +96,7 @@ def fold_machinery(doctree: nodes.document) -> None:
             if is_run:
                 run = [*run]
                 labels = dict.fromkeys(label(cell) for cell in run)
-                fold(run, speech.punctuated("; ").join(labels))
+                fold(run, punctuated("; ").join(labels))
 
 
 def fold_section(section: nodes.section) -> None:
@@ -179,7 +178,7 @@ def cover_answer(cell: nodes.container) -> None:
     explained = explanation(cell)
     right = None
     if explained:
-        right = right_choice(explained[0].astext(), speech.spoken().choices)
+        right = right_choice(explained[0].astext(), spoken().choices)
     name = f"printed-{cell['cell_metadata'][PREDICTED]}"
     cell += frame("covered.html", *printed, *explained, name=name, right=right)
 

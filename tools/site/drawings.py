@@ -16,7 +16,7 @@ from sphinx.util import logging
 from sphinx.util.images import get_image_size
 from sphinx.writers.html5 import HTML5Translator
 
-from tools.site import speech
+from tools.site.languages import spoken
 from tools.site.parts import load_where
 
 logger = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ def write_drawing(
     uri = node["uri"]
     if "<style" in drawing:
         logger.warning("style in a drawing would be the page's: %s", uri, location=node)
-    language = speech.spoken()
+    language = spoken()
     if not language.is_english:
         from tools.languages.messages import translate_drawing
 

@@ -32,11 +32,10 @@ from tools.site import (
     outputs,
     parts,
     reference,
-    speech,
     theme,
     timeline,
 )
-from tools.site.speech import read_book, tr
+from tools.site.languages import punctuated, read_book, spoken, tr
 from tools.site.status import chapters_table, exercises_table
 
 # What draws the parts of a page, in the order in which their styles and scripts are loaded.
@@ -86,7 +85,7 @@ def replace_source(app: Sphinx, docname: str, source: list[str]) -> None:
     path = Path(app.env.doc2path(docname))
     if path.suffix == ".ipynb":
         source[0] = nbformat.writes(read_pages(root)[path.stem])
-    elif not speech.spoken().is_english:
+    elif not spoken().is_english:
         source[0] = read_book(root).text(docname, source[0])
 
 
@@ -110,7 +109,7 @@ def number_chapters(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def numbered_titles(book: Book) -> dict[str, str]:
-    comma = speech.punctuated(", ")
+    comma = punctuated(", ")
     titles = {}
     for chapter in book.pages.values():
         if chapter.kind == Kind.LESSON:

@@ -54,9 +54,9 @@ def require_likeness(chapter: Chapter, first: Chapter) -> None:
     """Raise BookError if a chapter in two frameworks cannot be on one page."""
     faults = [*unlike(chapter, first), *open_sections(chapter), *open_sections(first)]
     if faults:
-        cell, words = faults[0]
-        place = f": '{cell.id}'" if cell else ""
-        raise BookError(f"{chapter.where}{place}: {words}")
+        fault = faults[0]
+        place = f": '{fault.cell.id}'" if fault.cell else ""
+        raise BookError(f"{chapter.where}{place}", str(fault))
 
 
 def join(notebooks: dict[str, NotebookNode]) -> NotebookNode:

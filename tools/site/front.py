@@ -21,8 +21,8 @@ from tools.book.recordings import Recording
 from tools.book.repository import notebook_links
 from tools.errors import BookError
 from tools.files import read_yaml
+from tools.site.languages import read_book, tr
 from tools.site.parts import add_part, load_where, render
-from tools.site.speech import read_book, tr
 from tools.site.timeline import timeline_html
 
 RUNNER = "simulated"  # whose timelines are shown
@@ -104,19 +104,19 @@ def read_versions(book: Book) -> tuple[list[Version], Recording]:
         for name, text in story["versions"].items():
             texts[name] = (text["said"], text["taught"])
     except (KeyError, TypeError, AttributeError) as error:
-        raise BookError(f"{STORY}: {error} is wrong or not there; correct it") from None
+        raise BookError(STORY, f"{error} is wrong or not there", "correct it") from None
 
-    where = f"{STORY}: the cell '{cell}' of notebooks/{chapter}.ipynb"
+    where = f"the cell '{cell}' of notebooks/{chapter}.ipynb"
     recording = book.recording(RUNNER, chapter)
     if recording is None or cell not in recording.current_cells:
-        fault = "is gone or not recorded as it is"
-        raise BookError(f"{where} {fault}: make record RUNNER={RUNNER}")
+        fault = f"{where} is gone or not recorded as it is"
+        raise BookError(STORY, f"{fault}: make record RUNNER={RUNNER}")
 
     recorded = recorded_versions(recording, cell)
     names = [version["version"] for version in recorded]
     if names != list(texts):
-        fault = "holds other versions than are told of"
-        raise BookError(f"{where} {fault}; correct the list")
+        fault = f"{where} holds other versions than are told of"
+        raise BookError(STORY, fault, "correct the list")
     versions = []
     for version in recorded:
         said, taught = texts[version["version"]]

@@ -104,7 +104,7 @@ def read_models(root: Path) -> Models:
     )
     if process.returncode != 0:
         reason = process.stderr.strip().rpartition("\n")[2]
-        raise BookError(f"{SIMULATOR}: asking for its models fails: {reason}")
+        raise BookError(SIMULATOR, f"asking for its models fails: {reason}")
     return Models(**json.loads(process.stdout))
 
 

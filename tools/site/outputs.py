@@ -13,9 +13,9 @@ from nbformat import NotebookNode
 from sphinx.application import Sphinx
 
 from tools.book.grammar import RUNNERS
+from tools.site.languages import tr
 from tools.site.page import DRAWN, RunnerOutputs
 from tools.site.parts import Part, frame
-from tools.site.speech import tr
 
 # What MyST-NB calls the box around the outputs of a cell.
 OUTPUT_BOX = "cell_code_output"

@@ -30,9 +30,14 @@ from tools.book.grammar import (
 from tools.book.notebooks import tags
 from tools.book.recordings import Recording
 from tools.errors import BookError
-from tools.site import speech
+from tools.site.languages import (
+    punctuated,
+    spoken,
+    tr,
+    translate_facts,
+    translate_times,
+)
 from tools.site.parts import render
-from tools.site.speech import tr, translate_times
 from tools.site.timeline import timeline_html
 
 # What pages can draw, the best form first.
@@ -86,15 +91,20 @@ def page_recordings(chapter: Chapter, book: Book) -> list[Recording]:
     """Return the chapter's recordings, if the runners in `kernels/` allow for them."""
     runners = [runner for runner in book.local_runners if runner.executes(chapter)]
     if not runners:
-        advice = "add it to the 'chapters' of one in kernels/"
-        raise BookError(f"{chapter.where}: no runner executes it; {advice}")
+        raise BookError(
+            chapter.where,
+            "no runner executes it",
+            "add it to the 'chapters' of one in kernels/",
+        )
 
     recordings = book.recordings_of(chapter.name)
     for recording in recordings:
         if recording.runner.is_local and recording.runner not in runners:
-            fault = f"{recording.runner.where} does not list this chapter"
-            advice = "list it there, or remove the file"
-            raise BookError(f"{recording.where}: {fault}; {advice}")
+            raise BookError(
+                recording.where,
+                f"{recording.runner.where} does not list this chapter",
+                "list it there, or remove the file",
+            )
     return recordings
 
 
@@ -121,8 +131,11 @@ def outputs_of(cell: NotebookNode, page: Page) -> list[RunnerOutputs]:
             )
         )
     if not by_runner:
-        fault = f"no runner has recorded the cell '{cell.id}' as it is"
-        raise BookError(f"{page.chapter.where}: {fault}; execute it: make book")
+        raise BookError(
+            page.chapter.where,
+            f"no runner has recorded the cell '{cell.id}' as it is",
+            "execute it: make book",
+        )
     return by_runner
 
 
@@ -211,7 +224,7 @@ def add_outputs(cell: NotebookNode, page: Page) -> None:
 
 def page_text(cell: NotebookNode, chapter: Chapter, root: Path) -> str:
     """Return a text cell with figures from `img/` and what the site adds to it."""
-    if speech.spoken().is_english:
+    if spoken().is_english:
         text = link_figures(cell.source, chapter.where, root)
     else:  # whether they are current was checked with the English text
         text = named_figures(cell.source)
@@ -228,12 +241,12 @@ def recording_facts(recording: Recording, with_hardware: bool = True) -> str:
     facts = [*recording.software, provenance.date]
     if with_hardware:
         facts.insert(0, provenance.hardware)
-    return speech.translate_facts(", ".join(facts))
+    return translate_facts(", ".join(facts))
 
 
 def legend(recordings: list[Recording]) -> NotebookNode:
     """Return a note for the top of a page that says what each tab stands for."""
-    labels = speech.punctuated("; ").join(tr(made.label) for made in recordings)
+    labels = punctuated("; ").join(tr(made.label) for made in recordings)
     facts = []
     for recording in recordings:
         names_hardware = recording.provenance.hardware in recording.times

@@ -17,7 +17,7 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.writers.html5 import HTML5Translator
 
 from tools.files import ROOT
-from tools.site.speech import punctuated, tr
+from tools.site.languages import punctuated, tr
 
 
 def script_json(value: object) -> str:

@@ -18,8 +18,8 @@ from tools.book.chapters import FRAMEWORKS, Chapter
 from tools.book.grammar import OUTCOMES_CELL
 from tools.book.recordings import Recording
 from tools.book.reference import VERBS, groups_of, operations_of, verb, words
+from tools.site.languages import read_book
 from tools.site.parts import add_part, load_where, render
-from tools.site.speech import read_book
 
 SEARCH = "symptom-search"
 

@@ -17,8 +17,8 @@ from sphinx.application import Sphinx
 
 from tools.book.grammar import TIMELINE
 from tools.errors import BookError
+from tools.site.languages import punctuated, tr, translate_times
 from tools.site.parts import load_where, render
-from tools.site.speech import punctuated, tr, translate_times
 
 ROW = 36  # pixels: a lane
 IDLE = ("wait", "sleep")
@@ -61,9 +61,11 @@ def timeline_html(payload: str, alt: str = "", span: int = 0) -> str:
     try:
         return draw(json.loads(payload), alt, span, hatch=f"wait-{mark}")
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        fault = f"cannot be drawn ({type(error).__name__}: {error})"
-        advice = "execute its chapter again"
-        raise BookError(f"an output of the type {TIMELINE} {fault}; {advice}") from None
+        reason = f"{type(error).__name__}: {error}"
+        raise BookError(
+            f"an output of the type {TIMELINE} cannot be drawn ({reason})",
+            advice="execute its chapter again",
+        ) from None
 
 
 def draw(timeline: dict[str, Any], alt: str, span: int, hatch: str) -> str:
