@@ -73,7 +73,7 @@ def link_figures(text: str, where: str, root: Path) -> str:
     Raises BookError if a picture is not of the drawing as it is now.
     """
 
-    def linked(match: re.Match) -> str:
+    for match in FIGURE.finditer(text):
         figure = _read_figure(match, where, root)
         if not figure.is_current:
             raise BookError(
@@ -81,9 +81,7 @@ def link_figures(text: str, where: str, root: Path) -> str:
                 f"it does not carry img/{figure.svg} as it is now",
                 f"draw it by {DRAW}",
             )
-        return _link(figure.alt, figure.svg)
-
-    return FIGURE.sub(linked, text)
+    return named_figures(text)
 
 
 def named_figures(text: str) -> str:
@@ -91,13 +89,9 @@ def named_figures(text: str) -> str:
 
     def named(match: re.Match) -> str:
         svg = match["svg"] or png_facts(match["png"]).get("Source")
-        return _link(match["alt"], svg)
+        return f"![{match['alt']}](../img/{svg})"
 
     return FIGURE.sub(named, text)
-
-
-def _link(alt: str, svg: str | None) -> str:
-    return f"![{alt}](../img/{svg})"
 
 
 def _read_figure(match: re.Match, where: str, root: Path) -> Figure:

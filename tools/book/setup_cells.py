@@ -30,16 +30,7 @@ TORCH = (2, 9)
 # What pip calls a package that Python calls something else.
 PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn"}
 # What `from d2l import torch` imports. Its own list of requirements installs nowhere today.
-D2L = {
-    "PIL",
-    "matplotlib",
-    "numpy",
-    "pandas",
-    "requests",
-    "scipy",
-    "torch",
-    "torchvision",
-}
+D2L = set("PIL matplotlib numpy pandas requests scipy torch torchvision".split())
 KERNEL = {"IPython"}  # there, or no cell would run
 CUDASIM = "cudasim"  # on no index: it comes from the book's repository
 ALONE = {"d2l", CUDASIM}  # installed without their own lists of requirements
@@ -78,7 +69,9 @@ def setup_source(chapter: Chapter, repository: Repository, root: Path) -> str:
     major, minor = _find(r'"torch>=(\d+)\.(\d+)"', "cudasim/pyproject.toml", root)
     [d2l] = _find(r"^d2l==(\d+\.\d+\.\d+)", "requirements-no-deps.txt", root)
     modules = imported_modules(chapter)
-    alone = {"d2l": f"d2l=={d2l}"} if "d2l" in modules else {}
+    alone = {}
+    if "d2l" in modules:
+        alone["d2l"] = f"d2l=={d2l}"
     words = {
         "OLDEST_PYTHON": str(PYTHON),
         "OLDEST_TORCH": str(TORCH),
@@ -132,10 +125,10 @@ def imported_modules(chapter: Chapter) -> set[str]:
 def _dictionary(items: dict[str, str]) -> str:
     """Return a dictionary as Python writes it, with a line break after an item where it is long."""
     # A zero byte keeps textwrap from breaking a line between a key and its value.
-    text = ", ".join(f"{name!r}:\0{value!r}" for name, value in items.items())
-    lines = textwrap.wrap(
-        f"{{{text}}}", WIDTH, subsequent_indent=" " * 5, break_on_hyphens=False
-    )
+    entries = [f"{name!r}:\0{value!r}" for name, value in items.items()]
+    text = "{" + ", ".join(entries) + "}"
+    indent = " " * 5
+    lines = textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False)
     return "\n".join(lines).replace("\0", " ")
 
 

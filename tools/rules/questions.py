@@ -51,7 +51,8 @@ def named(chapter: Chapter) -> Faults:
 def answerable(chapter: Chapter) -> Faults:
     """Different choices, one of them right, and not the longest: the ignorant would take it."""
     for cell in questions(chapter):
-        answers, right = [], []
+        answers = []
+        right = []
         for choice in drawn(cell)("details"):
             answer = choice.summary.get_text().strip()
             answers.append(answer)
@@ -67,9 +68,11 @@ def answerable(chapter: Chapter) -> Faults:
                 "give three or more, one right",
             )
         elif not cell.source.startswith(COMPUTE):  # a number is as long as it is
-            second, longest = sorted(answers, key=len)[-2:]
-            if longest == right[0] and len(second) < len(longest):
-                sizes = f"{len(longest)} characters, the others up to {len(second)}"
+            *_, second, longest = sorted(answers, key=len)
+            size = len(longest)
+            others = len(second)
+            if longest == right[0] and others < size:
+                sizes = f"{size} characters, the others up to {others}"
                 yield Fault(
                     cell,
                     f"the right choice is the longest ({sizes})",
@@ -79,19 +82,20 @@ def answerable(chapter: Chapter) -> Faults:
 
 def in_changing_places(chapter: Chapter) -> Faults:
     """No place of the right choice can be learned."""
-    places = []
+    places: Counter[int] = Counter()
+    count = 0
     for cell in questions(chapter):
-        verdicts = [is_right(choice) for choice in drawn(cell)("details")]
-        places.append(verdicts.index(True) if True in verdicts else None)
-    if len(places) < 2:
+        count += 1
+        for place, choice in enumerate(drawn(cell)("details"), start=1):
+            if is_right(choice):
+                places[place] += 1
+                break
+    if count < 2:
         return
-    for place, times in Counter(places).items():
-        if place is not None and 2 * times > len(places):
-            yield Fault(
-                None,
-                f"choice {place + 1} is right in {times} of {len(places)} questions",
-                "vary it",
-            )
+    for place, times in places.items():
+        if 2 * times > count:
+            words = f"choice {place} is right in {times} of {count} questions"
+            yield Fault(None, words, "vary it")
 
 
 def readable(chapter: Chapter) -> Faults:
@@ -100,26 +104,18 @@ def readable(chapter: Chapter) -> Faults:
         page = drawn(cell)
         for choice in page("details"):
             if not _gives_a_reason(choice):
-                summary = choice.summary.get_text()
-                words = (
-                    "does not say '**Right.**' or '**No.**', as its class does, and why"
-                )
-                yield Fault(cell, f"the choice '{summary}' {words}", "write both")
+                name = f"the choice '{choice.summary.get_text()}'"
+                lacks = "does not say '**Right.**' or '**No.**', as its class does"
+                yield Fault(cell, f"{name} {lacks}, and why", "write both")
         if dropped := _dropped_by_programs(page):
-            yield Fault(
-                cell,
-                f"some notebook programs drop or misuse: {', '.join(dropped)}",
-                "take it out",
-            )
+            words = f"some notebook programs drop or misuse: {', '.join(dropped)}"
+            yield Fault(cell, words, "take it out")
 
         for code in page("code"):
             code.decompose()
-        if undrawn := re.findall(r".{0,20}[`*]", page.get_text()):
-            yield Fault(
-                cell,
-                f"Markdown where only HTML is read: {undrawn[0]}",
-                "write <code> or <em>",
-            )
+        if undrawn := re.search(r".{0,20}[`*]", page.get_text()):
+            words = f"Markdown where only HTML is read: {undrawn[0]}"
+            yield Fault(cell, words, "write <code> or <em>")
 
 
 def _gives_a_reason(choice: Tag) -> bool:
