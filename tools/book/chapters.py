@@ -1,4 +1,4 @@
-"""Chapters: the source notebooks, their order, and the keys of their cells."""
+"""Chapters: the source notebooks, their order, the keys of their cells, and faults in them."""
 
 from collections.abc import Iterator
 from copy import deepcopy
@@ -104,6 +104,21 @@ class Chapter:
                 sources.append(cell.source)
             keys[cell.id] = digest(sources)
         return keys
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with a chapter, what to do, and the cell in which it is, if in one."""
+
+    cell: NotebookNode | None
+    words: str
+    advice: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.words}; {self.advice}" if self.advice else self.words
+
+
+Faults = Iterator[Fault]
 
 
 def read_chapter(name: str, root: Path) -> Chapter:

@@ -5,13 +5,12 @@ Cells of the same id belong together, and of text cells the text is the same.
 
 from nbformat import NotebookNode
 
-from tools.book.cells import Fault, Faults
-from tools.book.chapters import Chapter
+from tools.book.chapters import Chapter, Fault, Faults
 from tools.book.grammar import EXERCISE_PART, LINKS_CELL, SETUP
 from tools.book.notebooks import tags
 
 
-def unlike(chapter: Chapter, first: Chapter) -> Faults:
+def disagreements(chapter: Chapter, first: Chapter) -> Faults:
     """Yield where a chapter does not agree with the same in its `first` framework.
 
     Exercises, which masters hold, may differ in their text.

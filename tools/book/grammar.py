@@ -49,6 +49,7 @@ SETUP_CELL = "setup"
 QUESTION = "predict-"  # asks for a prediction
 ANSWER = "answer-"  # explains the answer to a prediction, or holds that to an exercise
 SELF_CHECK = "check-"
+EXERCISE = "exercise-"
 MOVE = "move-"  # a text under which the page has a figure to move
 
 # The cells of exercise 3 are exercise-3, answer-3, shows-3, holds-3, holds-3-more, solution-3.

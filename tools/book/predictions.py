@@ -12,7 +12,7 @@ from functools import cached_property
 from bs4 import BeautifulSoup, Tag
 from nbformat import NotebookNode
 
-from tools.book.cells import drawn
+from tools.book.cells import cell_html
 from tools.book.chapters import Chapter
 from tools.book.grammar import ANSWER, MACHINERY, PREDICT, QUESTION, right_choice
 from tools.book.notebooks import tags
@@ -28,7 +28,7 @@ class Prediction:
     @cached_property
     def page(self) -> BeautifulSoup:
         """The question as HTML."""
-        return drawn(self.question)
+        return cell_html(self.question)
 
     @cached_property
     def choices(self) -> list[Tag]:
@@ -43,12 +43,12 @@ class Prediction:
 def predictions(chapter: Chapter) -> list[Prediction]:
     """Return the predictions of a chapter, in order."""
     cells = chapter.notebook.cells
-    found = []
+    predictions = []
     for place, cell in enumerate(cells):
         if is_question(cell):
             answer = _answer(cell, cells[place + 2 :])
-            found.append(Prediction(cell, answer))
-    return found
+            predictions.append(Prediction(cell, answer))
+    return predictions
 
 
 def is_question(cell: NotebookNode) -> bool:

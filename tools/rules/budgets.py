@@ -1,7 +1,6 @@
 """A chapter takes as long as it says, and no longer than its budget in `budgets.yml`."""
 
-from tools.book.cells import Fault, Faults
-from tools.book.chapters import MAIN, Chapter
+from tools.book.chapters import MAIN, Chapter, Fault, Faults
 from tools.book.grammar import HOW_LONG
 from tools.book.length import length
 from tools.files import read_beside

@@ -5,8 +5,8 @@ import re
 
 from nbformat import NotebookNode
 
-from tools.book.cells import Fault, Faults, comments, has_assert, syntax_tree
-from tools.book.chapters import Chapter
+from tools.book.cells import comments, has_assert, syntax_tree
+from tools.book.chapters import Chapter, Fault, Faults
 from tools.book.grammar import ANSWER, PREDICT, PREDICTED, QUESTION
 from tools.book.length import reading_path
 from tools.book.notebooks import tags

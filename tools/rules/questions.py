@@ -11,8 +11,8 @@ from collections import Counter
 from bs4 import BeautifulSoup, Tag
 from nbformat import NotebookNode
 
-from tools.book.cells import Fault, Faults, drawn
-from tools.book.chapters import Chapter
+from tools.book.cells import cell_html
+from tools.book.chapters import Chapter, Fault, Faults
 from tools.book.grammar import SELF_CHECK
 
 CHOOSE = "**Check yourself.** "
@@ -53,7 +53,7 @@ def answerable(chapter: Chapter) -> Faults:
     for cell in questions(chapter):
         answers = []
         right = []
-        for choice in drawn(cell)("details"):
+        for choice in cell_html(cell)("details"):
             answer = choice.summary.get_text().strip()
             answers.append(answer)
             if is_right(choice):
@@ -86,7 +86,7 @@ def in_changing_places(chapter: Chapter) -> Faults:
     count = 0
     for cell in questions(chapter):
         count += 1
-        for place, choice in enumerate(drawn(cell)("details"), start=1):
+        for place, choice in enumerate(cell_html(cell)("details"), start=1):
             if is_right(choice):
                 places[place] += 1
                 break
@@ -101,7 +101,7 @@ def in_changing_places(chapter: Chapter) -> Faults:
 def readable(chapter: Chapter) -> Faults:
     """Each choice says why, in tags and attributes that all programs show; none is `open`."""
     for cell in questions(chapter):
-        page = drawn(cell)
+        page = cell_html(cell)
         for choice in page("details"):
             if not _gives_a_reason(choice):
                 name = f"the choice '{choice.summary.get_text()}'"

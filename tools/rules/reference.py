@@ -4,8 +4,7 @@ import re
 
 from nbformat import NotebookNode
 
-from tools.book.cells import Fault, Faults
-from tools.book.chapters import Chapter
+from tools.book.chapters import Chapter, Fault, Faults
 from tools.book.grammar import ENTRY, SYMPTOM_PARTS
 from tools.book.recordings import Recording
 from tools.book.reference import (

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from nbformat import NotebookNode
 
 from tools.book.book import Book
-from tools.book.cells import Fault, Faults, has_assert, syntax_tree
-from tools.book.chapters import Chapter
+from tools.book.cells import has_assert, syntax_tree
+from tools.book.chapters import Chapter, Fault, Faults
 from tools.book.figures import link_figures
-from tools.book.frameworks import open_sections, unlike
+from tools.book.frameworks import disagreements, open_sections
 from tools.book.grammar import ABOUT, HIDDEN_CODE, NOT_COMPARED, TIMES, Kind
 from tools.book.notebooks import tags
 from tools.book.recordings import Recording
@@ -52,7 +52,7 @@ def _faults(chapter: Chapter, book: Book) -> Iterator[Fault]:
     yield from stale_figures(chapter, book)
     first, *others = book.chapters_on(chapter.page)
     if others:
-        yield from unlike(chapter, first)
+        yield from disagreements(chapter, first)
         yield from open_sections(chapter)
 
 

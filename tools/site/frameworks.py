@@ -14,7 +14,7 @@ from sphinx.application import Sphinx
 
 from tools.book.book import Book
 from tools.book.chapters import FRAMEWORKS, Chapter
-from tools.book.frameworks import open_sections, unlike
+from tools.book.frameworks import disagreements, open_sections
 from tools.book.grammar import PREDICTED
 from tools.errors import BookError
 from tools.site.page import chapter_page, page_notebook
@@ -52,7 +52,11 @@ def whole_page(name: str, book: Book) -> NotebookNode:
 
 def require_likeness(chapter: Chapter, first: Chapter) -> None:
     """Raise BookError if a chapter in two frameworks cannot be on one page."""
-    faults = [*unlike(chapter, first), *open_sections(chapter), *open_sections(first)]
+    faults = [
+        *disagreements(chapter, first),
+        *open_sections(chapter),
+        *open_sections(first),
+    ]
     if faults:
         fault = faults[0]
         place = f": '{fault.cell.id}'" if fault.cell else ""

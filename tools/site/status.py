@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from tools.book.book import Book
-from tools.book.exercises import exercises
-from tools.book.grammar import NOT_COMPARED
+from tools.book.grammar import EXERCISE, NOT_COMPARED
 from tools.book.notebooks import code_cells, tags
 from tools.book.recordings import Recording
 
@@ -73,7 +72,8 @@ def exercises_table(book: Book) -> list[str]:
     rows = []
     total = 0
     for name, chapter in book.pages.items():
-        count = len(exercises(chapter))
+        ids = [cell.id for cell in chapter.notebook.cells]
+        count = sum(id.startswith(EXERCISE) for id in ids)
         if count:
             rows.append([chapter_link(name), str(count)])
         if not chapter.holds_puzzles:
