@@ -175,8 +175,8 @@ def _read_runner(name: str, root: Path) -> Runner:
     text = read_text(root / where, root)
     try:
         specification = json.loads(text)
-        shown = dict(specification.get("metadata", {}).get("runner", {}))
-        _check_command(specification["argv"], shown)
+        about = dict(specification.get("metadata", {}).get("runner", {}))
+        _check_command(specification["argv"], about)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BookError(
             where, f"not a kernel specification ({error})", "correct it"
@@ -185,11 +185,11 @@ def _read_runner(name: str, root: Path) -> Runner:
         name=name,
         root=root,
         specification=specification,
-        label=shown.get("name", name),
-        legend=shown.get("about", ""),
-        times=shown.get("times"),
-        conditions=shown.get("compare", [{}]),
-        chapters=shown.get("chapters"),
+        label=about.get("name", name),
+        legend=about.get("about", ""),
+        times=about.get("times"),
+        conditions=about.get("compare", [{}]),
+        chapters=about.get("chapters"),
     )
     if runner.requirements and not (root / runner.requirements).is_file():
         source = runner.requirements.replace(".txt", ".in")
@@ -202,9 +202,9 @@ def _read_runner(name: str, root: Path) -> Runner:
     return runner
 
 
-def _check_command(argv: object, shown: dict) -> None:
+def _check_command(argv: object, about: dict) -> None:
     """Raise ValueError for a command that does not suit what readers are told of times."""
     if not isinstance(argv, list):
         raise ValueError("'argv' is not a list")
-    if ("times" in shown) != ("--clock" in argv):
+    if ("times" in about) != ("--clock" in argv):
         raise ValueError("'--clock' in 'argv' goes with 'times' in the metadata")

@@ -120,10 +120,10 @@ def read_languages(root: Path) -> dict[str, Language]:
         pages = [str(page) for page in content["pages"]]
         languages = {}
         for code, entry in content["languages"].items():
-            settings = {"name": code} | entry
-            negation = settings.pop("not", None)
+            fields = {"name": code} | entry
+            negation = fields.pop("not", None)
             languages[code] = Language(
-                code, pages=pages, root=root, negation=negation, **settings
+                code, pages=pages, root=root, negation=negation, **fields
             )
         return languages
     except (KeyError, TypeError, AttributeError):

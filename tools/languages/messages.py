@@ -163,12 +163,12 @@ def _figures_in(messages: Messages) -> list[str]:
 
 
 def words_of_site(book: Book) -> Iterator[str | None]:
-    """Yield what stands around the pages: in the site's settings, or marked where it is written."""
+    """Yield what stands around the pages: in `_config.yml`, or marked where it is written."""
     root = book.root
-    settings = read_yaml(root / "_config.yml", root)
-    yield settings["title"]
-    yield settings["author"]
-    yield settings["html"]["extra_footer"]
+    config = read_yaml(root / "_config.yml", root)
+    yield config["title"]
+    yield config["author"]
+    yield config["html"]["extra_footer"]
     for part in read_yaml(root / "_toc.yml", root)["parts"]:
         yield part["caption"]
 

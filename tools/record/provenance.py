@@ -75,8 +75,8 @@ def provenance(
 def python_of(runner: Runner) -> str:
     """Return the version of the Python in the environment of a framework."""
     environment = framework_environment(runner.framework, runner.root)
-    settings = (environment.folder / "pyvenv.cfg").read_text(encoding="utf-8")
-    return re.search(r"^version = (\S+)", settings, re.MULTILINE)[1]
+    config = (environment.folder / "pyvenv.cfg").read_text(encoding="utf-8")
+    return re.search(r"^version = (\S+)", config, re.MULTILINE)[1]
 
 
 def chapter_pins(chapter: Chapter, pins: dict[str, str]) -> dict[str, str]:
