@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from html import escape, unescape
+from pathlib import Path
 
 from tools.book.book import Book
 from tools.book.chapters import Chapter
@@ -21,7 +22,8 @@ from tools.languages.language import SITE, Language
 
 SET_UP = "setup"  # the context of what the set-up cells say
 # Where what the site says is marked by tr(), in Python, in templates and in scripts.
-MARKING = ("tools/site/*.py", "book/templates/*.*", "book/static/*.js")
+SCRIPTS = "book/static/*.js"
+MARKING = ("tools/site/*.py", "book/templates/*.*", SCRIPTS)
 MARKED = re.compile(r"\btr\(\s*(?P<quote>[\"'])(?P<said>.+?)(?P=quote)[,)]", re.DOTALL)
 
 # Returns what to say instead of a message, by its context and the English message.
@@ -182,7 +184,14 @@ def words_of_site(book: Book) -> Iterator[str | None]:
         yield name.partition(" ")[2]
         yield version["said"]
 
-    for pattern in MARKING:
-        for path in sorted(root.glob(pattern)):
+    yield from marked_words(root, MARKING)
+
+
+def marked_words(root: Path, patterns: Iterable[str]) -> list[str]:
+    """Return what tr() marks in files, sorted: code that moves changes no order."""
+    words = set()
+    for pattern in patterns:
+        for path in root.glob(pattern):
             for match in MARKED.finditer(read_text(path, root)):
-                yield match["said"]
+                words.add(match["said"])
+    return sorted(words)

@@ -63,23 +63,19 @@ def choices_can_be_buttons(chapter: Chapter) -> Faults:
 
 def answered_next(chapter: Chapter) -> Faults:
     """The next cell shows the thing itself, with no assert and no comment to give it away."""
-    above = None
+    question = None  # the prediction just above
     for cell in chapter.notebook.cells:
-        asked = above is not None and is_question(above)
         answers = PREDICTED in tags(cell)
-        if asked and not answers:
-            yield _not_answered(above)
-        if answers and asked and cell.cell_type == "code":
+        if question and not answers:
+            yield _not_answered(question)
+        if answers and question and cell.cell_type == "code":
             yield from _shows_the_answer(chapter, cell)
         elif answers:
-            yield Fault(
-                cell,
-                f"has the tag '{PREDICTED}' and no prediction above it",
-                "drop it, or ask",
-            )
-        above = cell
-    if above is not None and is_question(above):
-        yield _not_answered(above)
+            words = f"has the tag '{PREDICTED}' and no prediction above it"
+            yield Fault(cell, words, "drop it, or ask")
+        question = cell if is_question(cell) else None
+    if question:
+        yield _not_answered(question)
 
 
 def _not_answered(question: NotebookNode) -> Fault:
@@ -94,12 +90,10 @@ def _shows_the_answer(chapter: Chapter, cell: NotebookNode) -> Faults:
     tree = syntax_tree(chapter, cell)
     if has_assert(tree):
         yield Fault(cell, "asserts what was asked", "assert it in the next code cell")
-    for comment in comments(cell)[:1]:
-        yield Fault(
-            cell,
-            f"a comment may give the answer away: '{comment}'",
-            "say it afterwards",
-        )
+    hints = comments(cell)
+    if hints:
+        words = f"a comment may give the answer away: '{hints[0]}'"
+        yield Fault(cell, words, "say it afterwards")
     if not tree.body or not isinstance(tree.body[-1], ast.Expr):
         yield Fault(
             cell, "shows nothing", "end it in an expression, the thing that was asked"

@@ -190,13 +190,10 @@ def script_words(root: Path) -> dict[str, str]:
     """Return what scripts say, and how that is said in the language of the site."""
     if spoken().is_english:
         return {}
-    from tools.languages.messages import MARKED
+    from tools.languages.messages import SCRIPTS, marked_words
 
-    messages = set()
-    for script in (root / "book" / "static").glob("*.js"):
-        for match in MARKED.finditer(script.read_text(encoding="utf-8")):
-            messages.add(match["said"])
-    return {words: tr(words) for words in sorted(messages) if tr(words) != words}
+    messages = marked_words(root, [SCRIPTS])
+    return {words: tr(words) for words in messages if tr(words) != words}
 
 
 def translate_theme(text: str) -> str:
