@@ -19,37 +19,28 @@ def disagreements(chapter: Chapter, first: Chapter) -> Faults:
     first_cells = {cell.id: cell for cell in common_cells(first)}
     rename = f"or let its id end in '-{chapter.framework}'"
 
-    for id in first_cells.keys() - cells.keys():
-        yield Fault(
-            None,
-            f"lacks '{id}' of {first.where}",
-            f"add it, or name it '{id}-{first.framework}'",
-        )
-    for id in cells.keys() - first_cells.keys():
-        yield Fault(cells[id], f"is not in {first.where}", f"add it there, {rename}")
+    for id, cell in cells.items():
+        if id not in first_cells:
+            yield Fault(cell, f"is not in {first.where}", f"add it there, {rename}")
 
-    for id in cells.keys() & first_cells.keys():
-        cell, first_cell = cells[id], first_cells[id]
-        if cell.cell_type != first_cell.cell_type:
-            yield Fault(
-                cell, f"is of another kind than in {first.where}", "rename one of them"
-            )
+    for id, first_cell in first_cells.items():
+        cell = cells.get(id)
+        if cell is None:
+            advice = f"add it, or name it '{id}-{first.framework}'"
+            yield Fault(None, f"lacks '{id}' of {first.where}", advice)
+        elif cell.cell_type != first_cell.cell_type:
+            words = f"is of another kind than in {first.where}"
+            yield Fault(cell, words, "rename one of them")
         elif cell.source != first_cell.source and _is_common_text(cell):
-            yield Fault(
-                cell,
-                f"another text than in {first.where}",
-                f"make them equal, {rename}",
-            )
+            words = f"another text than in {first.where}"
+            yield Fault(cell, words, f"make them equal, {rename}")
 
     order = [id for id in cells if id in first_cells]
     first_order = [id for id in first_cells if id in cells]
     for id, first_id in zip(order, first_order, strict=True):
         if id != first_id:
-            yield Fault(
-                cells[id],
-                f"'{first_id}' stands here in {first.where}",
-                "move one of them",
-            )
+            words = f"'{first_id}' stands here in {first.where}"
+            yield Fault(cells[id], words, "move one of them")
             return
 
 

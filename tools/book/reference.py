@@ -98,12 +98,12 @@ def operations_of(chapter: Chapter) -> list[Operation]:
     return operations
 
 
-def words(cell: NotebookNode) -> str:
+def outcome_of(cell: NotebookNode) -> str:
     """Return the first line that a program printed, which says what happened."""
     printed = [output.text for output in cell.outputs if output.output_type == "stream"]
     return "".join(printed).partition("\n")[0]
 
 
-def verb(outcome: str) -> str:
+def verb_of(outcome: str) -> str:
     """Return the first word of an outcome, by which readers filter the table."""
     return outcome.partition(" ")[0].rstrip(",")

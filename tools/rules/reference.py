@@ -11,9 +11,9 @@ from tools.book.reference import (
     VERBS,
     Symptom,
     operations_of,
+    outcome_of,
     symptoms_of,
-    verb,
-    words,
+    verb_of,
 )
 
 CAUSE = re.compile(
@@ -58,7 +58,8 @@ def _whole_symptom(heading: NotebookNode, following: list[NotebookNode]) -> Faul
     for part in SYMPTOM_PARTS:
         kind = "markdown" if quoted or part in TEXTS else "code"
         wanted.append((f"{heading.id}-{part}", kind))
-    if [(cell.id, cell.cell_type) for cell in following] != wanted:
+    parts = [(cell.id, cell.cell_type) for cell in following]
+    if parts != wanted:
         names = ", ".join(f"'{id}' ({kind})" for id, kind in wanted)
         yield Fault(heading, f"is not followed by the cells {names}")
         return
@@ -117,15 +118,15 @@ def shown_outcomes(chapter: Chapter, recordings: list[Recording]) -> Faults:
     cells = {cell.id: cell for cell in chapter.code_cells}
     for operation in operations_of(chapter):
         if operation.id not in cells:
-            yield Fault(
-                None, f"no code cell '{operation.id}' for '{operation.title}'", "add it"
-            )
+            words = f"no code cell '{operation.id}' for '{operation.title}'"
+            yield Fault(None, words, "add it")
             continue
         for recording in recordings:
             recorded = recording.current_cells.get(operation.id)
-            if recorded and verb(words(recorded)) not in VERBS:
-                yield Fault(
-                    cells[operation.id],
-                    f"says '{words(recorded)}' on {recording.folder}",
-                    f"begin with {', '.join(VERBS)}",
-                )
+            if recorded is None:
+                continue
+            outcome = outcome_of(recorded)
+            if verb_of(outcome) not in VERBS:
+                words = f"says '{outcome}' on {recording.folder}"
+                advice = f"begin with {', '.join(VERBS)}"
+                yield Fault(cells[operation.id], words, advice)

@@ -17,7 +17,13 @@ from sphinx.environment import BuildEnvironment
 from tools.book.chapters import FRAMEWORKS, Chapter
 from tools.book.grammar import OUTCOMES_CELL
 from tools.book.recordings import Recording
-from tools.book.reference import VERBS, groups_of, operations_of, verb, words
+from tools.book.reference import (
+    VERBS,
+    groups_of,
+    operations_of,
+    outcome_of,
+    verb_of,
+)
 from tools.site.languages import read_book
 from tools.site.parts import add_part, load_where, render
 
@@ -95,8 +101,8 @@ def outcomes_by_group(
     for operation in operations_of(chapter):
         outcomes = {}
         for framework, recording in recordings.items():
-            text = words(recording.current_cells[operation.id])
-            outcomes[framework] = (text, verb(text))
+            outcome = outcome_of(recording.current_cells[operation.id])
+            outcomes[framework] = (outcome, verb_of(outcome))
         row = Row(operation.title, make_id(operation.title), outcomes)
         group = (operation.group, make_id(operation.group))
         groups.setdefault(group, []).append(row)
