@@ -83,3 +83,10 @@ def code_cells(notebook: NotebookNode) -> list[NotebookNode]:
 
 def tags(cell: NotebookNode) -> list[str]:
     return cell.metadata.get("tags", [])
+
+
+def printed_text(cell: NotebookNode) -> str:
+    """Return what an executed cell printed, its errors and warnings included."""
+    return "".join(
+        output.text for output in cell.outputs if output.output_type == "stream"
+    )

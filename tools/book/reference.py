@@ -18,6 +18,7 @@ from nbformat import NotebookNode
 
 from tools.book.chapters import Chapter
 from tools.book.grammar import ENTRY, GROUP, OUTCOME_TITLE, SYMPTOM_PARTS
+from tools.book.notebooks import printed_text
 from tools.files import read_beside
 
 VERBS = read_beside(__file__, "verbs.yml")
@@ -100,8 +101,8 @@ def operations_of(chapter: Chapter) -> list[Operation]:
 
 def outcome_of(cell: NotebookNode) -> str:
     """Return the first line that a program printed, which says what happened."""
-    printed = [output.text for output in cell.outputs if output.output_type == "stream"]
-    return "".join(printed).partition("\n")[0]
+    first_line, _, _ = printed_text(cell).partition("\n")
+    return first_line
 
 
 def verb_of(outcome: str) -> str:

@@ -6,6 +6,7 @@ from nbformat import NotebookNode
 
 from tools.book.chapters import Chapter, Fault, Faults
 from tools.book.grammar import ENTRY, SYMPTOM_PARTS
+from tools.book.notebooks import printed_text
 from tools.book.recordings import Recording
 from tools.book.reference import (
     VERBS,
@@ -103,10 +104,12 @@ def _shown_symptom(symptom: Symptom, recording: Recording) -> Faults:
 
 def _printed(recording: Recording, cell: NotebookNode) -> str:
     """Return what a cell printed, and below it the values that it showed."""
-    outputs = recording.current_cells[cell.id].outputs
-    printed = [output.text for output in outputs if output.output_type == "stream"]
-    values = [output.data["text/plain"] for output in outputs if "data" in output]
-    return "\n".join(["".join(printed), *values])
+    recorded = recording.current_cells[cell.id]
+    values = []
+    for output in recorded.outputs:
+        if "data" in output:
+            values.append(output.data["text/plain"])
+    return "\n".join([printed_text(recorded), *values])
 
 
 def _on_one_line(text: str) -> str:
