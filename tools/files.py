@@ -87,7 +87,7 @@ def read_beside(module: str, name: str) -> Any:
 
 @contextmanager
 def written_by(command: str, where: str, mend: str = "run it again") -> Iterator[None]:
-    """Inside, read what a command wrote; what it did not write raises BookError."""
+    """Raise BookError if the block cannot make sense of what `command` wrote to `where`."""
     try:
         yield
     except (ValueError, KeyError, TypeError, AttributeError):

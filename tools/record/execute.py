@@ -103,7 +103,7 @@ def execute_one(chapter: Chapter, runner: Runner) -> NotebookNode:
 
 @contextmanager
 def one_at_a_time(root: Path) -> Iterator[None]:
-    """Hold this folder against another command that executes or builds in it; wait for that."""
+    """Wait until no other command executes or builds in this folder, then keep others out."""
     path = root / "_build" / "lock"
     check_writable(path.parent, root)
     lock = FileLock(path)

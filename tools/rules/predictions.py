@@ -34,7 +34,7 @@ def asked_alone(chapter: Chapter) -> Faults:
 
 
 def choices_can_be_buttons(chapter: Chapter) -> Faults:
-    """The page makes buttons of the choices, which are of one line, and no two alike."""
+    """The page can make buttons of the choices: they take one line each, and they differ."""
     for prediction in predictions(chapter):
         cell, choices = prediction.question, prediction.choices
         blocks = [tag.name for tag in prediction.page(True, recursive=False)]
@@ -48,7 +48,9 @@ def choices_can_be_buttons(chapter: Chapter) -> Faults:
 
         texts = [" ".join(choice.get_text().split()) for choice in choices]
         if "" in texts or len(set(texts)) < len(texts):
-            yield Fault(cell, f"empty or equal choices: {texts}", "make each another")
+            yield Fault(
+                cell, f"empty or equal choices: {texts}", "let each say something else"
+            )
         for choice in choices:
             if "\n" in choice.get_text().strip() or choice(["p", "ul", "pre"]):
                 yield Fault(
@@ -126,7 +128,7 @@ def explained(chapter: Chapter) -> Faults:
 
 
 def not_given_away(chapter: Chapter) -> Faults:
-    """No text above a prediction, in its section, holds what sets apart its right choice."""
+    """No text above a prediction in its section holds words that only its right choice has."""
     path = list(reading_path(chapter))
     for prediction in predictions(chapter):
         if prediction.question not in path or prediction.answer is None:

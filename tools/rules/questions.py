@@ -49,7 +49,7 @@ def named(chapter: Chapter) -> Faults:
 
 
 def answerable(chapter: Chapter) -> Faults:
-    """Different choices, one of them right, and not the longest: the ignorant would take it."""
+    """The choices differ, and one is right: not the longest, which a guess would take."""
     for cell in questions(chapter):
         answers = []
         right = []
@@ -60,7 +60,11 @@ def answerable(chapter: Chapter) -> Faults:
                 right.append(answer)
 
         if "" in answers or len(set(answers)) < len(answers):
-            yield Fault(cell, f"empty or equal choices: {answers}", "make each another")
+            yield Fault(
+                cell,
+                f"empty or equal choices: {answers}",
+                "let each say something else",
+            )
         elif len(answers) < 3 or len(right) != 1:
             yield Fault(
                 cell,
@@ -81,7 +85,7 @@ def answerable(chapter: Chapter) -> Faults:
 
 
 def in_changing_places(chapter: Chapter) -> Faults:
-    """No place of the right choice can be learned."""
+    """The right choice does not stand in the same place in most questions."""
     places: Counter[int] = Counter()
     count = 0
     for cell in questions(chapter):

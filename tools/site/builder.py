@@ -44,7 +44,7 @@ def main() -> int:
 
 
 def build(root: Path, work: Path, config: Path) -> int:
-    """Run Jupyter Book; of what it says, show faults alone."""
+    """Run Jupyter Book, and show nothing of its output but errors."""
     arguments = ["build", str(root), "--path-output", str(work)]
     arguments += ["--config", str(config), *OPTIONS]
     messages = io.StringIO()
@@ -61,7 +61,7 @@ def build(root: Path, work: Path, config: Path) -> int:
             messages = io.StringIO(f"error: {fault}\n")
         elif not isinstance(error.__cause__, SphinxError):
             raise
-        # Sphinx has said what is wrong, and Jupyter Book would add two tracebacks.
+        # Sphinx has printed what is wrong, and Jupyter Book would add two tracebacks.
         return 1
     finally:
         sys.stderr.write(messages.getvalue())

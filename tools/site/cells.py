@@ -65,7 +65,7 @@ def fold_head(doctree: nodes.document) -> None:
 
 
 def link_download(links: nodes.paragraph) -> None:
-    """Let the last link lead to the notebook as it was when the site was built."""
+    """Point the last link to the notebook as it was when the site was built."""
     *_, download = links.findall(nodes.reference)
     name = download["refuri"].rpartition("/")[2]
     download["refuri"] = f"../_sources/notebooks/{name}"

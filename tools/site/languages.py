@@ -152,7 +152,7 @@ def offer_languages(
     context: dict[str, Any],
     doctree: nodes.document | None,
 ) -> None:
-    """Let a page lead to itself in the other languages, and say which it is in."""
+    """Give the templates a link to the page in every language, and its own language."""
     language = spoken()
     book = read_book(Path(app.srcdir))
     context["tr"] = tr
@@ -197,7 +197,7 @@ def script_words(root: Path) -> dict[str, str]:
 
 
 def translate_theme(text: str) -> str:
-    """Translate what the theme says: as we do in `book/templates/layout.html`, or as it does."""
+    """Translate words of the theme: by our translations or, if they lack them, by its own."""
     own = tr(text)
     return _(text) if own == text else own
 

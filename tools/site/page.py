@@ -140,7 +140,7 @@ def outputs_of(cell: NotebookNode, page: Page) -> list[RunnerOutputs]:
 
 
 def can_share(cell: NotebookNode, by_runner: list[RunnerOutputs]) -> bool:
-    """True if the page can show one output for all runners.
+    """Return whether the page can show one output for all runners.
 
     Times are never shared: those of one runner are modelled, those of another measured,
     even where the figures agree.
@@ -172,7 +172,7 @@ def page_safe(printed: list[NotebookNode], alt: str = "") -> list[NotebookNode]:
 
 
 def continues(stream: NotebookNode, outputs: list[NotebookNode]) -> bool:
-    """True if `stream` is more of the last output, which a runner printed in pieces."""
+    """Return whether `stream` continues the last output, which a runner printed in pieces."""
     return bool(outputs) and outputs[-1].get("name") == stream.name
 
 

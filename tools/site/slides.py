@@ -162,7 +162,7 @@ def cut(tags: list[Tag], whole: bool) -> list[list[Tag]]:
 
 
 def is_full(group: list[Tag], tag: Tag) -> bool:
-    """True if a slide that holds `group` has no room for `tag`."""
+    """Return whether a slide that holds `group` has no room for `tag`."""
     last_classes = group[-1].get("class", [])
     classes = tag.get("class", [])
     if "choice" in classes:
