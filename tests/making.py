@@ -21,11 +21,11 @@ from helpers import (
 from nbformat.v4 import new_output
 
 from tools.book.book import Book
-from tools.book.links import services_row
 from tools.book.notebooks import code_cells, write_notebook
 from tools.book.recordings import make_recording, outputs_digest
+from tools.book.repository import services_row
 from tools.book.runners import SANITIZE, SANITIZE_MODELLED
-from tools.environment import PINS
+from tools.environment import REQUIREMENTS
 
 RECORDED_FILES = sorted((ROOT / "outputs").glob("*/*.ipynb"))
 # Pairs of (runner or card, chapter).
@@ -134,7 +134,7 @@ def draw_by(root, fault=""):
     (root / "tools" / "site" / "builder.py").write_text(BUILDER.format(fault=fault))
 
 
-COPIED = ("kernels/start.py", SANITIZE, SANITIZE_MODELLED, *PINS)
+COPIED = ("kernels/start.py", SANITIZE, SANITIZE_MODELLED, *REQUIREMENTS)
 TOC = """\
 format: jb-book
 root: book/preface

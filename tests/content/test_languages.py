@@ -11,9 +11,9 @@ from helpers import ROOT, assert_one_line, copy_code, read, run_tool
 from tools.book.book import Book
 from tools.book.grammar import SETUP
 from tools.book.notebooks import code_cells, tags
-from tools.environment import PINS
-from tools.languages.edition import Edition
+from tools.environment import REQUIREMENTS
 from tools.languages.language import read_languages
+from tools.languages.translated_book import TranslatedBook
 from tools.languages.translations import po_text
 
 LANGUAGES = read_languages(ROOT)
@@ -27,7 +27,7 @@ FOLDERS = (
     "tools",
     "coursework",
 )
-FILES = ("_config.yml", "_toc.yml", *PINS)
+FILES = ("_config.yml", "_toc.yml", *REQUIREMENTS)
 
 
 @pytest.fixture
@@ -134,8 +134,8 @@ def test_an_edit_makes_only_its_own_translations_stale(book):
         # The translation is kept for someone to look at.
         assert entry.fuzzy
         assert "GPU" in entry.string
-        edition = Edition(book, language=language)
-        text = edition.text("book/preface", page.read_text("utf-8"))
+        translated = TranslatedBook(book, language=language)
+        text = translated.text("book/preface", page.read_text("utf-8"))
         assert NEW in text
         assert "You name devices" not in text
 

@@ -40,7 +40,7 @@ def test_every_line_in_the_table_of_hidden_copies_runs():
 
 
 def test_twenty_minutes_are_enough_in_every_framework():
-    for chapter in Book(ROOT).editions("gpus-in-twenty-minutes"):
+    for chapter in Book(ROOT).chapters_on("gpus-in-twenty-minutes"):
         title = chapter.notebook.cells[0].source
         [minutes] = HOW_LONG.findall(title)
         assert length(chapter).minutes <= int(minutes), chapter.where

@@ -418,7 +418,7 @@ def test_a_release_is_graded_by_as_many_processes_as_are_named(root, monkeypatch
     monkeypatch.setattr(cli, "the_book", lambda: Book(root))
     monkeypatch.delenv("CLASS", raising=False)
     options = vars(commands.PARSER.parse_args(["release", "--workers", "3"]))
-    options.pop("command")(**options)
+    commands.run_command(options)
     assert counts == [3]
 
 

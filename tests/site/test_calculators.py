@@ -17,7 +17,7 @@ from cudasim.timing.scaling import Cluster, links
 from cudasim.timing.sheets import find_sheet, host_sheet, sheet_names
 from facts.published_scaling import read, row_of
 from facts.training import WAITED, Training, efficiency, least_efficiency, step_of
-from tools.site.models import COUNTS, GRADIENTS, PRECISIONS, SERVER, SETTINGS, STEP
+from tools.site.models import COUNTS, GRADIENTS, INTERCONNECTS, PRECISIONS, SERVER, STEP
 
 CALCULATOR, SCALING = "book/calculator.html", "book/scaling.html"
 aten = torch.ops.aten
@@ -242,7 +242,7 @@ def test_the_table_and_the_plot_say_what_the_model_does(site):
     page = soup(site, SCALING)
     rows = [cells_of(row) for row in page.select(".status")[0].select("tbody tr")]
     plot = page.select_one(".scaling-plot > svg")["aria-label"]
-    for column, setting in enumerate(SETTINGS, start=1):
+    for column, setting in enumerate(INTERCONNECTS, start=1):
         joined = links("inside")[setting.inside], links("between")[setting.between]
         for row, gpus in zip(rows, COUNTS, strict=True):
             cluster = Cluster(gpus, SERVER, *joined, setting.cards)

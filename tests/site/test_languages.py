@@ -6,12 +6,14 @@ from helpers import ROOT
 from test_pages import weight_faults
 from test_text import dead_ends, head_faults, in_sight, page_of, undrawn
 
-from tools.languages.edition import Edition
 from tools.languages.language import read_languages
+from tools.languages.translated_book import TranslatedBook
 
 LANGUAGES = read_languages(ROOT)
-EDITIONS = [Edition(ROOT, language=language) for language in LANGUAGES.values()]
-PAGES = [(each.language.code, page) for each in EDITIONS for page in each.translated]
+TRANSLATED = [
+    TranslatedBook(ROOT, language=language) for language in LANGUAGES.values()
+]
+PAGES = [(each.language.code, page) for each in TRANSLATED for page in each.translated]
 HEAVIEST = "notebooks/what-costs-time.html"
 
 

@@ -18,7 +18,7 @@ from markdown_it import MarkdownIt
 
 from tools.book.book import Book
 from tools.book.grammar import TIMELINE
-from tools.book.links import notebook_links
+from tools.book.repository import notebook_links
 from tools.languages.language import read_languages
 from tools.site.page import VERSIONS
 from tools.site.timeline import timeline_html
@@ -159,7 +159,7 @@ def cells_of(page, name):
     chapter = BOOK.chapters[name]
     block = (
         f".framework.{chapter.framework} "
-        if len(BOOK.editions(chapter.page)) > 1
+        if len(BOOK.chapters_on(chapter.page)) > 1
         else ""
     )
     return zip(chapter.code_cells, page.select(f"{block}div.cell"), strict=True)
@@ -169,7 +169,7 @@ def tab_faults(page, name):
     """Tabs without their panel, and panels that are empty or do not say whose times they show."""
     faults, chapter = [], BOOK.chapters[name]
     fewest = min(2, len(runners_of(name)))
-    recordings = {made.machine: made for made in BOOK.recordings_of(chapter)}
+    recordings = {made.machine: made for made in BOOK.recordings_of(chapter.name)}
     for cell, part in cells_of(page, name):
         for tabs in own(part, "div.runner-outputs"):
             buttons, panels = tabs.select("[role=tab]"), tabs.select("[role=tabpanel]")
@@ -290,7 +290,7 @@ def test_a_page_as_text_has_no_fault(site, name):
     }
     found["links"] = dead_ends(page, site / name)
     found["characters"] = undrawn(in_sight(page))
-    for one in BOOK.editions(chapter):
+    for one in BOOK.chapters_on(chapter):
         found[one.name] = tab_faults(page, one.name)
         found |= {
             runner: missing_outputs(page, one.name, runner)

@@ -11,11 +11,10 @@ from tools.book.book import Book
 from tools.book.links import (
     INSTALLS,
     linked_chapter,
-    notebook_links,
     readme_text,
     write_links,
 )
-from tools.book.repository import Repository, make_repository
+from tools.book.repository import Repository, make_repository, notebook_links
 
 # An address of a service, up to what ends it in Markdown, HTML or code.
 ADDRESS = re.compile(
@@ -115,9 +114,9 @@ def test_command_names_the_repository_everywhere(linked_book):
         assert strangers(text, repository) == []
 
     book = Book(linked_book)
-    for recording in book.recordings["cpu"].values():
+    for recording in book.recordings:
         setup = cell(recording.chapter.notebook, "setup").source
-        assert recording.cells["setup"].source == setup
+        assert recording.current_cells["setup"].source == setup
         assert recording.stale_because(book.pins) is None
     assert write_links(book) == []
 

@@ -60,7 +60,7 @@ def test_an_edited_recording_is_kept_when_recorded_again(recorded_book):
     assert other.read_text() == "{"
     other.unlink()
     recording = Book(recorded_book).recording("cpu", "first")
-    assert recording.cells.keys() == {"setup", "make", "show"}
+    assert recording.current_cells.keys() == {"setup", "make", "show"}
 
 
 def test_what_was_edited_twice_is_kept_twice(recorded_book):

@@ -42,7 +42,8 @@ def notebook_of(name, root):
 
 
 def by_runner(shown, id="show"):
-    return {runner.label: runner.outputs for runner in shown.by_runner.get(id, [])}
+    outputs = shown.outputs_by_runner.get(id, [])
+    return {runner.label: runner.outputs for runner in outputs}
 
 
 def test_where_runners_differ_each_has_its_outputs_in_the_order_of_the_tabs(root):
@@ -53,7 +54,7 @@ def test_where_runners_differ_each_has_its_outputs_in_the_order_of_the_tabs(root
         ("NVIDIA H100", ON_GPUS),
     ]
     assert list(by_runner(shown).items()) == tabs
-    simulated, _, card = shown.by_runner["show"]
+    simulated, _, card = shown.outputs_by_runner["show"]
     assert simulated.facts == "a processor, PyTorch 2.0, 2026-01-31"
     software = "PyTorch 2.0, CUDA 12.4, driver 550.1"
     assert card.facts == f"NVIDIA H100, {software}, 2026-01-31"
@@ -64,7 +65,7 @@ def test_where_runners_differ_each_has_its_outputs_in_the_order_of_the_tabs(root
     (runners,) = output.data.values()
     assert list(output.data) == [page.RUNNERS]
     assert [page.RunnerOutputs(**runner) for runner in runners] == list(
-        shown.by_runner["show"]
+        shown.outputs_by_runner["show"]
     )
     legend = notebook.cells[1]
     assert legend.id == "legend" and "Simulated is simulated: [" in legend.source
@@ -74,7 +75,7 @@ def test_where_runners_differ_each_has_its_outputs_in_the_order_of_the_tabs(root
 
 def test_where_runners_agree_outputs_stand_once_as_in_any_notebook(root):
     keep_all(root, "first", *[[text("alike\n")]] * 3)
-    assert page_of("first", root).by_runner == {}
+    assert page_of("first", root).outputs_by_runner == {}
     notebook = notebook_of("first", root)
     assert cell(notebook, "show").outputs == [text("alike\n")]
     written = Book(root).chapters["first"].notebook.cells
@@ -88,7 +89,7 @@ def test_times_stand_by_runner_though_all_print_the_same_and_say_what_they_are(r
     shown = page_of("first", root)
     assert list(by_runner(shown).values()) == [[text("≈ 1 s\n")]] * 3
     what = ("modelled for a T4", "measured on a processor", "measured on NVIDIA H100")
-    times = [runner.times for runner in shown.by_runner["show"]]
+    times = [runner.times for runner in shown.outputs_by_runner["show"]]
     assert times == [f"Times {each}." for each in what]
 
 

@@ -19,14 +19,17 @@ from making import H100, RECORDED, changed, keep, specification
 
 from tools.book.book import Book
 from tools.book.chapters import Chapter
-from tools.record.provenance import pins_of
+from tools.record.provenance import chapter_pins
 
 
 def reasons(root, folder="cpu"):
     """Return why each recording in a folder is stale, or None, by the chapter's name."""
     book = Book(root)
-    recordings = book.recordings[folder].items()
-    return {name: recording.stale_because(book.pins) for name, recording in recordings}
+    reasons = {}
+    for recording in book.recordings:
+        if recording.folder == folder:
+            reasons[recording.chapter.name] = recording.stale_because(book.pins)
+    return reasons
 
 
 FRESH = {"first": None, "second": None}
@@ -76,7 +79,7 @@ def test_a_pin_of_the_kernel_makes_all_chapters_stale(recorded_book):
 )
 def test_a_chapter_runs_on_what_its_imports_need(source, packages):
     chapter = Chapter("one", notebook(code("a", source)))
-    pins = pins_of(chapter, Book(ROOT).pins)
+    pins = chapter_pins(chapter, Book(ROOT).pins)
     candidates = {"ruff", "sphinx", "torch", "sympy", "ipykernel"}
     assert pins.keys() & candidates == packages
 
