@@ -1,13 +1,17 @@
 """Every page in a browser, opened once for all checks, and what any page lets a reader do."""
 
-import functools
-import gzip
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import pytest
 from browsing import NARROW, WIDE, opened, script
-from faults import layout_faults, look, shift_faults, unmarked, violations
+from faults import (
+    layout_faults,
+    look,
+    shift_faults,
+    unmarked_controls,
+    violations,
+    weight_faults,
+)
 from helpers import LESSONS, ROOT
 
 from tools.book.book import Book
@@ -18,21 +22,7 @@ CHAPTER, WORD = "notebooks/copying-between-devices.html", "pinned"
 # Chapters are drawn alike: one, the shortest of them, stands for all in the quick tier.
 LONG = [f"notebooks/{name}.html" for name in BOOK.pages if name != "computing-devices"]
 ALIKE = [f"notebooks/{name}.html" for name in LESSONS if name != "tensors-on-gpus"]
-LIMIT = 200  # KiB of a page and all that it asks for, gzipped
 NODES = 6_000  # at most, on a page when it is opened
-
-
-@functools.cache
-def packed(file):
-    return len(gzip.compress(file.read_bytes()))
-
-
-def weight_faults(site, asked):
-    """Whether the files of `site` that a page asked for weigh too much, each compressed."""
-    paths = {unquote(urlsplit(url).path).lstrip("/") for url in asked}
-    files = [site / path for path in paths if (site / path).is_file()]
-    weight = sum(map(packed, files)) / 1024
-    return [f"weighs {weight:.0f} KiB"] if weight >= LIMIT else []
 
 
 def fold_faults(page):
@@ -101,7 +91,7 @@ def test_a_page_has_no_fault(browser, site, name):
         look(page, WIDE)
         found["light"] = violations(page, colours=name not in ALIKE)
         if name in ("search.html", "book/calculator.html"):
-            found["focus"] = unmarked(page)
+            found["focus"] = unmarked_controls(page)
         chapter = Path(name).stem
         if chapter in LESSONS:
             found["keyboard"] = keyboard_faults(page, BOOK.chapters[chapter])

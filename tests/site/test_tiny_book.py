@@ -2,7 +2,7 @@
 
 import pytest
 from browsing import NARROW, WIDE, opened, script
-from faults import layout_faults, look, shift_faults, unmarked, violations
+from faults import layout_faults, look, shift_faults, unmarked_controls, violations
 from tiny import STEPS
 
 from cudasim.clock.drawing import COLOURS
@@ -446,7 +446,7 @@ def test_a_timeline_is_seen_and_told_by_everyone(browser, tiny_site, scheme):
         figure.locator("summary").click()
         assert figure.get_by_role("table").is_visible()
         assert figure.get_by_role("status").count() == 1
-        assert unmarked(page) == []
+        assert unmarked_controls(page) == []
         for width in (NARROW, WIDE):
             look(page, width, scheme)
             faults += layout_faults(page)
