@@ -15,6 +15,7 @@ from making import RECORDED, display, text
 from nbformat.v4 import new_output
 from nbval_net import run_nbval
 
+from tools.book.grammar import TIMELINE
 from tools.book.runners import SANITIZE, SANITIZE_MODELLED
 
 PICTURES = {"image/png", "image/jpeg"}  # nbval compares none
@@ -59,8 +60,8 @@ PICTURE = "display({{'image/{}': 'BBBB'}}, raw=True)"
 # What nbval passes over; the first is never executed.
 DOCTORED = [
     ("print(2)", [], []),
-    (PICTURE.format("png"), [], [display(image_png="AAAA")]),
-    (PICTURE.format("jpeg"), [], [display(image_jpeg="AAAA")]),
+    (PICTURE.format("png"), [], [display("AAAA", "image/png")]),
+    (PICTURE.format("jpeg"), [], [display("AAAA", "image/jpeg")]),
     ("x = 1", ["raises-exception"], []),
     ("raise ValueError('no')", ["nbval-raises-exception"], [ERROR]),
     ("print(2)", ["nbval-skip"], [text("1\n")]),
@@ -103,14 +104,18 @@ def test_git_tracks_every_recorded_notebook():
 
 def timeline(total):
     drawn = f'{{"unit":"≈ ns","total":{total}}}'
-    return display(**{"application_vnd.cudasim.timeline+json": drawn})
+    return display(drawn, TIMELINE)
 
 
-BOTH = [text("1\n"), display(text_plain="2")]
+BOTH = [text("1\n"), display("2")]
+
+
+def html(words):
+    return display(f"<p>{words}</p>", "text/html")
 
 
 def svg(words):
-    return display(image_svg_xml=f"<svg>{words}</svg>")
+    return display(f"<svg>{words}</svg>", "image/svg+xml")
 
 
 # What a cell shows, and what is recorded of it. These are seen where the clock is modelled.
@@ -122,14 +127,14 @@ ONLY_TIMES = [
 # These are seen everywhere.
 SEEN = [
     ([text("7 of 9, ≈ 3 ms\n")], [text("8 of 9, ≈ 3 ms\n")]),
-    ([display(text_plain="tensor(1)")], [display(text_plain="tensor(2)")]),
-    ([display(text_html="<p>1</p>")], [display(text_html="<p>2</p>")]),
+    ([display("tensor(1)")], [display("tensor(2)")]),
+    ([html("1")], [html("2")]),
     ([svg("1")], [svg("2")]),
     (BOTH, []),
     (BOTH, BOTH[:1]),
     (BOTH, BOTH[1:]),
     (BOTH, [*BOTH, BOTH[1]]),
-    (BOTH, [*BOTH, display(text_html="3")]),
+    (BOTH, [*BOTH, html("3")]),
 ]
 
 

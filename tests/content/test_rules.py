@@ -180,7 +180,7 @@ def test_a_chapter_keeps_to_its_budget(root, monkeypatch):
 
 
 TIME, NO_TIME = text("≈ 8.1 ms\n"), text("8.1 ms\n")
-DRAWN_TIME = display(image_svg_xml="<svg><!-- time ≈ --></svg>")
+DRAWN_TIME = display("<svg><!-- time ≈ --></svg>", "image/svg+xml")
 
 
 @pytest.mark.parametrize(("tags", "printed"), [(["times"], TIME), ([], NO_TIME)])

@@ -163,7 +163,7 @@ def test_what_a_page_cannot_draw_is_plain_text(root):
 
 
 def test_a_plot_has_the_chapters_text_in_its_place_or_one_of_our_own(root):
-    keep(root, "first", "cpu", {"show": [display(image_png="AAAA")]})
+    keep(root, "first", "cpu", {"show": [display("AAAA", "image/png")]})
     with changed(root / "notebooks" / "first.ipynb") as chapter:
         cell(chapter, "show").metadata["mystnb"] = {"image": {"alt": "Two bars"}}
     notebook = notebook_of("first", root)
