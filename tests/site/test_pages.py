@@ -76,12 +76,12 @@ def page_case(name):
 
 @pytest.mark.parametrize("name", [page_case(name) for name in PAGES])
 def test_a_page_has_no_fault(browser, site, name):
-    asked = []
-    with opened(browser, site, name, asked) as (page, faults):
+    requests = []
+    with opened(browser, site, name, requests) as (page, faults):
         found = {
             "load": faults,
             "shift": shift_faults(page),
-            "weight": weight_faults(site, asked),
+            "weight": weight_faults(site, requests),
         }
         found["wide"] = layout_faults(page) + size_faults(page)
         look(page, NARROW, "dark")
