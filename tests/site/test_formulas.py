@@ -8,10 +8,11 @@ import torch
 from browsing import opened, script
 
 from cudasim.clock.costs import work_of
+from cudasim.clock.estimate import estimate
 from cudasim.timing import formulas
 from cudasim.timing.formulas import Work
 from cudasim.timing.scaling import Cluster, links
-from cudasim.timing.sheets import find_sheet, host_sheet, sheet_names
+from cudasim.timing.sheets import find_sheet, sheet_names
 from facts.training import Training, least_efficiency, step_of
 from tools.site.models import PRECISIONS
 
@@ -83,12 +84,16 @@ for operation in SIZES:
     CASES += cases_of(operation)
 
 
+@functools.cache
+def calculate(browser, site):
+    with opened(browser, site, CALCULATOR) as (page, _):
+        return page.evaluate(script("calculated"), [CASES, LINKS])
+
+
 @pytest.fixture
 def calculated(browser, site):
     """Pairs of a case and what the calculator's page computes for it."""
-    with opened(browser, site, CALCULATOR) as (page, _):
-        answers = page.evaluate(script("calculated"), [CASES, LINKS])
-    return list(zip(CASES, answers, strict=True))
+    return list(zip(CASES, calculate(browser, site), strict=True))
 
 
 def work_on_page(costs):
@@ -98,43 +103,44 @@ def work_on_page(costs):
     return Work(**fields)
 
 
-def expected_limit(work, sheet, launch, moving):
-    """Return what limits a call: a link, the host, the card's processors or its memory."""
-    kernel = formulas.kernel_seconds(work, sheet)
-    if work.kind == "copy" or moving > max(kernel, launch):
+def expected_limit(work, sheet, kernel, shown):
+    """Return what limits a call of the seconds that are shown, of which its kernel takes some."""
+    if work.kind == "copy" or shown["moving"] > shown["computing"]:
         return "link"
-    if launch >= kernel or not formulas.fills(work, sheet):
+    host_is_slower = shown["computing"] > kernel
+    if host_is_slower or not formulas.fills(work, sheet):
         return "launch"
     computing, memory = formulas.bounds(work, sheet)
     return "compute" if computing > memory else "memory"
 
 
 def test_the_calculator_computes_the_seconds_that_cudasim_does(calculated):
-    limits = set()
     for case, answer in calculated:
         work = work_on_page(answer["work"])
-        operands = answer["work"]["operands"]
         assert [answer["card"] for answer in answer["cards"]] == sheet_names()
         for on_card in answer["cards"]:
             place = (case, on_card["card"])
             sheet = find_sheet(on_card["card"])
-            kernel = formulas.kernel_seconds(work, sheet)
-            call = formulas.call_seconds(work, 0, host_sheet(sheet))
-            launch = call + sheet.launch * work.kernels
-            computing = max(kernel, launch)
-            if work.kind == "copy":
-                computing = 0
-
             assert on_card["bounds"] == same(formulas.bounds(work, sheet)), place
+            kernel = formulas.kernel_seconds(work, sheet)
             assert on_card["kernel"] == same(kernel), place
             for link, shown in zip(LINKS, on_card["calls"], strict=True):
-                copies = [formulas.copy_seconds(size, sheet, link) for size in operands]
-                moving = sum(copies)
-                limit = expected_limit(work, sheet, launch, moving)
-                limits.add(limit)
+                moving = 0
+                for size in answer["work"]["operands"]:
+                    moving += formulas.copy_seconds(size, sheet, link)
                 assert shown["moving"] == same(moving), (*place, link)
-                assert shown["computing"] == same(computing), (*place, link)
-                assert shown["limit"] == limit, (*place, link)
+
+
+def test_the_calculator_names_the_limit(calculated):
+    limits = set()
+    for case, answer in calculated:
+        work = work_on_page(answer["work"])
+        for on_card in answer["cards"]:
+            sheet = find_sheet(on_card["card"])
+            for shown in on_card["calls"]:
+                limit = expected_limit(work, sheet, on_card["kernel"], shown)
+                assert shown["limit"] == limit, (case, on_card["card"])
+                limits.add(limit)
     # Each of them was met.
     assert limits == {"launch", "memory", "compute", "link"}
 
@@ -194,18 +200,31 @@ def set_precision():
         backend.fp32_precision = precision
 
 
-def test_the_calculator_counts_what_cudasim_books(calculated, set_precision):
-    for case, answer in calculated:
-        if LARGE in case.sizes.values():
-            continue
-        dtype = torch.float32
-        if case.precision != "tf32":
-            dtype = getattr(torch, case.precision)
-        set_precision("tf32" if case.precision == "tf32" else "ieee")
-        new = functools.partial(torch.empty, dtype=dtype, device="meta")
-        operator, arguments = CALLS[case.operation](new, **case.sizes)
-        booked = work_of(operator, arguments, {}, operator(*arguments))
+@pytest.fixture
+def calls(calculated, set_precision):
+    """The cases that PyTorch can describe: what the page says of each, and the same call.
 
+    The precision of a case is set until the next one is taken.
+    """
+
+    def each():
+        for case, answer in calculated:
+            if LARGE in case.sizes.values():
+                continue
+            dtype = torch.float32
+            if case.precision != "tf32":
+                dtype = getattr(torch, case.precision)
+            set_precision("tf32" if case.precision == "tf32" else "ieee")
+            new = functools.partial(torch.empty, dtype=dtype, device="meta")
+            operator, arguments = CALLS[case.operation](new, **case.sizes)
+            yield case, answer, operator, arguments
+
+    return each()
+
+
+def test_the_calculator_counts_what_cudasim_books(calls):
+    for case, answer, operator, arguments in calls:
+        booked = work_of(operator, arguments, {}, operator(*arguments))
         counted = work_on_page(answer["work"])
         assert counted.flops == same(booked.flops), case
         assert counted.bytes == same(booked.bytes), case
@@ -218,6 +237,21 @@ def test_the_calculator_counts_what_cudasim_books(calculated, set_precision):
         tensors = [value for value in arguments if isinstance(value, torch.Tensor)]
         sizes = [tensor.nbytes for tensor in tensors]
         assert answer["work"]["operands"] == same(sizes), case
+
+
+def test_the_calculator_shows_a_call_of_many_in_a_row(calls):
+    for case, answer, operator, arguments in calls:
+        if case.operation == "copy":
+            continue
+        call = functools.partial(operator, *arguments)
+        for on_card in answer["cards"]:
+            card = on_card["card"]
+            # What ten more take, once there are ten.
+            ten = 10 * estimate(call, card, repeat=10)
+            twenty = 20 * estimate(call, card, repeat=20)
+            expected = pytest.approx((twenty - ten) / 10, rel=1e-6)
+            for shown in on_card["calls"]:
+                assert shown["computing"] == expected, (case, card)
 
 
 # How far it scales.
