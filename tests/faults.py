@@ -65,9 +65,8 @@ def unmarked_controls(page):
         if focus is None:
             break
         count += 1
-        is_marked, control = focus
-        if not is_marked:
-            unmarked.append(f"unmarked: {control}")
+        if not focus["isMarked"]:
+            unmarked.append(f"unmarked: {focus['html']}")
     assert count > 0, "Tab reaches no control"
     return unmarked
 

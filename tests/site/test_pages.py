@@ -26,11 +26,12 @@ NODES = 6_000  # at most, on a page when it is opened
 
 
 def fold_faults(page):
-    low, _ = page.evaluate(script("folds"))
+    """Return the folds that a finger misses, and those whose parts are not printed."""
+    low = page.evaluate(script("folds"))["low"]
     page.emulate_media(media="print")
-    _, unprinted = page.evaluate(script("folds"))
+    hidden = page.evaluate(script("folds"))["hidden"]
     page.emulate_media(media="screen")
-    return low + unprinted
+    return low + hidden
 
 
 def size_faults(page):
@@ -42,7 +43,7 @@ OPEN_ALL = "document.querySelectorAll('.deeper').forEach(box => { box.open = tru
 
 
 def keyboard_faults(page, chapter):
-    """Tab through the page, press Enter on every choice: what is not reached or not opened."""
+    """Return the choices that Tab does not reach, or Enter does not open."""
     page.evaluate(OPEN_ALL)
     faults = []
     count = sum(cell.source.count('class="choice') for cell in chapter.notebook.cells)
@@ -55,14 +56,15 @@ def keyboard_faults(page, chapter):
         if not waiting:
             break
         page.keyboard.press("Tab")
-        place, seen = page.evaluate(script("choice"))
+        choice = page.evaluate(script("choice"))
+        place = choice["place"]
         if place not in waiting:
             continue
         waiting.remove(place)
-        if seen:
+        if choice["isAnswered"]:
             faults.append(f"choice {place}: feedback seen before it is asked for")
         page.keyboard.press("Enter")
-        if not page.evaluate(script("choice"))[1]:
+        if not page.evaluate(script("choice"))["isAnswered"]:
             faults.append(f"choice {place}: Enter does not show the feedback")
     for place in sorted(waiting):
         faults.append(f"choice {place}: not reached by Tab")

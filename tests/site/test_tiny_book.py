@@ -7,12 +7,17 @@ FIRST, SECOND = "notebooks/first.html", "notebooks/second.html"
 
 # Predictions: covered until a reader chooses or asks.
 
-COVERED = {"all": "false", "shown": [False, False], "pressed": [], "said": ["", ""]}
+COVERED = {
+    "all": "false",
+    "outputs": [False, False],
+    "pressed": [],
+    "verdicts": ["", ""],
+}
 CHOSEN = {
     "all": "false",
-    "shown": [True, False],
+    "outputs": [True, False],
     "pressed": ["on the cpu"],
-    "said": ["No. Right is: on the first GPU", ""],
+    "verdicts": ["No. Right is: on the first GPU", ""],
 }
 
 
@@ -21,7 +26,7 @@ def state(page):
     # A cover tells that it was opened a moment later.
     page.wait_for_timeout(50)
     state = page.evaluate(script("predictions"))
-    assert state.pop("told") == state["shown"]
+    assert state.pop("answers") == state["outputs"]
     return state
 
 
@@ -47,7 +52,7 @@ def test_a_choice_uncovers_its_output_and_is_kept(browser, tiny_site):
         covers(page).first.click()
         assert state(page) == COVERED
         choose(page, "on the first GPU")
-        assert state(page)["said"][0] == "Right: on the first GPU"
+        assert state(page)["verdicts"][0] == "Right: on the first GPU"
         assert faults == []
 
 
@@ -57,7 +62,7 @@ def test_a_reader_who_does_not_choose_sees_one_answer_or_all(browser, tiny_site)
         switch = page.get_by_role("button", name="Show everything")
         switch.click()
         page.reload()
-        assert state(page) == CHOSEN | {"all": "true", "shown": [True, True]}
+        assert state(page) == CHOSEN | {"all": "true", "outputs": [True, True]}
         # What was chosen outlasts the switch.
         switch.click()
         assert state(page) == CHOSEN
@@ -65,7 +70,7 @@ def test_a_reader_who_does_not_choose_sees_one_answer_or_all(browser, tiny_site)
         covers(page).first.click()
         covers(page).last.click()
         page.reload()
-        assert state(page) == COVERED | {"shown": [False, True]}
+        assert state(page) == COVERED | {"outputs": [False, True]}
         covers(page).last.click()
         assert state(page) == COVERED
         assert faults == []
@@ -117,7 +122,7 @@ def test_a_choice_by_keyboard_is_told_to_screen_readers(browser, tiny_site):
 def test_predictions_on_paper_and_in_both_schemes(browser, tiny_site):
     with opened(browser, tiny_site, FIRST) as (page, faults):
         page.emulate_media(media="print")
-        assert state(page)["shown"] == [True, True]
+        assert state(page)["outputs"] == [True, True]
         for words in ("Show everything", "Show the answer"):
             assert not page.get_by_text(words).first.is_visible()
         page.emulate_media(media="screen")
