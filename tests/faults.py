@@ -88,8 +88,8 @@ def violations(page, colours=True):
     }
     options = {"resultTypes": ["violations"], "rules": rules, "preload": False}
     report = page.evaluate("options => axe.run(options)", options)
-    found = []
+    faults = []
     for rule in report["violations"]:
         for node in rule["nodes"]:
-            found.append(f"{rule['id']}: {node['html'][:120]}")
-    return found
+            faults.append(f"{rule['id']}: {node['html'][:120]}")
+    return faults

@@ -156,7 +156,9 @@ def test_a_timeline_is_told_apart_without_its_colours(browser, tiny_site, scheme
     with opened(browser, tiny_site, PAGE, color_scheme=scheme) as (page, _):
         Figure(page, "cpu").box.locator("pattern").wait_for(state="attached")
         figures = page.locator(".timeline").all()
-        patterns = page.locator("pattern").evaluate_all("all => all.map(one => one.id)")
+        patterns = page.locator("pattern").evaluate_all(
+            "all => all.map(({ id }) => id)"
+        )
         assert len(figures) == 2
         assert len(set(patterns)) == 2
         # A wait is hatched, by a pattern of its own figure.
