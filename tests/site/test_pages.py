@@ -18,6 +18,7 @@ from tools.book.book import Book
 
 BOOK = Book(ROOT)
 PAGES = sorted(f"{name}.html" for name in (*BOOK.documents, "search"))
+CHAPTER = "notebooks/copying-between-devices.html"
 # Chapters are drawn alike: one, the shortest of them, stands for all in the quick tier.
 LONG = [f"notebooks/{name}.html" for name in BOOK.pages if name != "computing-devices"]
 ALIKE = [f"notebooks/{name}.html" for name in LESSONS if name != "tensors-on-gpus"]
@@ -138,8 +139,7 @@ def search_results(page, words):
 def test_any_page_leads_to_the_search_by_keyboard(browser, site):
     with opened(browser, site, "book/status.html") as (page, faults):
         links = search_results(page, "pinned")
-        chapter = "notebooks/copying-between-devices.html"
-        assert any(chapter in link for link in links)
+        assert any(CHAPTER in link for link in links)
         assert search_results(page, "xylophone") == []
         assert faults == []
 

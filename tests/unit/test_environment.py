@@ -194,6 +194,7 @@ environment.shutil.disk_usage = lambda path: SimpleNamespace(free=1.24e9)"""
 # Debian's python3 cannot make an environment until python3-venv is installed.
 NO_VENV = "environment.run = lambda *words, **options: SimpleNamespace(returncode=1)"
 
+
 ABSENT = [PINS[0], "no package index has absent==1.0 for Python 3."]
 UNREACHED = [PINS[0], "be reached (NewConnectionError); connect and run"]
 FAILURES = {
