@@ -59,10 +59,8 @@ def text(words, stream="stdout"):
     return new_output("stream", name=stream, text=words)
 
 
-def display(**data):
-    """Make an output of several forms: `text_plain="1"` stands for `text/plain`."""
-    forms = {name.replace("_", "/"): content for name, content in data.items()}
-    return new_output("display_data", data=forms)
+def display(content, kind="text/plain"):
+    return new_output("display_data", data={kind: content})
 
 
 def keep(root, name, folder, printed, **facts):

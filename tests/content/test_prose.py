@@ -12,12 +12,12 @@ from tools.book.length import length
 
 def code_in_table(source):
     """Return the code that stands in the second column of a table."""
-    found = set()
+    code = set()
     for line in source.splitlines()[1:]:
         columns = line.split(" | ")
         if len(columns) > 1:
-            found.update(re.findall(r"`([^`]+)`", columns[1]))
-    return found
+            code.update(re.findall(r"`([^`]+)`", columns[1]))
+    return code
 
 
 def texts_in_code(source):

@@ -33,16 +33,16 @@ def addresses(text):
 def strangers(text, repository):
     """Return the addresses in a text that lead to another repository or branch."""
     slug = f"{repository.owner}/{repository.name}"
-    found = []
+    outside = []
     for address in addresses(text):
         is_ours = re.search(rf"[/=]{slug}[/?&]", address)
         is_current = re.search(rf"[/=]{repository.branch}\b", address)
         if not is_ours or not is_current:
-            found.append(address)
+            outside.append(address)
     for installed in GIT.findall(text):
         if installed != (repository.url, repository.branch):
-            found.append(installed)
-    return found
+            outside.append(installed)
+    return outside
 
 
 def test_this_book_agrees_with_the_one_place():
@@ -63,8 +63,6 @@ def test_this_book_agrees_with_the_one_place():
 
 
 WITHOUT_HUB = Path(__file__).with_name("addresses.txt").read_text(encoding="utf-8")
-
-
 GENERATOR = "https://nbgitpuller.readthedocs.io/en/latest/link.html"
 
 

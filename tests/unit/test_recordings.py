@@ -197,8 +197,8 @@ def test_this_books_recordings_are_current():
     for folder, name in RECORDED:
         recording = book.recording(folder, name)
         facts = recording.provenance
-        told = facts.keys()
-        assert {"date", "hardware", "versions", "seconds"} <= told, recording.where
+        required = {"date", "hardware", "versions", "seconds"}
+        assert required <= facts.keys(), recording.where
         if recording.runner.is_local:
             pins = book.pins_of(recording.runner)
             assert recording.stale_because(pins) is None, recording.where
