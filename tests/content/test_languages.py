@@ -12,8 +12,8 @@ from tools.book.book import Book
 from tools.book.grammar import SETUP
 from tools.book.notebooks import code_cells, tags
 from tools.environment import REQUIREMENTS
-from tools.languages.translated_book import TranslatedBook
 from tools.languages.language import read_languages
+from tools.languages.translated_book import TranslatedBook
 from tools.languages.translations import po_text
 
 LANGUAGES = read_languages(ROOT)

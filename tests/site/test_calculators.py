@@ -13,7 +13,7 @@ from cudasim.timing.scaling import Cluster, links
 from cudasim.timing.sheets import find_sheet, sheet_names
 from facts.published_scaling import read, row_of
 from facts.training import WAITED, Training, efficiency, least_efficiency, step_of
-from tools.site.models import COUNTS, GRADIENTS, SERVER, INTERCONNECTS, STEP
+from tools.site.models import COUNTS, GRADIENTS, INTERCONNECTS, SERVER, STEP
 
 CALCULATOR = "book/calculator.html"
 SCALING = "book/scaling.html"

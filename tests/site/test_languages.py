@@ -6,8 +6,8 @@ from faults import weight_faults
 from helpers import ROOT
 from markup import dead_links, head_faults, in_sight, page_of, undrawn_characters
 
-from tools.languages.translated_book import TranslatedBook
 from tools.languages.language import read_languages
+from tools.languages.translated_book import TranslatedBook
 
 LANGUAGES = read_languages(ROOT)
 PAGES = []  # pairs of the code of a language and a page that is translated

@@ -24,8 +24,8 @@ from markup import (
 
 from tools.book.book import Book
 from tools.book.grammar import TIMELINE
-from tools.book.repository import notebook_links
 from tools.book.notebooks import tags
+from tools.book.repository import notebook_links
 from tools.languages.language import read_languages
 from tools.site.page import VERSIONS
 from tools.site.timeline import timeline_html
