@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 
 import pytest
 from classroom import (
-    HERE,
-    LOST,
+    ANSWERS,
+    UNNAMED,
     RIGHT,
     SMALL,
     WRONG,
@@ -28,7 +28,13 @@ from tools.errors import BookError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
 ENDS = {1: "def double(x):\n    return end('time')"}
-CLASS = {"ann": HERE, "bob": HERE | ENDS, "cy": WRONG, "dee": {}, "=cmd()": HERE}
+CLASS = {
+    "ann": ANSWERS,
+    "bob": ANSWERS | ENDS,
+    "cy": WRONG,
+    "dee": {},
+    "=cmd()": ANSWERS,
+}
 IN_SANDBOX = {
     "ann": RIGHT,
     "bob": RIGHT | {1: "while True:\n    pass"},
@@ -67,7 +73,7 @@ def rows(out):
 def test_a_class_has_a_row_a_student_with_points_or_a_reason(grade, out, capsys):
     unlike = replace(SMALL.questions[0], checks=["1 + 1"])
     grade.assignments = [small(name="other", questions=[unlike]), SMALL]
-    students = CLASS | {"lost": LOST}
+    students = CLASS | {"lost": UNNAMED}
     for name, (notebook, _) in REFUSED.items():
         students[name] = notebook
     grade(students)
@@ -95,7 +101,7 @@ def test_a_class_has_a_row_a_student_with_points_or_a_reason(grade, out, capsys)
 
 
 def released_from(masters):
-    notebook = edition(HERE, small(masters=masters))
+    notebook = edition(ANSWERS, small(masters=masters))
     if masters is None:
         del notebook["metadata"]["assignment"]["masters"]
     return notebook
@@ -107,10 +113,10 @@ def test_notebooks_of_other_masters_are_refused_and_both_sets_are_named(grade, o
     of_others = released_from(other)
     unknown = released_from(None)
     with refused("MASTERS: ", other, own, "MASTERS=..."):
-        grade({"ann": of_others, "bob": of_others, "cy": HERE})
+        grade({"ann": of_others, "bob": of_others, "cy": ANSWERS})
     assert not out.exists()
 
-    grade({"ann": of_others, "bob": HERE, "cy": HERE, "dee": unknown})
+    grade({"ann": of_others, "bob": ANSWERS, "cy": ANSWERS, "dee": unknown})
     assert len(rows(out)) == 4
 
     grade({"ann": of_others, "dee": unknown})
@@ -121,10 +127,10 @@ def test_notebooks_of_other_masters_are_refused_and_both_sets_are_named(grade, o
 
 
 EVIL = "<img src=x onerror=f>"  # a name, and code
-ALIKE = HERE[3] + "".join(f"\nx{n} = '{EVIL}', {n}" for n in range(9))
+ALIKE = ANSWERS[3] + "".join(f"\nx{n} = '{EVIL}', {n}" for n in range(9))
 WATCHED = {
-    "Ann": HERE | {2: WRONG[2], 3: ALIKE},
-    EVIL: HERE | {1: f"print('{EVIL}')", 2: f"raise ValueError('{EVIL}')", 3: ALIKE},
+    "Ann": ANSWERS | {2: WRONG[2], 3: ALIKE},
+    EVIL: ANSWERS | {1: f"print('{EVIL}')", 2: f"raise ValueError('{EVIL}')", 3: ALIKE},
     "Bob": ENDS,
     f"Cy {EVIL}": "{",
 }
@@ -147,7 +153,7 @@ class Safe(HTMLParser):
 def test_pages_say_what_a_person_should_see_and_hold_nothing_of_a_student_but_text(
     grade, out
 ):
-    changed = edition(HERE)
+    changed = edition(ANSWERS)
     changed["cells"][-2]["source"] = "# another check"
     grade(WATCHED | {"Dee": changed})
     pages = {}
@@ -191,7 +197,7 @@ def test_only_what_changed_is_asked_again_and_the_bytes_are_those_of_a_fresh_run
     grade.assignments = [changed]
     question.by_hand = ByHand(3, "x")
     changed.due = datetime(2026, 12, 1, 12, tzinfo=UTC)
-    grade({"ann": HERE})
+    grade({"ann": ANSWERS})
     assert not grade.asked
 
     tests = question.tests.replace("(2, 9)", "(2, 8)")
@@ -205,7 +211,7 @@ def test_only_what_changed_is_asked_again_and_the_bytes_are_those_of_a_fresh_run
     ]
     for owner, name, value in changes:
         setattr(owner, name, value)
-        grade({"ann": HERE})
+        grade({"ann": ANSWERS})
         assert grade.asked == ["ann"], name
 
     grade(CLASS)
@@ -215,7 +221,7 @@ def test_only_what_changed_is_asked_again_and_the_bytes_are_those_of_a_fresh_run
     assert written == before.keys()
     assert contents(out.parent / "fresh").items() <= after.items()
 
-    grade(CLASS | {"dee": HERE})
+    grade(CLASS | {"dee": ANSWERS})
     assert grade.asked == ["dee"]
     assert totals(out)["dee"] == "9"
 
@@ -265,12 +271,12 @@ def test_one_grading_at_a_time_and_what_failed_is_tried_again(grade, out):
 
 def test_no_submission_stops_a_class(grade, out, monkeypatch):
     monkeypatch.setattr("coursework.grade.reading.SECONDS", 3)
-    ticks = edition(HERE)
+    ticks = edition(ANSWERS)
     for text in ("`" * 80_000, "```\n" * 20_000, "x" * 2_000_000):
         ticks["cells"].append({"cell_type": "markdown", "metadata": {}, "source": text})
-    students = {"ann": HERE, "ticks": ticks, "nested": "[" * 100_000}
+    students = {"ann": ANSWERS, "ticks": ticks, "nested": "[" * 100_000}
     for name, source in TRYING.items():
-        students[name] = HERE | {1: f"{source}\n{RIGHT[1]}"}
+        students[name] = ANSWERS | {1: f"{source}\n{RIGHT[1]}"}
     grade(students)
 
     row_of = rows(out)

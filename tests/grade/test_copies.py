@@ -11,7 +11,7 @@ from functools import cache
 from time import perf_counter
 
 import pytest
-from classroom import DATA, HERE, SMALL, small
+from classroom import DATA, ANSWERS, SMALL, small
 
 from coursework.grade import similar
 from coursework.grade.copies import PUBLISHED, ShortAnswers, copies_in
@@ -215,7 +215,7 @@ def answers_with(own):
     """Return right answers to all exercises, each with lines of one's own."""
     answers = {}
     for number in (1, 2, 3):
-        answers[number] = f"{HERE[number]}\n{own.format(n=number)}"
+        answers[number] = f"{ANSWERS[number]}\n{own.format(n=number)}"
     return answers
 
 

@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from classroom import HERE, RIGHT, SMALL, WRONG, StandIn, edition, small
+from classroom import ANSWERS, RIGHT, SMALL, WRONG, StandIn, edition, small
 
 from coursework.exercises.tasks import Task
 from coursework.grade.hidden_tests import close
@@ -49,7 +49,7 @@ def reasons(result, number):
 
 
 def test_what_is_said_of_right_and_wrong_answers():
-    result = graded(HERE)
+    result = graded(ANSWERS)
     assert result.points == result.of == 9 and result.sandbox == "stand-in"
     [test, _] = result.questions[1].tests
     assert (test.name, test.about) == ("test_numbers", "Doubles any number.")
@@ -71,7 +71,7 @@ def test_session_that_ends_costs_one_exercise():
     said = Finding("memory", 2, "ended its session: memory")
     for below in ("", "\nend('memory')"):
         asked = f"def total(xs):\n    return end('memory') if xs else 0{below}"
-        result = graded(HERE | {2: asked})
+        result = graded(ANSWERS | {2: asked})
         assert result.questions[2].points == 0 and result.points == 6
         assert result.findings == [said]
     said.exercise = 1
@@ -83,11 +83,11 @@ def test_an_end_leaves_the_points_before_it_and_asks_no_more():
     assignment = small()
     assignment.questions[0].tests = tests
     assignment.questions[0].points = 4
-    result = graded(HERE | {1: END}, assignment=assignment)
+    result = graded(ANSWERS | {1: END}, assignment=assignment)
     late = "not asked, as a test before it ended the session"
     assert reasons(result, 1) == [None, "took more than 2 s", late]
     assert result.points == 8
-    again = graded(HERE | {1: END}, assignment=assignment)
+    again = graded(ANSWERS | {1: END}, assignment=assignment)
     assert again == result
 
 
@@ -95,7 +95,7 @@ def test_no_more_sessions_are_started_than_are_ended():
     tier = StandIn()
     assert graded(dict.fromkeys((1, 2, 3), "end('crash')"), tier).points == 0
     assert tier.sessions == 3
-    task = task_of(HERE)
+    task = task_of(ANSWERS)
     task.cells[None] = ["end('time')"]  # cells above the exercises are left out
     result = judge(task, StandIn())
     assert result.points == 9 and result.findings[0].kind == "preamble"
@@ -120,13 +120,13 @@ def test_no_more_sessions_are_started_than_are_ended():
     ],
 )
 def test_no_answer_costs_another_one_points(number, more):
-    answers = HERE | {2: "def total(xs):\n    return sum(xs)"}
+    answers = ANSWERS | {2: "def total(xs):\n    return sum(xs)"}
     assert graded(answers | {number: f"{answers[number]}\n{more}"}).points == 9
 
 
 def test_nothing_that_a_student_says_reaches_a_result():
     for answer in (LEAK, NAMED):
-        assert "SECRET" not in repr(graded(HERE | {2: answer, 1: END}))
+        assert "SECRET" not in repr(graded(ANSWERS | {2: answer, 1: END}))
 
 
 def test_each_test_of_each_class_draws_its_own_inputs():
@@ -136,7 +136,7 @@ def test_each_test_of_each_class_draws_its_own_inputs():
         assignment = with_tests([("a", asks), ("b", asks)])
         assignment.seed = seed
         assignment.questions[1].tests = assignment.questions[0].tests
-        questions = graded(HERE, assignment=assignment).questions
+        questions = graded(ANSWERS, assignment=assignment).questions
         for test in [*questions[1].tests, *questions[2].tests]:
             drawn.add(test.inputs["n"])
     assert len(drawn) == 8
@@ -145,9 +145,9 @@ def test_each_test_of_each_class_draws_its_own_inputs():
 def test_a_test_that_goes_astray_stops_nothing():
     form = with_tests([("form", "assert student.ask('double(1)')['a'][2] == 1")])
     said = ["the result is not of the form asked for"]
-    assert reasons(graded(HERE, assignment=form), 1) == said
+    assert reasons(graded(ANSWERS, assignment=form), 1) == said
     swallows = "try: student.ask(\"double('ab')\")\n    except StudentError: pass"
-    ended = graded(HERE | {1: END}, assignment=with_tests([("catches", swallows)]))
+    ended = graded(ANSWERS | {1: END}, assignment=with_tests([("catches", swallows)]))
     assert reasons(ended, 1) == ["took more than 2 s"]  # though the test catches it
 
 
@@ -164,7 +164,7 @@ def test_a_test_that_the_given_program_passes_earns_nothing_alone():
         (7, 0, ["right, and no better than the program that was given"]),
     ):
         assignment.questions[0].tests = tests.format(right=right)
-        result = graded(HERE, assignment=assignment)
+        result = graded(ANSWERS, assignment=assignment)
         assert result.questions[1].points == points
         assert reasons(result, 1)[: len(said)] == said
 
@@ -173,7 +173,7 @@ def test_the_judge_itself_spends_no_time_outside_a_limit(monkeypatch):
     """What a hidden test does with an answer may take long, whoever shaped it so."""
     monkeypatch.setattr("coursework.grade.judge.TEST_SECONDS", 0.3)
     assignment = with_tests([("long", "while student.ask('double(1)'): pass")])
-    result = graded(HERE, assignment=assignment)
+    result = graded(ANSWERS, assignment=assignment)
     assert reasons(result, 1) == ["the result takes too long to look through"]
     assert result.points == 6
 
@@ -192,12 +192,12 @@ def test_time_in_which_the_judge_waits_is_not_counted(monkeypatch):
     monkeypatch.setattr("coursework.grade.judge.TEST_SECONDS", 0.3)
     waits = "import time; assert student.ask('double(2)') == 4; time.sleep(0.5)"
     assignment = with_tests([("waits", waits)])
-    assert reasons(graded(HERE | {1: LONG}, assignment=assignment), 1) == [None]
+    assert reasons(graded(ANSWERS | {1: LONG}, assignment=assignment), 1) == [None]
 
 
 def test_an_error_of_an_answer_is_told_by_its_name_if_python_has_it():
     answers = {1: "def double(x):\n    return 1 / 0", 2: NAMED}
-    result = graded(HERE | answers)
+    result = graded(ANSWERS | answers)
     errors = [[test.error for test in result.questions[n].tests] for n in (1, 2)]
     assert errors == [["ZeroDivisionError"] * 2, ["an error of its own class"] * 2]
 
@@ -210,7 +210,7 @@ def total(xs):
 
 def test_an_exercise_that_another_ended_is_asked_again_by_itself():
     tier = StandIn()
-    answers = HERE | {1: f"{HERE[1]}\nended = []", 2: ENDED_BY_ANOTHER}
+    answers = ANSWERS | {1: f"{ANSWERS[1]}\nended = []", 2: ENDED_BY_ANOTHER}
     result = graded(answers, tier)
     assert result.points == 9 and result.findings == []
 
@@ -224,26 +224,26 @@ def test_figures_of_what_was_given_come_from_a_session_without_answers():
         "    assert student.ask('given(1)') == 0 and student.reference('given(1)') == 2\n"
         "    assert student.replay('given(n)', n=student.ask('double(1)')) == 3\n"
     )
-    answer = {1: f"given = lambda n: 0\n{HERE[1]}"}
-    assert graded(HERE | answer, assignment=assignment).points == 9
+    answer = {1: f"given = lambda n: 0\n{ANSWERS[1]}"}
+    assert graded(ANSWERS | answer, assignment=assignment).points == 9
     question.tests = question.tests.replace(
         "student.replay('given(n)'", "student.replay('1 / 0'"
     )
-    result = graded(HERE | answer, assignment=assignment)
+    result = graded(ANSWERS | answer, assignment=assignment)
     assert reasons(result, 1) == ["your code raised an error"]
     question.tests = question.tests.replace(
         "reference('given(1)')", "reference('1 / 0')"
     )
     with pytest.raises(BookError, match="reference of its hidden tests fails"):
-        graded(HERE | answer, assignment=assignment)
+        graded(ANSWERS | answer, assignment=assignment)
 
 
 def test_magics_behave():
     answer = f"%%time\n!pip install x\n%matplotlib inline\n{RIGHT[1]}\ndouble?\ny = %time double(1)"
     tier = StandIn()
-    assert graded(HERE | {1: answer}, tier).points == 9
+    assert graded(ANSWERS | {1: answer}, tier).points == 9
     assert not any(sign in "".join(tier.ran) for sign in "%!?")
-    assert graded(HERE | {1: "%%bash\nrm -rf /"}).questions[1].points == 0
+    assert graded(ANSWERS | {1: "%%bash\nrm -rf /"}).questions[1].points == 0
 
 
 def test_a_remark_is_of_that_very_answer():
@@ -278,27 +278,27 @@ def test_all_cells_of_a_submission_have_four_times_its_seconds_and_some_slack(
         question.seconds = 1000
     for slack, points in ((-11_900, 9), (-12_001, 0)):
         monkeypatch.setattr("coursework.grade.judge.SLACK", slack)
-        result = graded(HERE, assignment=assignment)
+        result = graded(ANSWERS, assignment=assignment)
         assert result.points == points
     assert reasons(result, 1) == ["took more than 1000 s"] * 2
 
 
 def test_what_is_given_is_told_apart_and_an_exercise_begins_with_its_first_cell():
-    task, tier = task_of(HERE), StandIn()
-    task.cells[1] = ["x = 1", HERE[1]]
+    task, tier = task_of(ANSWERS), StandIn()
+    task.cells[1] = ["x = 1", ANSWERS[1]]
     assert judge(task, tier).points == 9
     assert tier.given == [SMALL.given]
-    assert tier.begun == ["x = 1", HERE[2], HERE[3]]
+    assert tier.begun == ["x = 1", ANSWERS[2], ANSWERS[3]]
 
 
 def test_a_blank_exercise_is_not_asked_a_second_time():
     tier = StandIn()
-    assert graded({1: HERE[1]}, tier).points == 3
+    assert graded({1: ANSWERS[1]}, tier).points == 3
     assert tier.sessions == 1
 
 
 def test_a_public_check_of_a_master_may_build_on_what_is_shown():
-    task = task_of(HERE, small())
+    task = task_of(ANSWERS, small())
     task.checks = True
     question = task.assignment.questions[1]
     question.shows = "shown = total([2, 3])"
@@ -310,7 +310,7 @@ def test_a_public_check_of_a_master_may_build_on_what_is_shown():
 
 def test_a_measurement_with_a_gap_counts_for_nothing_and_is_told_once():
     answer = "def total(xs):\n    return gap('its record is not whole')"
-    result = graded(HERE | {2: answer})
+    result = graded(ANSWERS | {2: answer})
     said = "its measurement is not whole, so it counts for nothing; your instructor sees why"
     assert reasons(result, 2) == [said] * 2
     assert result.points == 6
@@ -324,7 +324,7 @@ def test_a_program_that_was_given_is_asked_once_for_all_submissions():
     assignment.questions[0].starter = "double = abs  # asked once"
     tier = StandIn()
     for sessions in (2, 3):
-        assert graded(HERE, tier, assignment).points == 9
+        assert graded(ANSWERS, tier, assignment).points == 9
         assert tier.sessions == sessions
 
 

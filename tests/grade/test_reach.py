@@ -5,7 +5,7 @@ import tomllib
 from dataclasses import replace
 
 import pytest
-from classroom import DATA, HERE, SMALL, edition, small
+from classroom import DATA, ANSWERS, SMALL, edition, small
 from helpers import ROOT
 
 import cudasim
@@ -95,7 +95,7 @@ def test_odd_code_takes_no_longer_than_its_size(code, request):
 def test_they_stand_in_the_review_and_in_the_results_and_take_no_points(
     grade, tmp_path
 ):
-    notebook = edition(HERE | {1: f"import sys\nsys._getframe()\n\n{HERE[1]}"})
+    notebook = edition(ANSWERS | {1: f"import sys\nsys._getframe()\n\n{ANSWERS[1]}"})
     ids = [cell["id"] for cell in notebook["cells"]]
     own_cell = {
         "cell_type": "code",
@@ -106,7 +106,7 @@ def test_they_stand_in_the_review_and_in_the_results_and_take_no_points(
         "source": "import gc # <b>",
     }
     notebook["cells"].insert(ids.index("exercise-1"), own_cell)
-    grade({"Ann": notebook, "Bob": HERE})
+    grade({"Ann": notebook, "Bob": ANSWERS})
 
     review = (tmp_path / "out" / "review.html").read_text(encoding="utf-8")
     _, heading, section = review.partition("Code that reaches beyond its exercise")
