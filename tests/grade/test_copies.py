@@ -11,7 +11,7 @@ from functools import cache
 from time import perf_counter
 
 import pytest
-from classroom import DATA, ANSWERS, SMALL, small
+from classroom import ANSWERS, DATA, SMALL, small
 
 from coursework.grade import similar
 from coursework.grade.copies import PUBLISHED, ShortAnswers, copies_in

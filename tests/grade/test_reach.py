@@ -5,7 +5,7 @@ import tomllib
 from dataclasses import replace
 
 import pytest
-from classroom import DATA, ANSWERS, SMALL, edition, small
+from classroom import ANSWERS, DATA, SMALL, edition, small
 from helpers import ROOT
 
 import cudasim
