@@ -13,7 +13,7 @@ def read_small(folder, text=CHAPTER, **options):
     return read_master(write_master(folder, text) / "small.md", folder, **options)
 
 
-def wholes(parts):
+def texts_of(parts):
     return [part.whole for part in parts]
 
 
@@ -23,7 +23,7 @@ def test_a_master_is_read_whole(tmp_path):
     assert first.level == "Recall"
     assert first.seconds == 5
     assert first.drawn == {"factor": 2}
-    assert wholes(first.parts["Hint"]) == ["A star multiplies.", "`x * 1` is `x`."]
+    assert texts_of(first.parts["Hint"]) == ["A star multiplies.", "`x * 1` is `x`."]
     assert second.name == "larger"
     assert second.by_hand is None
     assert second.drawn == {}
@@ -33,11 +33,13 @@ def draw_last(place, values):
     return values[-1]
 
 
-BEFORE, BY_HAND, VARIANTS = re.split(r"(?=### By hand|### Variants)", FIRST)
-ORDERS = [CHAPTER, f"{HEAD}{BEFORE}{VARIANTS}\n{BY_HAND}{SECOND}"]
+EXERCISE, BY_HAND, VARIANTS = re.split(r"(?=### By hand|### Variants)", FIRST)
+BY_HAND_LAST = f"{HEAD}{EXERCISE}{VARIANTS}\n{BY_HAND}{SECOND}"
 
 
-@pytest.mark.parametrize("text", ORDERS, ids=["variants last", "by hand last"])
+@pytest.mark.parametrize(
+    "text", [CHAPTER, BY_HAND_LAST], ids=["variants last", "by hand last"]
+)
 def test_variants_are_drawn_wherever_they_stand(tmp_path, text):
     first, _ = read_small(tmp_path, text, draw=draw_last).exercises
     assert first.code("Checks").endswith("times(1) == 19")
@@ -60,21 +62,29 @@ def test_a_master_says_what_it_needs_and_where_it_is(tmp_path):
     assert master.runner == "cpu"
     assert master.given_cells == ["base"]
     assert master.given_code == ["offset = 1"]
-    outside = read_master(tmp_path / "small.md", tmp_path / "book")
-    assert outside.where == str(tmp_path / "small.md")
-    assert read_small(tmp_path, CHAPTER.replace("[base]", "")).given_cells == []
 
 
-TESTS = "### Hidden tests\n\n```python\n"
+def test_a_master_outside_the_book_has_its_whole_path(tmp_path):
+    path = write_master(tmp_path) / "small.md"
+    master = read_master(path, tmp_path / "book")
+    assert master.where == str(path)
+
+
+def test_a_master_may_need_no_cell(tmp_path):
+    master = read_small(tmp_path, CHAPTER.replace("[base]", ""))
+    assert master.given_cells == []
+
+
+HIDDEN_TESTS = "### Hidden tests\n\n```python\n"
 
 
 def test_text_around_the_code_of_a_part_is_kept(tmp_path):
     hint = "A star\n\n> ### Starter\n\nmultiplies."
     text = CHAPTER.replace("A star multiplies.", hint)
     text = text.replace("`x * 1` is `x`.", "")
-    text = text.replace(TESTS, f"{TESTS}N = 9\n")
+    text = text.replace(HIDDEN_TESTS, f"{HIDDEN_TESTS}N = 9\n")
     first, _ = read_small(tmp_path, text).exercises
-    assert wholes(first.parts["Hint"]) == [hint, ""]
+    assert texts_of(first.parts["Hint"]) == [hint, ""]
     assert first.parts["Solution"][0].text == "It is the plainest way to say it."
     assert first.parts["Shows"][0].options == {"times": "shown"}
     assert len(first.checks) == 2
