@@ -244,7 +244,8 @@ def test_an_encoding_that_changes_a_name_is_in_doubt(grade, graded):
         grade(CLASS)
 
 
-def test_a_table_without_notes_is_read_and_a_space_is_no_points(grade, graded):
+def test_a_table_without_notes_is_read(grade, graded):
+    # A space is no points.
     points = {"ann": "2", "bob": " "}
     rows = []
     for row in table(graded, BY_HAND):
@@ -351,7 +352,7 @@ def test_a_copy_is_merged_next_to_the_note_of_a_hand_in(grade, graded, monkeypat
     assert not (graded / "by-hand-ada.csv").exists()
 
 
-def test_a_copy_that_differs_from_what_is_saved_meanwhile_stays(
+def test_a_copy_that_differs_from_the_table_meanwhile_stays(
     grade, graded, monkeypatch, capsys
 ):
     type_points(graded, {"ann": ("2", "")}, "by-hand-ada.csv")

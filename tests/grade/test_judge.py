@@ -264,13 +264,13 @@ def judged_as_better(value):
     return judged(ANSWERS, assignment=assignment)
 
 
-def test_a_test_that_the_given_program_passes_counts_with_another():
+def test_what_the_given_program_passes_counts_with_another():
     judgement = judged_as_better("6")
     assert judgement.questions[1].points == 3
     assert reasons(judgement, 1) == [None, None]
 
 
-def test_a_test_that_the_given_program_passes_earns_nothing_alone():
+def test_what_the_given_program_passes_earns_nothing_alone():
     judgement = judged_as_better("7")
     assert judgement.questions[1].points == 0
     no_better = "right, and no better than the program that was given"
@@ -354,7 +354,7 @@ def test_figures_of_what_was_given_come_from_another_session():
     assert judged_by_what_was_given(ASKS_WHAT_WAS_GIVEN).points == 9
 
 
-def test_data_that_make_the_given_program_fail_are_the_answers_fault():
+def test_data_that_break_the_given_program_are_the_answers():
     tests = ASKS_WHAT_WAS_GIVEN.replace("replay('given(n)'", "replay('1 / 0'")
     judgement = judged_by_what_was_given(tests)
     assert reasons(judgement, 1) == ["your code raised an error"]

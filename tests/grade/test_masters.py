@@ -90,43 +90,102 @@ def test_text_around_the_code_of_a_part_is_kept(tmp_path):
     assert len(first.checks) == 2
 
 
-PYTHON = "```python\nx = 1\n```\n"
-INSTRUCTORS = "### For instructors\n\nA fun"
-SOLUTION = "### Solution\n\n```python\nlarger"
-VALUES = "factor: [2, 3, 5, 7, 11, 13, 17, 19]"
-NO_LIST = "cannot be drawn (a name without a list of values)"
-# What is in a master, what takes its place, and what the one line says.
-BAD = [
-    ("---\ntitle", "title", "begins without a '---' block"),
-    ("runner: cpu\n", "", "begins without a '---' block"),
-    (FIRST + SECOND, "", "no exercise"),
-    ("2. Which", "3. Which", "'3. Which"),
-    ("### Shows", "### Draws", "has a part 'Draws'"),
-    ("### Hidden tests", "### Hint", "0 parts 'Hidden tests'; write 1"),
-    ("### Hint", "### Shows", "1 parts 'Hint'; write 2 to 3"),
-    ("def test_both", "def tests_both", "needs hidden tests"),
-    ("def test_negative", "def test_any", "needs hidden tests"),
-    ('    """Finds it wherever it stands."""\n', "", "needs hidden tests"),
-    (INSTRUCTORS, f"### Solution\n\n{PYTHON}\n{INSTRUCTORS}", "2 parts 'Solution'"),
-    ("```python\nlarger = max\n```", "", "'Solution' of 0 ```python blocks"),
-    (INSTRUCTORS, PYTHON + INSTRUCTORS, "'Hidden tests' of 2 ```python"),
-    (SOLUTION, PYTHON * 2 + SOLUTION, "'Checks' of 3 ```python"),
-    ("    n = rng", "    %time n = rng", "'Hidden tests' that is not Python"),
-    ("- points: 1\n", "", "has no '- points: 3' in figures"),
-    ("- level: Invent\n", "", "has no level"),
-    ("larger = ...", "larger = 1", "nothing to answer"),
-    ("- points: 2\n", "", "has no '- points: 3' in figures"),
-    ("factor: [2,", "factor: [[2,", "cannot be drawn"),
-    (VALUES, "2", "cannot be drawn"),
-    (VALUES, "factor: []", NO_LIST),
-    (VALUES, "factor: ab", NO_LIST),
-    (VALUES, f"{VALUES}\nother: 2", NO_LIST),
-    ("by {{ factor }}", "by {{ facto }}", "'facto'"),
-]
+# --- masters with a fault: what is in one, what takes its place, and words of the refusal
 
 
-@pytest.mark.parametrize(("old", "new", "words"), BAD)
-def test_a_bad_master_is_one_line(tmp_path, old, new, words):
+def assert_refused(folder, old, new, words):
+    """Assert that the master is refused with its last `old` replaced by `new`."""
     before, after = CHAPTER.rsplit(old, 1)
     with refused("small.md", words):
-        read_small(tmp_path, before + new + after)
+        read_small(folder, before + new + after)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("---\ntitle", "title"), ("runner: cpu\n", "")]
+)
+def test_a_master_begins_with_what_it_needs(tmp_path, old, new):
+    assert_refused(tmp_path, old, new, "begins without a '---' block")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [(FIRST + SECOND, "", "no exercise"), ("2. Which", "3. Which", "'3. Which")],
+)
+def test_exercises_are_counted_from_one(tmp_path, old, new, words):
+    assert_refused(tmp_path, old, new, words)
+
+
+PYTHON = "```python\nx = 1\n```\n"
+SOLUTION = "### Solution\n\n```python\nlarger"
+INSTRUCTORS = "### For instructors\n\nA fun"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("### Shows", "### Draws", "has a part 'Draws'"),
+        ("### Hidden tests", "### Hint", "0 parts 'Hidden tests'; write 1"),
+        ("### Hint", "### Shows", "1 parts 'Hint'; write 2 to 3"),
+        (INSTRUCTORS, f"### Solution\n\n{PYTHON}\n{INSTRUCTORS}", "2 parts 'Solution'"),
+        ("```python\nlarger = max\n```", "", "'Solution' of 0 ```python blocks"),
+        (INSTRUCTORS, PYTHON + INSTRUCTORS, "'Hidden tests' of 2 ```python"),
+        (SOLUTION, PYTHON * 2 + SOLUTION, "'Checks' of 3 ```python"),
+    ],
+)
+def test_an_exercise_has_so_many_of_each_part(tmp_path, old, new, words):
+    assert_refused(tmp_path, old, new, words)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("def test_both", "def tests_both"),
+        ("def test_negative", "def test_any"),
+        ('    """Finds it wherever it stands."""\n', ""),
+    ],
+    ids=["none", "two of one name", "none that says what it tests"],
+)
+def test_an_exercise_needs_hidden_tests(tmp_path, old, new):
+    assert_refused(tmp_path, old, new, "needs hidden tests")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("    n = rng", "    %time n = rng", "'Hidden tests' that is not Python"),
+        ("larger = ...", "larger = 1", "nothing to answer"),
+    ],
+)
+def test_code_of_a_master_is_python_with_a_blank(tmp_path, old, new, words):
+    assert_refused(tmp_path, old, new, words)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("- level: Invent\n", "has no level"),
+        ("- points: 1\n", "has no '- points: 3' in figures"),
+        ("- points: 2\n", "has no '- points: 3' in figures"),
+    ],
+)
+def test_an_exercise_says_its_level_and_points(tmp_path, line, words):
+    assert_refused(tmp_path, line, "", words)
+
+
+VALUES = "factor: [2, 3, 5, 7, 11, 13, 17, 19]"
+NO_LIST = "cannot be drawn (a name without a list of values)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("factor: [2,", "factor: [[2,", "cannot be drawn"),
+        (VALUES, "2", "cannot be drawn"),
+        (VALUES, "factor: []", NO_LIST),
+        (VALUES, "factor: ab", NO_LIST),
+        (VALUES, f"{VALUES}\nother: 2", NO_LIST),
+        ("by {{ factor }}", "by {{ facto }}", "'facto'"),
+    ],
+)
+def test_a_variant_is_a_name_with_values(tmp_path, old, new, words):
+    assert_refused(tmp_path, old, new, words)

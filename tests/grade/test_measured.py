@@ -87,7 +87,7 @@ def test_a_program_cannot_change_the_clocks_record(session, line):
     assert [span.name for span in figures.kernels()] == ["ones"]
 
 
-def test_times_of_another_card_are_refused_while_an_answer_is_timed(session):
+def test_another_card_is_refused_while_an_answer_is_timed(session):
     with_timeline = "with cudasim.timeline('H100'): torch.ones(9, device='cuda')"
     session.run(f"def f():\n    {with_timeline}")
     with pytest.raises(Raised, match="RuntimeError"):
@@ -229,7 +229,7 @@ x = f(torch.ones(1))
         assert trapped.ask(question, answer="f") == [[1.0], 3, 2]
 
 
-def test_what_a_student_entered_is_there_for_the_students_code(trapped):
+def test_what_a_student_entered_stays_for_the_student(trapped):
     trapped.ask("f(1)", answer="f")
     trapped.run("import torch\ndef g():\n    return torch.ones(1).tolist()")
     assert trapped.ask("g()", answer="g") == [9.0]
@@ -240,7 +240,7 @@ def test_modules_of_the_sandbox_are_out_of_sight(session):
     assert session.ask(question) == []
 
 
-def test_a_name_of_the_notebook_is_another_for_the_length_of_a_block(session):
+def test_a_block_gives_a_name_of_the_notebook_another_value(session):
     session.run("n = 1\ndef f():\n    return n")
     question = """\
 before = f()

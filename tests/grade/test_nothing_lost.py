@@ -117,24 +117,21 @@ def test_two_weeks_are_graded_in_one_folder(grade, graded):
     assert totals(graded) == {"ann": "14", "bob": "12", "cy": "0"}
 
 
-def pages_of(student, pages):
-    """Return the names of the pages of feedback on which a student's name stands."""
-    return {name for name, page in pages.items() if student.encode() in page}
+ANN_ANEW = {"ann": ANSWERS | {3: "zeros = 1"}}
 
 
-def test_a_student_graded_again_keeps_her_points(grade, graded):
+@pytest.fixture
+def feedback_before(grade, graded):
+    """The pages of feedback of the class, before Ann was graded again."""
     type_points(graded, "ann", "2", "well said")
     type_points(graded, "bob", "1")
-    feedback = contents(graded / "feedback")
+    pages = contents(graded / "feedback")
+    grade(ANN_ANEW)
+    return pages
 
-    again = {"ann": ANSWERS | {3: "zeros = 1"}}
-    # The note is written before any answer is asked.
-    grade.stop_after = 0
-    with pytest.raises(KeyboardInterrupt):
-        grade(again)
-    grade.stop_after = None
-    grade(again)
 
+@pytest.mark.usefixtures("feedback_before")
+def test_a_student_graded_again_keeps_her_points(graded):
     assert totals(graded) == {"ann": "8", "bob": "10", "cy": "0"}
     assert by_hand(graded) == {
         "ann": ("2", f"well said; {AGAIN}", "=ask"),
@@ -142,17 +139,42 @@ def test_a_student_graded_again_keeps_her_points(grade, graded):
         "cy": ("", "", ""),
     }
     assert AGAIN in (graded / "review.html").read_text(encoding="utf-8")
-    [ann] = pages_of("ann", feedback)
-    [bob] = pages_of("bob", feedback)
+
+
+def test_the_note_of_a_hand_in_is_written_first_and_once(grade, graded):
+    type_points(graded, "ann", "2", "well said")
+    grade.stop_after = 0
+    with pytest.raises(KeyboardInterrupt):
+        grade(ANN_ANEW)
+    noted = ("2", f"well said; {AGAIN}", "=ask")
+    assert by_hand(graded)["ann"] == noted
+
+    grade.stop_after = None
+    grade(ANN_ANEW)
+    assert by_hand(graded)["ann"] == noted
+
+
+def page_of(student, pages):
+    """Return the name of the page of feedback on which a student's name stands."""
+    [name] = [name for name, page in pages.items() if student.encode() in page]
+    return name
+
+
+def test_feedback_is_written_where_it_changed(graded, feedback_before):
+    ann = page_of("ann", feedback_before)
+    bob = page_of("bob", feedback_before)
     pages = contents(graded / "feedback")
+    changed = {name for name in pages if pages[name] != feedback_before[name]}
+    # Bob's points by hand are new.
+    assert changed == {ann, bob}
     assert b"well said" in pages[ann]
     assert AGAIN.encode() not in pages[ann]
-    changed = {name for name, page in pages.items() if page != feedback[name]}
-    assert changed == {ann, bob}
     kept = {path.name.split(".")[0] for path in (graded / "earlier").iterdir()}
     assert kept >= {ann.removesuffix(".html"), "grades"}
 
-    # Read once more, and the note taken away.
+
+@pytest.mark.usefixtures("feedback_before")
+def test_a_note_taken_away_comes_with_the_next_hand_in(grade, graded):
     type_points(graded, "ann", "1")
     grade(CLASS)
     assert totals(graded)["ann"] == "10"

@@ -65,7 +65,7 @@ def test_of_the_books_masters_only_a_computed_name_is_listed():
     assert listed == [("neural-networks-on-gpus", 2, looked_up)]
 
 
-def test_lines_are_those_of_the_answer_also_of_a_text_that_is_run():
+def test_a_line_is_counted_from_the_top_of_its_answer():
     timed = "%%time\nx = 1\nsys.settrace(f)"
     runs_text = "a = 1\n\nexec('torch.stack = f; s.f_back')"
     entries = reaches({None: [], 1: [timed, runs_text]}, ASSIGNMENT)
