@@ -6,7 +6,7 @@ short, in names that every student chooses. So most answers have many twins.
 
 import random
 import tomllib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from time import perf_counter
 
@@ -17,8 +17,28 @@ from coursework.grade import similar
 from coursework.grade.copies import PUBLISHED, ShortAnswers, copies_in
 from coursework.grade.results import Grade
 
+
+@dataclass(frozen=True)
+class Exercise:
+    name: str
+    # How often students choose each way, and its text; the first way is published.
+    answers: list[tuple[int, str]]
+
+    @property
+    def weights(self):
+        return [weight for weight, _ in self.answers]
+
+    @property
+    def ways(self):
+        return [text for _, text in self.answers]
+
+    @property
+    def published(self):
+        return self.ways[0]
+
+
 VARIETY = tomllib.loads((DATA / "variety.toml").read_text(encoding="utf-8"))
-EXERCISES = VARIETY["exercise"]
+EXERCISES = [Exercise(**entry) for entry in VARIETY["exercise"]]
 NAMES = {
     "a": ["x", "t", "tensors", "items", "n", "net", "value", "obj"],
     "b": ["device", "out", "result", "dev", "r", "where"],
@@ -29,21 +49,15 @@ COMMENTS = ["# my own work", "# see lecture 3", "# works!", ""]
 lines_of = cache(similar.lines_of)
 
 
-def texts_of(exercise):
-    """Return the ways of an exercise; the first one is published."""
-    return [text for _, text in exercise["answers"]]
-
-
 def assignment():
     """Return the assignment whose exercises are those of the class."""
     questions = []
     for number, exercise in enumerate(EXERCISES, start=1):
-        published = texts_of(exercise)[0]
         question = replace(
             SMALL.questions[0],
             number=number,
-            solution=typed(published, random.Random(0)),
-            starter=f"{exercise['name']} = ...",
+            solution=typed(exercise.published, random.Random(0)),
+            starter=f"{exercise.name} = ...",
             checks=[],
         )
         questions.append(question)
@@ -54,8 +68,7 @@ def draw_ways(rng):
     """Draw the way in which an honest student does each exercise."""
     ways = []
     for exercise in EXERCISES:
-        weights = [weight for weight, _ in exercise["answers"]]
-        ways += rng.choices(texts_of(exercise), weights)
+        ways += rng.choices(exercise.ways, exercise.weights)
     return ways
 
 
@@ -116,7 +129,7 @@ def test_eight_copies_in_their_own_names_are_one_group(seed):
     rng = random.Random(seed)
     students = honest_students(rng)
     # Few take these ways, in each exercise the last or the last but one.
-    ways = [rng.choice(texts_of(exercise)[-2:]) for exercise in EXERCISES]
+    ways = [rng.choice(exercise.ways[-2:]) for exercise in EXERCISES]
     students |= eight_copies(ways, rng)
 
     [group] = copies(students).groups
@@ -154,9 +167,11 @@ def draw_good_ways(rng):
     """Draw the ways of a student who leans far towards the same ones as others."""
     good_ways = []
     for exercise, way in zip(EXERCISES, draw_ways(rng), strict=True):
-        texts = texts_of(exercise)
-        best = texts[1] if exercise["name"] == "newest" else texts[0]
-        good_ways.append(best if rng.random() < 0.8 else way)
+        if rng.random() < 0.8:
+            way = exercise.published
+            if exercise.name == "newest":
+                way = exercise.ways[1]
+        good_ways.append(way)
     return good_ways
 
 
@@ -172,7 +187,7 @@ def test_good_students_who_write_alike_are_no_copies(seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_published_solutions_are_listed_as_such(seed):
     rng = random.Random(seed)
-    published = [texts_of(exercise)[0] for exercise in EXERCISES]
+    published = [exercise.published for exercise in EXERCISES]
     students = honest_students(rng) | eight_copies(published, rng)
     [group] = copies(students).groups
     assert set(group.submissions) >= {*EIGHT, PUBLISHED}

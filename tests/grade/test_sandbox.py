@@ -97,11 +97,12 @@ def names_left():
     """Return the names of what attacks have left in folders for everybody."""
     names = []
     for place in PLACES:
-        if os.path.isdir(place):
-            names += os.listdir(place)
-    return sorted(
-        name for name in names if name.startswith("hostile") or name == "mine"
-    )
+        if not os.path.isdir(place):
+            continue
+        for name in os.listdir(place):
+            if name == "mine" or name.startswith("hostile"):
+                names.append(name)
+    return sorted(names)
 
 
 def has_shared_memory():
@@ -132,8 +133,9 @@ class World:
         network = listen(socket.AF_INET, (host, 0))
         abstract = listen(socket.AF_UNIX, f"\0{name}")
         path = outside / "socket"
-        self.listening = [network, abstract, listen(socket.AF_UNIX, str(path))]
+        in_folder = listen(socket.AF_UNIX, str(path))
         path.chmod(0o777)
+        self.listening = [network, abstract, in_folder]
 
         known = {
             "canary": str(self.canary),
