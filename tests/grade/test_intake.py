@@ -1,35 +1,29 @@
-"""What instructors download, with everything that may be wrong with it."""
+"""What instructors download: who handed in what, and when."""
 
-import io
-import json
 import os
-import socket
-import stat
-import struct
 import sys
 import tomllib
-import zipfile
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from classroom import DATA
+from downloads import (
+    ANSWER,
+    assert_is_read,
+    by_student,
+    find_in_zip,
+    folder_of,
+    reason,
+    right_answers,
+    zip_of,
+)
 from helpers import refused
 
-from coursework.grade.download import Refused
 from coursework.grade.intake import find_submissions, identity
-from coursework.grade.reading import read_submission
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
 
 
-CELL = {
-    "cell_type": "code",
-    "id": "answer-1",
-    "metadata": {},
-    "source": ["a = 1\n", "a"],
-}
-NOTEBOOK = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [CELL]}
-ANSWER = json.dumps(NOTEBOOK).encode()
 DOWNLOADS = tomllib.loads((DATA / "downloads.toml").read_text(encoding="utf-8"))
 # Gradescope's.
 METADATA = "submission_metadata.yml"
@@ -66,53 +60,6 @@ def files_of(name):
     return files
 
 
-def right_answers(names):
-    """Return files of these names, each a notebook with an answer."""
-    return dict.fromkeys(names, ANSWER)
-
-
-def folder_of(files, root):
-    """Write files with their data into a folder, and return the folder."""
-    for name, data in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    return root
-
-
-def zip_of(files, path, method=zipfile.ZIP_DEFLATED):
-    """Write a zip of names or ZipInfos with their data; `path` may be a file."""
-    with zipfile.ZipFile(path, "w", method) as archive:
-        for name, data in files.items():
-            archive.writestr(name, data)
-    return path
-
-
-def zipped(files, method=zipfile.ZIP_DEFLATED):
-    """Return the bytes of a zip."""
-    return zip_of(files, io.BytesIO(), method).getvalue()
-
-
-def member(name, mode=stat.S_IFREG | 0o644):
-    info = zipfile.ZipInfo(name)
-    info.external_attr = mode << 16
-    return info
-
-
-def by_student(download, source=None):
-    submissions = find_submissions(download, source)
-    return {submission.student: submission for submission in submissions}
-
-
-def reason(submission):
-    """Return why a submission is refused, when it is listed or when it is read."""
-    with pytest.raises(Refused) as refusal:
-        read_submission(submission.read())
-    text = str(refusal.value)
-    assert text.isprintable(), text
-    return text
-
-
 def expected_of(name):
     """Return what is known of a download: by path the student, or the fault after a colon."""
     return {path: student for path, student in DOWNLOADS[name].items() if student}
@@ -146,9 +93,7 @@ def test_each_submission_has_its_student_or_its_fault(name, make, tmp_path):
         else:
             [path] = [path for path in expected if path.endswith(submission.path)]
             assert expected[path] == submission.student
-            [cell] = read_submission(submission.read()).cells
-            assert cell.id == "answer-1"
-            assert cell.source == "a = 1\na"
+            assert_is_read(submission)
     assert faults == []
 
 
@@ -237,7 +182,7 @@ def test_ids_are_safe_and_unique(tmp_path):
         assert len(submission.id) < 60
         assert submission.student.isprintable()
         assert submission.path.isprintable()
-        assert read_submission(submission.read())
+        assert_is_read(submission)
     # What a person reads of an id stands before its last hyphen.
     names = [id.rpartition("-")[0] for id in ids]
     assert names.count("ada") == 6
@@ -259,8 +204,7 @@ def test_a_text_that_was_handed_in_names_nobody(tmp_path):
 
 def test_a_user_name_that_may_hold_a_stroke_is_not_guessed(tmp_path):
     name = "HW_3_doe_attempt_2026-02-02-15-58-23_a.ipynb"
-    download = zip_of({name: ANSWER}, tmp_path / "d")
-    [submission] = find_submissions(download, "blackboard")
+    [submission] = find_in_zip({name: ANSWER}, tmp_path, "blackboard")
     assert submission.student == name
     assert "has no text beside it that says whose it is" in reason(submission)
 
@@ -270,7 +214,7 @@ def test_two_notebooks_of_a_student_are_named(tmp_path):
     submission_of = by_student(folder_of(right_answers(names), tmp_path / "d"), "plain")
     several = "'A.IPYNB' and 'b.ipynb' were handed in; keep one notebook"
     assert reason(submission_of["jdoe"]) == several
-    assert read_submission(submission_of["max"].read()).cells
+    assert_is_read(submission_of["max"])
 
 
 def from_canvas(user):
@@ -297,7 +241,7 @@ LOOK_ALIKE = "Ann\u200b"
 def test_two_students_who_look_alike_are_two(downloads, tmp_path):
     submissions = []
     for files in downloads:
-        submissions += find_submissions(zip_of(files, tmp_path / "d.zip"))
+        submissions += find_in_zip(files, tmp_path)
     first, second = submissions
     assert first.student.partition(" ")[0] == second.student.partition(" ")[0]
     assert identity("", first.who) != identity("", second.who)
@@ -340,7 +284,7 @@ def test_metadata_that_cannot_be_read_name_nobody(text, tmp_path, capsys):
 
 @pytest.mark.parametrize("source", ["exchange", "gradescope"])
 def test_the_time_of_a_hand_in_is_read(source, tmp_path):
-    submissions = find_submissions(zip_of(files_of(source), tmp_path / "all.zip"))
+    submissions = find_in_zip(files_of(source), tmp_path)
     times = [submission.time for submission in submissions if submission.time]
     earliest = datetime(2026, 2, 2, 15, 58, 22, tzinfo=UTC)
     assert earliest < max(times) <= earliest + timedelta(seconds=2)
@@ -348,7 +292,7 @@ def test_the_time_of_a_hand_in_is_read(source, tmp_path):
 
 @pytest.mark.parametrize("source", ["blackboard", "brightspace"])
 def test_a_time_of_no_zone_is_not_guessed(source, tmp_path):
-    for submission in find_submissions(zip_of(files_of(source), tmp_path / "d")):
+    for submission in find_in_zip(files_of(source), tmp_path):
         assert submission.time is None
         assert not submission.late
 
@@ -356,7 +300,7 @@ def test_a_time_of_no_zone_is_not_guessed(source, tmp_path):
 @pytest.mark.parametrize("word", ["Late Submission", "Verspaetete Abgabe"])
 def test_ilias_says_who_is_late(word, tmp_path):
     name = f"Doe_Jane_jdoe_1234/{word} - exercises.ipynb"
-    [submission] = find_submissions(zip_of({name: ANSWER}, tmp_path / "ilias"))
+    [submission] = find_in_zip({name: ANSWER}, tmp_path)
     assert submission.student == "Doe_Jane_jdoe (ILIAS 1234)"
     assert submission.late
 
@@ -380,172 +324,3 @@ def test_a_newer_folder_of_another_account_replaces_nothing(tmp_path):
 
     submission = by_student(root)["jdoe"]
     assert "2 accounts handed in under this name" in reason(submission)
-
-
-# --- files that must not be read
-
-
-# Words of the refusal by student.
-NOT_READ = {
-    "large": "'large.ipynb' has 500 MB; the limit is 20 MB",
-    # No more of it was read.
-    "grew": "'grew.ipynb' has 21 MB; the limit is 20 MB",
-    # It was read, as it is just within the limit.
-    "longest": "the file is not a notebook",
-    "now-a-link": "cannot be read",
-    # Nobody waited for it.
-    "now-a-pipe": "it is empty",
-    "link": " is a link; ",
-    "loop": " is a link; ",
-    "pipe": " is not a file: ",
-    "s": " is not a file: ",
-    "deep": " is not a file: ",
-}
-
-
-def write_odd_files(root):
-    names = ["good", "grew", "now-a-link", "now-a-pipe", "large", "longest"]
-    names += ["../secret", "deep/" * 21 + "a"]
-    folder_of(right_answers(f"{name}.ipynb" for name in names), root)
-    os.truncate(root / "longest.ipynb", 0)
-    os.truncate(root / "longest.ipynb", 20_000_000)
-    # It is sparse: only reading it would cost half a gigabyte.
-    os.truncate(root / "large.ipynb", 500_000_000)
-    (root / "link.ipynb").symlink_to("/etc/passwd")
-    (root / "loop").symlink_to(root, target_is_directory=True)
-    os.mkfifo(root / "pipe.ipynb")
-
-
-def change_files(root):
-    """Change files between the time when they are listed and when they are read."""
-    os.truncate(root / "grew.ipynb", 500_000_000)
-    (root / "now-a-link.ipynb").unlink()
-    (root / "now-a-link.ipynb").symlink_to("/etc/passwd")
-    (root / "now-a-pipe.ipynb").unlink()
-    os.mkfifo(root / "now-a-pipe.ipynb")
-
-
-def test_a_large_or_odd_file_is_not_read(tmp_path):
-    root = tmp_path / "d"
-    write_odd_files(root)
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(root / "s.ipynb"))
-        submission_of = by_student(root)
-    change_files(root)
-
-    assert read_submission(submission_of.pop("good").read())
-    assert submission_of.keys() == NOT_READ.keys()
-    for name, words in NOT_READ.items():
-        assert words in reason(submission_of[name]), name
-
-
-# The signatures of a zip: of a member in the table of contents, and of its own header.
-TABLE = b"PK\1\2"
-HEADER = b"PK\3\4"
-GOOD_ZIP = zipped({"hw.ipynb": ANSWER})
-LARGE_ZIP = zipped({"hw.ipynb": bytes(21_000_000)})
-
-
-def overwritten(data, signature, form, offset, value):
-    """Return a zip with a value packed at an offset from the first such signature."""
-    changed = bytearray(data)
-    struct.pack_into(form, changed, data.index(signature) + offset, value)
-    return bytes(changed)
-
-
-def zip_with_small_sizes():
-    """Return the large zip, which gives a size of 1000 bytes."""
-    data = overwritten(LARGE_ZIP, TABLE, "<I", 24, 1000)
-    return overwritten(data, HEADER, "<I", 22, 1000)
-
-
-def zip_with_encrypted_flag():
-    data = overwritten(GOOD_ZIP, TABLE, "<H", 8, 1)
-    return overwritten(data, HEADER, "<H", 6, 1)
-
-
-# A zip, and words of the refusal.
-BAD_ZIPS = {
-    "large": (LARGE_ZIP, "has 21 MB; the limit is 20 MB"),
-    "lying": (
-        zip_with_small_sizes(),
-        "cannot be read (Bad CRC-32 for file 'hw.ipynb'); hand it in again",
-    ),
-    "link": (
-        zipped({member("hw.ipynb", stat.S_IFLNK): b"/etc/passwd"}),
-        "is a link; hand in",
-    ),
-    "pipe": (
-        zipped({member("hw.ipynb", stat.S_IFIFO): b""}),
-        "is not a file: a device, a pipe",
-    ),
-    "encrypted": (zip_with_encrypted_flag(), "is encrypted"),
-    "two": (
-        zipped(right_answers(["a.ipynb", "b.ipynb"])),
-        "holds 2 files that end in .ipynb",
-    ),
-    "cut short": (GOOD_ZIP[:-30], "is not a zip that can be read; zip it again"),
-    "garbled": (
-        overwritten(GOOD_ZIP, HEADER, "<H", 38, 0xFFFF),
-        "cannot be read (Error -3 while",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BAD_ZIPS)
-def test_a_zip_with_a_fault_is_refused(name, tmp_path):
-    data, words = BAD_ZIPS[name]
-    download = zip_of({f"{name}.zip": data}, tmp_path / "d")
-    [submission] = find_submissions(download, "plain")
-    assert submission.student == name
-    text = reason(submission)
-    assert text.startswith(f"'{name}.zip' ")
-    assert words in text
-
-
-def assert_is_read(submission):
-    [cell] = read_submission(submission.read()).cells
-    assert cell.id == "answer-1"
-
-
-def test_a_zip_that_is_handed_in_is_opened(tmp_path):
-    work = {
-        "work/hw.ipynb": ANSWER,
-        "work/a.png": b"",
-        "__MACOSX/work/._hw.ipynb": b"",
-    }
-    files = {
-        "CAPITALS.ZIP": zipped({"HW.IPYNB": ANSWER}),
-        "good.zip": zipped(work),
-        "bzip2.zip": zipped(work, method=zipfile.ZIP_BZIP2),
-    }
-    submissions = find_submissions(zip_of(files, tmp_path / "d"))
-    students = {submission.student for submission in submissions}
-    assert students == {"CAPITALS", "good", "bzip2"}
-    for submission in submissions:
-        assert_is_read(submission)
-
-
-def test_names_in_a_zip_lead_nowhere(tmp_path):
-    climbing = ["../x.ipynb", "/etc/y.ipynb", "C:\\z.ipynb", "..\\..\\w.ipynb"]
-    files = {member(name): ANSWER for name in climbing}
-    submissions = find_submissions(zip_of(files, tmp_path / "d"), "plain")
-    students = {submission.student for submission in submissions}
-    assert students == {"x", "etc", "C:", "w"}
-    for submission in submissions:
-        assert_is_read(submission)
-
-
-def test_a_large_notebook_in_a_zip_is_refused(tmp_path):
-    download = zip_of({"jdoe.ipynb": bytes(30_000_000)}, tmp_path / "d")
-    [submission] = find_submissions(download)
-    assert submission.fault == "'jdoe.ipynb' has 30 MB; the limit is 20 MB"
-
-
-@pytest.mark.parametrize("name", ["Zoë".encode(), b"Zo\x89"], ids=["macOS", "Windows"])
-def test_names_in_a_zip_that_does_not_say_its_encoding(name, tmp_path):
-    path = tmp_path / "d.zip"
-    stand_in = "x" * len(name)
-    data = zipped({f"{stand_in}.ipynb": ANSWER})
-    path.write_bytes(data.replace(stand_in.encode(), name))
-    assert by_student(path).keys() == {"Zoë"}
