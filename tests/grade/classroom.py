@@ -102,8 +102,12 @@ def table(out, name="grades.csv"):
     return read_table((out / name).read_text(encoding="utf-8"))
 
 
+def rows_by_student(out):
+    return {row["student"]: row for row in table(out)}
+
+
 def totals(out):
-    return {row["student"]: row["total"] for row in table(out)}
+    return {student: row["total"] for student, row in rows_by_student(out).items()}
 
 
 def csv_text(rows, separator=","):

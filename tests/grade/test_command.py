@@ -14,8 +14,8 @@ from classroom import (
     WRONG,
     contents,
     edition,
+    rows_by_student,
     small,
-    table,
     totals,
 )
 from helpers import refused
@@ -35,10 +35,6 @@ CLASS = {
     "dee": {},
     "=cmd()": ANSWERS,
 }
-
-
-def rows(out):
-    return {row["student"]: row for row in table(out)}
 
 
 # --- a row for each student
@@ -81,7 +77,7 @@ def test_each_student_has_points_or_a_reason(graded_with_faults):
         "none": "",
         "bad": "",
     }
-    row_of = rows(graded_with_faults)
+    row_of = rows_by_student(graded_with_faults)
     for student, (_, words) in REFUSED.items():
         assert words in row_of[student]["not graded because"]
     assert row_of["ann"]["small 1 (of 3)"] == "3"
@@ -122,12 +118,12 @@ def test_a_notebook_of_other_masters_is_refused(grade, out):
     others = released_from(OTHER_MASTERS)
     unknown = released_from(None)
     grade({"ann": others, "bob": ANSWERS, "cy": ANSWERS, "dee": unknown})
-    assert len(rows(out)) == 4
+    assert len(rows_by_student(out)) == 4
 
     grade({"ann": others, "dee": unknown})
 
     assert totals(out) == {"ann": "", "bob": "9", "cy": "9", "dee": "9"}
-    reason = rows(out)["ann"]["not graded because"]
+    reason = rows_by_student(out)["ann"]["not graded because"]
     assert OTHER_MASTERS in reason
     assert OWN_MASTERS in reason
     assert "hand in the notebook that this class got" in reason
@@ -315,7 +311,7 @@ def test_only_one_grading_writes_at_a_time(grade, out):
 def test_a_submission_that_failed_is_tried_again(grade, out):
     grade.ill = {"ann"}
     grade(CLASS)
-    assert rows(out)["ann"]["not graded because"] == "it is ill"
+    assert rows_by_student(out)["ann"]["not graded because"] == "it is ill"
 
     grade.ill = ()
     grade(CLASS)
@@ -346,7 +342,7 @@ def test_no_submission_stops_a_class(grade, out, monkeypatch):
 
     grade(students)
 
-    row_of = rows(out)
+    row_of = rows_by_student(out)
     for name in ("ann", "ticks", "branches"):
         assert row_of[name]["total"] == "9"
     assert "too long" in row_of["slow"]["not graded because"]
@@ -376,6 +372,12 @@ def test_if_all_are_refused_twenty_reasons_are_printed(grade, out):
         assert line.startswith(f"  s{number:02}:")
     assert lines[20:] == ["  and 3 more"]
     assert not out.exists()
+
+
+@pytest.mark.parametrize("workers", ["0", "two", "-1", "1.5"])
+def test_a_bad_number_of_workers_is_refused(workers):
+    with refused(f"WORKERS={workers}: name a number of processes, 1 or more"):
+        engine_for(workers, None)
 
 
 @pytest.fixture

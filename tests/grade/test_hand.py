@@ -16,6 +16,7 @@ from classroom import (
     csv_text,
     edition,
     insert_cell,
+    rows_by_student,
     small,
     table,
     totals,
@@ -401,7 +402,7 @@ def graded_late(grade, out):
 
 
 def test_late_work_costs_what_the_rule_says(graded_late):
-    rows = {row["student"]: row for row in table(graded_late)}
+    rows = rows_by_student(graded_late)
     assert {row["total"] for row in rows.values()} == {"9"}
     after_penalty = {name: row["total after penalty"] for name, row in rows.items()}
     assert after_penalty == {
@@ -439,7 +440,7 @@ def test_another_rule_runs_no_answer_again(grade, graded_late):
     grade.assignments = [small(due=DUE, late=replace(RULE, percent=10))]
     grade(HANDED_IN)
     assert grade.asked == []
-    [cy] = [row for row in table(graded_late) if row["student"] == "cy"]
+    cy = rows_by_student(graded_late)["cy"]
     assert cy["total"] == "10.33"
     assert cy["total after penalty"] == "9.3"
 
