@@ -55,52 +55,41 @@ def by_hand(out):
     return entries
 
 
-# Students, the key that they are graded with, and words of the refusal.
-NOT_HERE = {
-    "no key": (
-        CLASS,
-        None,
-        [
-            f"CLASS: these notebooks were made for class {SMALL.group}",
-            "make grade CLASS=...",
-        ],
-    ),
-    "another key": (
-        CLASS,
-        ANOTHER_CLASS,
-        ["CLASS: ", f"the key is that of class {ANOTHER_CLASS}"],
-    ),
-    "no name": (
-        {"ann": UNNAMED},
-        None,
-        ["CLASS: ", "the book's own edition: CLASS=book"],
-    ),
-    "no notebook": (
-        {"ann": "{"},
-        SMALL.group,
-        ["none of 1 submissions can be graded", "ann: "],
-    ),
-    "another class": (
-        {"ann": edition(ANSWERS, small(group=ANOTHER_CLASS))},
-        ANOTHER_CLASS,
-        ["OUT: ", f"holds grades of 'small' for class {SMALL.group}"],
-    ),
-}
-
-
-@pytest.mark.parametrize(
-    ("students", "key", "words"), NOT_HERE.values(), ids=NOT_HERE.keys()
-)
-def test_what_cannot_be_graded_here_touches_nothing(
-    students, key, words, grade, graded
-):
-    before = contents(graded)
+def assert_refused(grade, out, students, key, *words):
+    """Assert that grading is refused and touches nothing, and that the class is graded still."""
+    before = contents(out)
     with refused(*words):
         grade(students, key)
-    assert contents(graded) == before
+    assert contents(out) == before
 
     grade(CLASS)
-    assert totals(graded) == {"ann": "11", "bob": "9", "cy": "0"}
+    assert totals(out) == {"ann": "11", "bob": "9", "cy": "0"}
+
+
+def test_notebooks_of_a_class_need_its_key(grade, graded):
+    made_for = f"CLASS: these notebooks were made for class {SMALL.group}"
+    assert_refused(grade, graded, CLASS, None, made_for, "make grade CLASS=...")
+
+
+def test_the_key_of_another_class_is_refused(grade, graded):
+    other = f"the key is that of class {ANOTHER_CLASS}"
+    assert_refused(grade, graded, CLASS, ANOTHER_CLASS, "CLASS: ", other)
+
+
+def test_a_notebook_that_names_no_class_needs_one(grade, graded):
+    own_edition = "the book's own edition: CLASS=book"
+    assert_refused(grade, graded, {"ann": UNNAMED}, None, "CLASS: ", own_edition)
+
+
+def test_a_class_of_broken_notebooks_is_refused(grade, graded):
+    none = "none of 1 submissions can be graded"
+    assert_refused(grade, graded, {"ann": "{"}, SMALL.group, none, "ann: ")
+
+
+def test_another_class_needs_another_folder(grade, graded):
+    students = {"ann": edition(ANSWERS, small(group=ANOTHER_CLASS))}
+    holds = f"holds grades of 'small' for class {SMALL.group}"
+    assert_refused(grade, graded, students, ANOTHER_CLASS, "OUT: ", holds)
 
 
 def test_each_week_has_a_folder_of_its_own(grade, graded, tmp_path):
