@@ -60,8 +60,11 @@ def read_attacks():
 
 
 ENTRIES = read_attacks()
-PARTS = [entry.source for entry in ENTRIES if "apart" in entry.words]
-WHAT_ATTACKERS_KNOW, ALIASES, MEASURED, DRAWN = PARTS
+PARTS = {entry.name: entry.source for entry in ENTRIES if "apart" in entry.words}
+WHAT_ATTACKERS_KNOW = PARTS["what every program knows"]
+ALIASES = PARTS["has aliases of what measures time and memory"]
+MEASURED = PARTS["the time and memory that the judge asks for"]
+DRAWN = PARTS["orders, random numbers and times, which never differ"]
 ATTACKS = [entry for entry in ENTRIES if "apart" not in entry.words]
 TAME = [attack for attack in ATTACKS if not attack.words]
 WILD = [pytest.param(attack, id=attack.name) for attack in ATTACKS if attack.words]

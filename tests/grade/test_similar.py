@@ -8,7 +8,9 @@ from classroom import DATA
 from coursework.grade.similar import lines_of, own_lines, similar_answers
 
 ANSWERS = tomllib.loads((DATA / "similar.toml").read_text(encoding="utf-8"))
-ONE, DISGUISED, OTHER = ANSWERS.values()
+ONE = ANSWERS["one"]
+DISGUISED = ANSWERS["disguised"]
+OTHER = ANSWERS["other"]
 
 
 def groups_in(answers, given=()):
