@@ -90,7 +90,10 @@ def mixed_answers(rng):
     return answers, points
 
 
-def start(folder, out, **engine):
+TWO_WORKERS = {"WORKERS": "2"}
+
+
+def start(folder, out, engine=TWO_WORKERS):
     """Start `make grade` in a process group of its own."""
     variables = {
         "SUBMISSIONS": str(folder / "submissions"),
@@ -101,7 +104,7 @@ def start(folder, out, **engine):
     return start_tool(
         ROOT,
         "grade",
-        variables=variables | (engine or {"WORKERS": "2"}),
+        variables=variables | engine,
         stdout=subprocess.DEVNULL,
         start_new_session=True,
     )
@@ -221,7 +224,7 @@ def test_dask_workers_that_are_killed_are_survived(graded, cluster):
     with Client(cluster, set_as_default=False) as client:
         knows_tools = client.run(lambda: "tools" in sys.modules)
         assert not any(knows_tools.values())
-        process = start(folder, out, DASK=cluster)
+        process = start(folder, out, {"DASK": cluster})
         for share in (0.2, 0.6):
             while results_in(out) < share * COUNT and process.poll() is None:
                 time.sleep(0.05)
