@@ -353,6 +353,18 @@ def test_a_copy_is_merged_next_to_the_note_of_a_hand_in(grade, graded, monkeypat
     assert not (graded / "by-hand-ada.csv").exists()
 
 
+def test_a_note_from_a_copy_stands_next_to_that_of_a_hand_in(grade, graded):
+    type_points(graded, {"ann": ("2", "")})
+    grade({"ann": ANOTHER_HAND_IN})
+    assert by_hand(graded)["ann"] == ("2", AGAIN)
+
+    # Ada's copy is from before.
+    type_points(graded, {"ann": ("2", "good")}, "by-hand-ada.csv")
+    grade({"ann": ANOTHER_HAND_IN})
+
+    assert by_hand(graded)["ann"] == ("2", f"good; {AGAIN}")
+
+
 def test_a_copy_that_differs_from_the_table_meanwhile_stays(
     grade, graded, monkeypatch, capsys
 ):
