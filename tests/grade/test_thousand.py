@@ -222,6 +222,7 @@ def test_dask_workers_that_are_killed_are_survived(graded, cluster):
     folder, files = graded
     out = folder / "dask"
     with Client(cluster, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=120)
         knows_tools = client.run(lambda: "tools" in sys.modules)
         assert not any(knows_tools.values())
         process = start(folder, out, {"DASK": cluster})
