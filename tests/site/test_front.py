@@ -37,7 +37,7 @@ def row_of(line):
 
 def scoreboard():
     """Return what the recorded scoreboard says of each version, by the heads of its columns."""
-    board = RECORDING.cells["clinic-walk"].outputs[0].data["text/markdown"]
+    board = RECORDING.current_cells["clinic-walk"].outputs[0].data["text/markdown"]
     heads, _, *rows = map(row_of, board.split("\n"))
     return [dict(zip(heads, row, strict=True)) for row in rows]
 

@@ -104,7 +104,7 @@ def missing_outputs(page, recording):
     """Return (cell, content) for each recorded output that the page does not show."""
     missing = []
     for cell, box in cells_on(page, recording.chapter):
-        recorded = recording.cells.get(cell.id)
+        recorded = recording.current_cells.get(cell.id)
         # On a card, a cell may wait to be recorded.
         if recorded is None:
             continue
