@@ -6,7 +6,7 @@ import venv
 
 import pytest
 import torch
-from programs import INHERIT, LEAVING, run, write
+from programs import INHERIT, SCRIPTS, run, write
 from torch.nn import functional as F
 
 import cudasim
@@ -279,13 +279,12 @@ def test_ipython_extension(tmp_path):
 
 @pytest.mark.parametrize("kind", ["cuda", pytest.param("mps", marks=pytest.mark.full)])
 def test_leaving_restores_torch_exactly(tmp_path, kind):
-    script = write(tmp_path / "leave.py", LEAVING.replace("{kind}", kind))
-    got = run(script, cwd=tmp_path)
+    got = run(SCRIPTS / "leaving.py", kind, cwd=tmp_path)
     assert got.returncode == 0, got.stderr
-    lines = [
-        text for text in got.stdout.splitlines() if not text.startswith("cudasim:")
+    lines = got.stdout.splitlines()
+    *changes, environment, errors = [
+        line for line in lines if not line.startswith("cudasim:")
     ]
-    *changes, environment, errors = lines
     assert changes == []
     assert environment == "environment is the same: True"
     assert int(errors.removeprefix("errors: ")) > 8  # texts of errors were compared
