@@ -66,7 +66,7 @@ print('{"unexpected": "KeyError"}' if "seed" in name else "[1]")
 
 
 @pytest.mark.full
-def test_what_crashes_hangs_or_raises_is_told_and_the_others_answer(tmp_path):
+def test_programs_that_crash_hang_or_raise_are_told(tmp_path):
     write(tmp_path / "fidelity" / "running.py", STAND_IN)
     text = f"""
         running.SECONDS = 5
