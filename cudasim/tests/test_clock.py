@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from programs import run, write
+from programs import SCRIPTS, run
 from torch import nn
 from torch.nn import functional as F
 
@@ -325,35 +325,9 @@ def test_data_parallel_and_workers_do_not_hang(clock):
         assert spans(clock, move, "wait") == []
 
 
-MIXED = """
-    import sys, time, timeit
-    import torch
-    from torch import nn
-    import cudasim
-    torch.set_num_threads(int(sys.argv[1]))
-    cudasim.enable(gpus=2, card="T4", clock="modelled")
-    torch.manual_seed(0)
-    net = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)).cuda()
-    optimizer = torch.optim.Adam(net.parameters())
-    for step in range(6):
-        X, y = torch.randn(256, 64).pin_memory(), torch.arange(256, device="cuda") % 10
-        loss = nn.functional.cross_entropy(net(X.cuda(non_blocking=True)), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    with torch.cuda.stream(torch.cuda.Stream()):
-        big = torch.randn(512, 512, device="cuda")
-        (big @ big).to("cuda:1")
-    print(time.perf_counter_ns(), timeit.timeit("x + 1", globals={"x": big}, number=100))
-    nn.DataParallel(net)(torch.randn(64, 64, device="cuda")).sum().backward()
-    torch.cuda.synchronize()
-    print(time.time_ns(), len(cudasim.timeline().spans), cudasim.without_rule())
-"""
-
-
 @pytest.mark.full
 def test_the_same_nanoseconds_with_one_thread_and_with_two(tmp_path):
-    script = write(tmp_path / "mixed.py", MIXED)
+    script = SCRIPTS / "mixed_work.py"
     one = run(script, "1", cwd=tmp_path)
     two = run(script, "2", cwd=tmp_path)
     assert (one.returncode, one.stderr) == (0, "")
