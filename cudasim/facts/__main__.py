@@ -153,9 +153,11 @@ def support(options: argparse.Namespace) -> None:
         for row in recorded["rows"]:
             rows[_place(row)] = row
     for path in paths:
-        with files.reading(path, ROW, "leave it out") as row:
-            rows[_place(row)] = {name: row[name] for name in recorded_tables.SUPPORT}
-    files.replace_json("support", {"rows": [rows[place] for place in sorted(rows)]})
+        with files.reading(path, ROW, "leave it out") as written:
+            row = {name: written[name] for name in recorded_tables.SUPPORT}
+            rows[_place(row)] = row
+    ordered = [rows[place] for place in sorted(rows)]
+    files.replace_json("support", {"rows": ordered})
     draw("support")
 
 
@@ -195,7 +197,8 @@ def draw(*names: str) -> None:
     from facts import tables
 
     tables.write(names)
-    print("written:", ", ".join(f"facts/{name}.md" for name in names))
+    written = ", ".join(f"facts/{name}.md" for name in names)
+    print("written:", written)
 
 
 def parse_arguments() -> argparse.Namespace:

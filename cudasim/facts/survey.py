@@ -420,8 +420,10 @@ def survey(
 
     Each may take `seconds`. A process that crashes or is late is replaced.
     """
-    waiting = list(reversed(list(tasks)))
-    workers = [Worker(device) for _ in range(min(processes, len(waiting)))]
+    waiting = list(tasks)
+    waiting.reverse()  # the next one is taken from the end
+    number = min(processes, len(waiting))
+    workers = [Worker(device) for _ in range(number)]
     try:
         while waiting or any(worker.task for worker in workers):
             for worker in workers:
@@ -514,7 +516,8 @@ def _print_not_passed(verdicts: list[Verdict]) -> None:
     lines = []
     for verdict in verdicts:
         if verdict.outcome != "passed":
+            subject = f"{verdict.kind} {verdict.name}"
             reason = " ".join(verdict.reason.split())
-            lines.append(f"{verdict.outcome}: {verdict.kind} {verdict.name}: {reason}")
+            lines.append(f"{verdict.outcome}: {subject}: {reason}")
     for line in sorted(lines):
         print(line)
