@@ -110,9 +110,12 @@ def test_a_gradient_that_goes_home_is_copied(clock):
 
 def test_an_engine_fills_its_gaps_and_does_nothing_twice():
     engine = Engine("compute")
-    requests = [(100, 50), (0, 20), (10, 100), (0, 1), (200, 5), (180, 3)]
-    done = [engine.book(start, duration) for start, duration in requests]
-    assert done == [(100, 150), (0, 20), (20, 170), (170, 171), (200, 205), (180, 183)]
+    assert engine.book(100, 50) == (100, 150)
+    assert engine.book(0, 20) == (0, 20)
+    assert engine.book(10, 100) == (20, 170)  # in two parts, before and after the first
+    assert engine.book(0, 1) == (170, 171)
+    assert engine.book(200, 5) == (200, 205)
+    assert engine.book(180, 3) == (180, 183)
     busy = sum(end - start for start, end in engine.busy)
     assert busy == 50 + 20 + 100 + 1 + 5 + 3
 
@@ -148,15 +151,17 @@ def test_modules_autograd_and_optimizers_cost_time(clock):
     taken = took(clock, backward)
     assert taken > took(clock, lambda: gradient * 2)
     (span,) = spans(clock, backward, "operation")
-    # One span, with no gap before it.
-    assert (span.name, span.end - span.start) == ("mul", taken)
+    assert span.name == "mul"
+    assert span.end - span.start == taken  # with no gap before it
 
     def step_of(number):
         parameters = [torch.ones(8, device="cuda") for _ in range(number)]
         return took(clock, torch.optim.SGD(parameters, 0.1).step)
 
     # None has a gradient: looking at each costs time all the same.
-    assert step_of(21) - step_of(11) == step_of(11) - step_of(1) > 0
+    of_ten = step_of(11) - step_of(1)
+    assert of_ten > 0
+    assert step_of(21) - step_of(11) == of_ten
 
 
 def test_inference_mode_takes_what_no_grad_takes(clock):
@@ -213,7 +218,8 @@ def test_copies_take_the_time_of_their_link(clock):
 
     # And 6 GB/s to a like card.
     *_, copy = spans(clock, lambda: on_gpu.to("cuda:1"), "copy")
-    assert (copy.lane, copy.size) == ("cuda:1 copies in", size)
+    assert copy.lane == "cuda:1 copies in"
+    assert copy.size == size
     assert copy.end - copy.start == pytest.approx(size / 6, rel=0.02)
 
     for dtype in (torch.float32, torch.float64, torch.uint8):
@@ -223,7 +229,8 @@ def test_copies_take_the_time_of_their_link(clock):
 
 
 def test_a_copy_of_another_type_is_converted_first(clock):
-    host, on_gpu = torch.ones(1000, 1000), torch.ones(1000, 1000, device="cuda")
+    host = torch.ones(1000, 1000)
+    on_gpu = host.cuda()
     booked = lanes(clock, lambda: host.to("cuda", torch.float16))
     assert ("Python", "convert", "operation") in booked
     booked = lanes(clock, lambda: on_gpu.to("cpu", torch.float64))
@@ -240,7 +247,8 @@ def test_a_peer_copy_occupies_the_streams_of_both_cards(clock):
     busy = clock.cards[1].end
     *_, copy = spans(clock, lambda: x.to("cuda:1"), "copy")
     assert copy.start >= busy
-    assert clock.cards[1].stream(0).end == clock.cards[0].stream(0).end == copy.end
+    for card in clock.cards:
+        assert card.stream(0).end == copy.end
 
 
 def test_the_first_kernel_begins_before_the_last_is_launched(clock):
