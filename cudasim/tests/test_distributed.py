@@ -67,6 +67,7 @@ def test_a_gpu_that_the_process_cannot_have(alone, device, message):
         alone("nccl", device_id=device)
 
 
+BXOR = dist.ReduceOp(dist.ReduceOp.BXOR)
 TWICE = dist._make_nccl_premul_sum(2.0)
 
 
@@ -74,14 +75,15 @@ TWICE = dist._make_nccl_premul_sum(2.0)
     ("op", "message"),
     [
         (dist.ReduceOp.BAND, "Cannot use ReduceOp.BAND with NCCL"),
-        (dist.ReduceOp(dist.ReduceOp.BXOR), "Cannot use ReduceOp.BXOR with NCCL"),
+        (BXOR, "Cannot use ReduceOp.BXOR with NCCL"),
         (TWICE, "PreMulSum Data type must be half, float, bfloat16"),
     ],
 )
 def test_reductions_that_nccl_does_not_know(alone, op, message):
     alone("nccl")
+    integers = torch.ones(2, dtype=torch.int32, device="cuda:0")
     with pytest.raises((ValueError, TypeError), match=message):
-        dist.all_reduce(torch.ones(2, dtype=torch.int32, device="cuda:0"), op=op)
+        dist.all_reduce(integers, op=op)
 
 
 def test_statistics_of_16_bits_are_in_32(two_gpus):
@@ -112,12 +114,14 @@ def test_after_a_collective_no_thread_holds_its_tensors(alone):
     alone("nccl", pg_options=options)
     x = torch.ones(4, device="cuda:0")
     outs = [torch.empty(4, device="cuda:0")]
-    for call in (
-        lambda: dist.all_reduce(x),
-        lambda: dist.all_reduce(x, op=dist.ReduceOp.AVG),
-        lambda: dist.all_gather(outs, x),
-        lambda: dist.all_to_all(outs, [x]),
-    ):
+
+    def assert_lets_go(call):
         for _ in range(20):
             call()
-            assert x._use_count() == outs[0]._use_count() == 1
+            assert x._use_count() == 1
+            assert outs[0]._use_count() == 1
+
+    assert_lets_go(lambda: dist.all_reduce(x))
+    assert_lets_go(lambda: dist.all_reduce(x, op=dist.ReduceOp.AVG))
+    assert_lets_go(lambda: dist.all_gather(outs, x))
+    assert_lets_go(lambda: dist.all_to_all(outs, [x]))
