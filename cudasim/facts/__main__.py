@@ -133,7 +133,8 @@ def bench(options: argparse.Namespace) -> None:
     from facts import bench
 
     for figure in bench.measure():
-        measured = f"{round(figure.value, 2)} {figure.unit}"
+        value = round(figure.value, 2)
+        measured = f"{value} {figure.unit}"
         print(f"cudasim: {figure.what}: {measured} (aim: {figure.aim})", flush=True)
 
 
@@ -188,8 +189,9 @@ def origin() -> dict[str, str]:
     """Return the day and the machine of what is found now."""
     from cudasim.recorded import processor
 
-    today = datetime.now(UTC).date().isoformat()
-    return {"date": today, "hardware": f"{processor()}, {os.cpu_count()} cores"}
+    today = datetime.now(UTC).date()
+    hardware = f"{processor()}, {os.cpu_count()} cores"
+    return {"date": today.isoformat(), "hardware": hardware}
 
 
 def draw(*names: str) -> None:

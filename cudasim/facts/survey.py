@@ -311,7 +311,8 @@ def _agree(part: str, result: Any, expected: Any, device: str, values: bool) -> 
             _agree_tensors(part, our, their, device, values)
         elif not isinstance(their, torch.device | torch.Generator):
             is_nan = our != our
-            assert our == their or is_nan, f"{part}: {our!r}, {their!r} on the CPU"
+            values_of_both = f"{our!r}, {their!r} on the CPU"
+            assert our == their or is_nan, f"{part}: {values_of_both}"
 
 
 def _agree_tensors(
@@ -501,7 +502,8 @@ def run(
     print(f"torch {torch.__version__}, Python {python}, {device}")
     table = summary(verdicts)
     for kind, row in table.items():
-        passed = f"{row['passed']} of {row['total']} pass ({row['percent']} %)"
+        share = f"{row['percent']} %"
+        passed = f"{row['passed']} of {row['total']} pass ({share})"
         others = f"{row['expected']} exceptions, {row['failed']} failures"
         print(f"{kind}s: {passed}, {others}")
     return {
