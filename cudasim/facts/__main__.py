@@ -88,14 +88,14 @@ def compare(options: argparse.Namespace) -> None:
 
     reasons = comparing.read_reasons()
     problems = []
-    for each in recording.read_all():
-        comparison = comparing.compare_with_simulation(each)
+    for answers in recording.read_all():
+        comparison = comparing.compare_with_simulation(answers)
         agree = len(comparison.agree)
         differ = len(comparison.differ)
-        print(f"{each.name}: {agree} agree, {differ} differ")
+        print(f"{answers.name}: {agree} agree, {differ} differ")
         for name, why in comparison.waiting.items():
-            print(f"{each.name}: {name} waits: {why}")
-        problems += comparing.problems(each, comparison, reasons)
+            print(f"{answers.name}: {name} waits: {why}")
+        problems += comparing.problems(answers, comparison, reasons)
     if problems:
         sys.exit("\n".join(problems))
 

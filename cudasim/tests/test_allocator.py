@@ -171,8 +171,8 @@ def test_what_waits_in_the_log_changes_nothing(seed):
     """A memory that is asked after every step takes and frees each block at once."""
     choice = random.Random(seed)
     waiting = Memory(0, 2048 * MIB, session.type)
-    asked = Memory(0, 2048 * MIB, session.type)
-    gpus = [SimpleNamespace(memory=memory) for memory in (waiting, asked)]
+    immediate = Memory(0, 2048 * MIB, session.type)
+    gpus = [SimpleNamespace(memory=memory) for memory in (waiting, immediate)]
     held = []
     stream = 0
 
@@ -182,7 +182,7 @@ def test_what_waits_in_the_log_changes_nothing(seed):
     logged = 0
     for step in range(600):
         if step == 300:  # from here on there are streams
-            for memory in (waiting, asked):
+            for memory in (waiting, immediate):
                 memory.change(stream=current_stream)
 
         chance = choice.random()
@@ -193,17 +193,17 @@ def test_what_waits_in_the_log_changes_nothing(seed):
             stream = choice.randrange(2)
         elif chance < 0.5:
             request = choice.choice(REQUESTS)
-            for memory in (waiting, asked):
+            for memory in (waiting, immediate):
                 request(memory)
         else:
             size = choice.choice(SIZES)
             held.append([Allocation(gpu, size) for gpu in gpus])
         logged += len(waiting.log)
-        assert asked.counts.now[0] == len(held)
+        assert immediate.counts.now[0] == len(held)
 
     assert logged > 300
-    assert stats(waiting) == stats(asked)
-    assert described(waiting) == described(asked)
+    assert stats(waiting) == stats(immediate)
+    assert described(waiting) == described(immediate)
 
 
 def test_repeated_requests_are_counted_at_any_time():

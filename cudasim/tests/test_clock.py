@@ -59,16 +59,16 @@ def lanes(clock, work):
 def test_a_call_returns_before_the_work_is_done(clock):
     small = torch.ones(256, 256, device="cuda")
     big = torch.ones(2048, 2048, device="cuda")
-    asked = took(clock, lambda: small @ small)
-    assert asked > took(clock, lambda: small + small) > 0  # a product is set up first
-    assert took(clock, lambda: big @ big) == asked
+    call = took(clock, lambda: small @ small)
+    assert call > took(clock, lambda: small + small) > 0  # a product is set up first
+    assert took(clock, lambda: big @ big) == call
 
     def work_and_wait():
         big @ big
         torch.cuda.synchronize()
 
     done = took(clock, work_and_wait)
-    assert done > 20 * asked
+    assert done > 20 * call
     # No faster than the card can compute.
     assert done > 2 * 2048**3 / T4_FLOPS * 1e9
 

@@ -328,8 +328,9 @@ class RandomProgram:
 
     def make(self, _, __):
         target = self.random.choice(PLACES)
-        made = torch.full((4, 4), 3.0, device=target)
-        self.keep(made, torch.full((4, 4), 3.0), target)
+        tensor = torch.full((4, 4), 3.0, device=target)
+        twin = torch.full((4, 4), 3.0)
+        self.keep(tensor, twin, target)
 
     def run(self, steps):
         actions = [self.unary, self.unary, self.binary, self.binary, self.move]

@@ -107,12 +107,12 @@ def test_what_a_mode_hands_on_is_still_made_by_c_plus_plus():
 
 def test_what_a_hook_makes_within_backward_is_on_the_cpu():
     x = torch.ones(3, device=G0, requires_grad=True)
-    made = []
+    tensors = []
     y = (x * 2).sgn()
-    y.grad_fn.register_hook(lambda inputs, outputs: made.append(torch.Tensor(3)))
+    y.grad_fn.register_hook(lambda inputs, outputs: tensors.append(torch.Tensor(3)))
     y.sum().backward()
     assert x.grad.device == G0
-    (own,) = made
+    (own,) = tensors
     assert own.device == CPU
     assert "two devices, cuda:0 and cpu" in raised(lambda: x + own)
 

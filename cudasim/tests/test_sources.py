@@ -475,13 +475,13 @@ def test_sparse_tensors_are_made_with_all_their_parts():
 def test_nested_tensors_are_made_and_moved_with_all_their_parts(layout):
     """https://docs.pytorch.org/docs/stable/nested.html"""
     parts = [torch.ones(2), torch.ones(3)]
-    made = torch.nested.nested_tensor(parts, layout=layout, device="cuda:1")
-    assert places(made, made * 2) == ["cuda:1", "cuda:1"]
+    nested = torch.nested.nested_tensor(parts, layout=layout, device="cuda:1")
+    assert places(nested, nested * 2) == ["cuda:1", "cuda:1"]
 
     rows = torch.eye(3, device="cuda:1")
-    nested = torch.nested.as_nested_tensor([rows, rows[:2]], layout=layout)
-    assert places(nested, *nested.unbind()) == ["cuda:1", "cuda:1", "cuda:1"]
-    assert places(nested.cuda(0), nested.cpu()) == ["cuda:0", "cpu"]
+    view = torch.nested.as_nested_tensor([rows, rows[:2]], layout=layout)
+    assert places(view, *view.unbind()) == ["cuda:1", "cuda:1", "cuda:1"]
+    assert places(view.cuda(0), view.cpu()) == ["cuda:0", "cpu"]
 
 
 def test_derivatives_travel_between_gpus():
