@@ -6,7 +6,7 @@ from typing import Any
 
 from tools.commands import Folder, argument, command, folder, the_book
 from tools.errors import BookError
-from tools.root import ROOT
+from tools.files import ROOT
 
 # Each command imports what it needs when it runs, so that `make book` starts quickly.
 

@@ -21,11 +21,11 @@ from helpers import (
 from nbformat.v4 import new_output
 
 from tools.book.book import Book
-from tools.book.links import services_row
 from tools.book.notebooks import code_cells, write_notebook
 from tools.book.recordings import make_recording, outputs_digest
+from tools.book.repository import services_row
 from tools.book.runners import SANITIZE, SANITIZE_MODELLED
-from tools.environment import PINS
+from tools.environment import REQUIREMENTS
 
 RECORDED_FILES = sorted((ROOT / "outputs").glob("*/*.ipynb"))
 # Pairs of (runner or card, chapter).
@@ -59,10 +59,8 @@ def text(words, stream="stdout"):
     return new_output("stream", name=stream, text=words)
 
 
-def display(**data):
-    """Make an output of several forms: `text_plain="1"` stands for `text/plain`."""
-    forms = {name.replace("_", "/"): content for name, content in data.items()}
-    return new_output("display_data", data=forms)
+def display(content, kind="text/plain"):
+    return new_output("display_data", data={kind: content})
 
 
 def keep(root, name, folder, printed, **facts):
@@ -134,7 +132,7 @@ def draw_by(root, fault=""):
     (root / "tools" / "site" / "builder.py").write_text(BUILDER.format(fault=fault))
 
 
-COPIED = ("kernels/start.py", SANITIZE, SANITIZE_MODELLED, *PINS)
+COPIED = ("kernels/start.py", SANITIZE, SANITIZE_MODELLED, *REQUIREMENTS)
 TOC = """\
 format: jb-book
 root: book/preface

@@ -9,26 +9,34 @@ import pytest
 
 
 def interpreter(minor):
-    """A Python 3.<minor> that runs; the test is skipped where there is none."""
-    kept = Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python")
-    for python in filter(None, [shutil.which(f"python3.{minor}"), *kept]):
-        # a shim of pyenv is there without its Python
-        if not subprocess.run([python, "-V"], capture_output=True).returncode:
+    """Return a Python 3.<minor> that runs, or skip the test."""
+    candidates = list(Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python"))
+    on_path = shutil.which(f"python3.{minor}")
+    if on_path:
+        candidates.insert(0, on_path)
+    for python in candidates:
+        # A shim of pyenv is there without its Python.
+        run = subprocess.run([python, "-V"], capture_output=True)
+        if run.returncode == 0:
             return python
     pytest.skip(f"no Python 3.{minor} on this machine")
 
 
 def write_wheel(folder, name, version="1.0", tag="py3-none-any", requires=""):
-    """The path of a package of one module, with a command of its name that prints where it runs."""
-    info, path = f"{name}-{version}.dist-info", folder / f"{name}-{version}-{tag}.whl"
+    """Write a package of one module, with a command of its name, and return its path.
+
+    The command prints where it runs.
+    """
+    info = f"{name}-{version}.dist-info"
+    files = {
+        f"{name}.py": "import sys\ndef main(): print(sys.prefix)\n",
+        f"{info}/METADATA": f"Name: {name}\nVersion: {version}\n{requires}",
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nTag: {tag}\n",
+        f"{info}/entry_points.txt": f"[console_scripts]\n{name}={name}:main\n",
+        f"{info}/RECORD": "",
+    }
+    path = folder / f"{name}-{version}-{tag}.whl"
     with zipfile.ZipFile(path, "w") as wheel:
-        wheel.writestr(f"{name}.py", "import sys\ndef main(): print(sys.prefix)\n")
-        wheel.writestr(
-            f"{info}/METADATA", f"Name: {name}\nVersion: {version}\n{requires}"
-        )
-        wheel.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nTag: {tag}\n")
-        wheel.writestr(
-            f"{info}/entry_points.txt", f"[console_scripts]\n{name}={name}:main\n"
-        )
-        wheel.writestr(f"{info}/RECORD", "")
+        for where, text in files.items():
+            wheel.writestr(where, text)
     return path

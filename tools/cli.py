@@ -4,7 +4,7 @@ import os
 
 from tools.commands import argument, command, the_book
 from tools.errors import BookError, NoGpu
-from tools.root import ROOT
+from tools.files import ROOT
 from tools.site.site import SITE, build_site, forget_build, is_current
 
 # What a command needs is imported within it: `make book` with nothing stale needs next to nothing.
@@ -22,7 +22,7 @@ def book() -> None:
 
 def refresh() -> None:
     """Execute what is stale, carry over what no key covers, and build the site."""
-    from tools.languages.translations import write_editions
+    from tools.languages.translations import write_translated_notebooks
     from tools.record.execute import execute, one_at_a_time
     from tools.record.record import prepare_runs, stale_runs, sync
 
@@ -36,7 +36,7 @@ def refresh() -> None:
         execute(prepare_runs(stale_runs(book)), book)
         book = the_book()
         sync(book)
-        write_editions(book)
+        write_translated_notebooks(book)
         build_site(ROOT)
         if stale_runs(book):  # the next command has to try again
             forget_build(ROOT)
@@ -71,8 +71,9 @@ def record(runners: list[str], chapters: list[str]) -> None:
     from tools.record.record import record
 
     if not runners:
-        advice = "name one: 'make record RUNNER=cpu'"
-        raise BookError(f"Makefile: record needs a runner; {advice}")
+        raise BookError(
+            "Makefile", "record needs a runner", "name one: 'make record RUNNER=cpu'"
+        )
     with one_at_a_time(ROOT):
         record(runners, chapters, the_book())
 

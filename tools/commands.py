@@ -4,25 +4,63 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tools.errors import BookError
-from tools.files import NO_ROOM, cannot_write
-from tools.root import ROOT
+from tools.files import NO_ROOM, ROOT, cannot_write
 
 
 class Parser(argparse.ArgumentParser):
     """Says in one line what it cannot take, as every other fault is said."""
 
     def error(self, message: str) -> None:
-        raise BookError(f"{self.prog}: {message}; see '{self.prog} --help'")
+        raise BookError(self.prog, message, f"see '{self.prog} --help'")
 
 
 PARSER = Parser(prog="python -m tools", description="The commands of this book.")
 COMMANDS = PARSER.add_subparsers(required=True, metavar="COMMAND")
-Argument = tuple[str, dict[str, Any]]
 Folder = Path | None
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a command; `options` are those of argparse."""
+
+    name: str
+    options: dict[str, Any]
+    needed: bool
+
+    @property
+    def parameter(self) -> str:
+        """The parameter of the command's function that takes its value."""
+        return self.name.removeprefix("--").replace("-", "_")
+
+    def check(self, value: object) -> None:
+        """Raise BookError if it is needed and has no value."""
+        if self.needed and value is None:
+            raise BookError(self.parameter.upper(), f"name {self.options['help']}")
+
+
+def argument(
+    name: str, variables: str = "", needed: bool = False, **options: Any
+) -> Argument:
+    """Describe an argument of a command.
+
+    Where it is left out, the environment `variables` stand in for it: `make grade OUT=folder`
+    sets OUT.
+    """
+    values = [os.environ.get(variable, "") for variable in variables.split()]
+    value = " ".join(values)
+    if options.get("nargs") == "*":
+        options["default"] = value.split()
+    else:
+        options["default"] = value or None
+    # argparse itself would not know of the variables: `run_command` checks it.
+    if needed and not name.startswith("-"):
+        options["nargs"] = "?"
+    return Argument(name, options, needed)
 
 
 def command(*arguments: Argument) -> Callable:
@@ -30,33 +68,12 @@ def command(*arguments: Argument) -> Callable:
 
     def register(function: Callable) -> Callable:
         parser = COMMANDS.add_parser(function.__name__, help=function.__doc__)
-        parser.set_defaults(command=function)
-        for name, options in arguments:
-            parser.add_argument(name, **options)
+        parser.set_defaults(command=function, arguments=arguments)
+        for argument in arguments:
+            parser.add_argument(argument.name, **argument.options)
         return function
 
     return register
-
-
-def argument(
-    name: str, make: str = "", needed: bool = False, **options: Any
-) -> Argument:
-    """Describe an argument of a command.
-
-    The variables of `make` stand in for it where it is left out. Where a `needed` one has
-    no value, its default is the error that `main` raises.
-    """
-    variables = [os.environ.get(variable, "") for variable in make.split()]
-    value = " ".join(variables)
-    default: Any = value or None
-    if options.get("nargs") == "*":
-        default = value.split()
-    if needed and not value:
-        variable = name.removeprefix("--").upper()
-        default = BookError(f"{variable}: name {options['help']}")
-    if needed and not name.startswith("-"):
-        options["nargs"] = "?"
-    return name, options | {"default": default}
 
 
 def folder(text: str) -> Path:
@@ -92,10 +109,9 @@ def main() -> int:
     return 1
 
 
-def run_command(arguments: dict[str, Any]) -> None:
-    """Call the function of a command with its arguments, unless a needed one is missing."""
-    function = arguments.pop("command")
-    for value in arguments.values():
-        if isinstance(value, BookError):
-            raise value
-    function(**arguments)
+def run_command(values: dict[str, Any]) -> None:
+    """Call the function of a command with the values of its arguments."""
+    function = values.pop("command")
+    for argument in values.pop("arguments"):
+        argument.check(values[argument.parameter])
+    function(**values)

@@ -25,7 +25,8 @@ if not WINDOWS:
 
 ROOT = Path(__file__).resolve().parents[1]
 STAMP = "pins"  # the file in an environment that says what it holds
-PINS = ("requirements.txt", "requirements-no-deps.txt")
+# The files that pin the packages of `.venv`, in the order in which pip installs them.
+REQUIREMENTS = ("requirements.txt", "requirements-no-deps.txt")
 PYTHONS = ((3, 11), (3, 12), (3, 13))
 OLD_PYTHONS = {"mxnet": ((3, 10), (3, 11))}  # its NumPy has no wheels for later ones
 SMALLEST_GB = 3  # torch without CUDA, and all else; with CUDA it is about 8
@@ -42,11 +43,11 @@ class NoPython(SetupError):
 
 @dataclass(frozen=True)
 class Environment:
-    """A folder of `root` with the packages that some files pin, on one of some Pythons."""
+    """A folder of `root` with the pinned packages of some files, on one of some Pythons."""
 
     root: Path
     name: str = ".venv"
-    pins: tuple[str, ...] = PINS
+    requirements: tuple[str, ...] = REQUIREMENTS
     pythons: tuple[tuple[int, int], ...] = PYTHONS
 
     @property
@@ -64,7 +65,7 @@ def framework_environment(name: str, root: Path) -> Environment:
         root,
         # Hidden, as whatever builds the site looks through every folder that is not.
         name=f"_build/.{name}",
-        pins=(f"kernels/{name}/requirements.txt",),
+        requirements=(f"kernels/{name}/requirements.txt",),
         pythons=OLD_PYTHONS.get(name, PYTHONS),
     )
 
@@ -79,7 +80,7 @@ def find_python(environment: Environment) -> str:
         return sys.executable
 
     suitable = ", ".join(version(python) for python in environment.pythons)
-    if environment.pins == PINS:
+    if environment.requirements == REQUIREMENTS:
         mismatch = f"PYTHON is Python {version(this)}, the book needs one of {suitable}"
         raise NoPython(f"Makefile: {mismatch}; {NAME_ANOTHER}")
     for python in environment.pythons:
@@ -88,7 +89,7 @@ def find_python(environment: Environment) -> str:
         if path and run(path, "-c", "import venv").returncode == 0:
             return path
     missing = f"needs Python {suitable}, and none is here"
-    raise NoPython(f"{environment.pins[0]}: {missing}; install one")
+    raise NoPython(f"{environment.requirements[0]}: {missing}; install one")
 
 
 def version(info: tuple[int, ...]) -> str:
@@ -98,17 +99,18 @@ def version(info: tuple[int, ...]) -> str:
 def stamp(environment: Environment) -> str:
     """Return which environment this is: a hash of its pins, and its place.
 
-    What a comment says does not count.
+    Comments and empty lines do not count.
     """
     digest = hashlib.sha256()
-    for name in environment.pins:
+    for name in environment.requirements:
         path = environment.root / name
         if not path.is_file():
             advice = f"restore it with 'git restore {name}'"
             raise SetupError(f"{name}: no such file; {advice}")
         for line in path.read_text(encoding="utf-8").splitlines():
             pin = line.partition("#")[0].strip()
-            digest.update(pin.encode() + b"\n")
+            if pin:
+                digest.update(pin.encode() + b"\n")
     return f"{digest.hexdigest()[:16]} {environment.folder}"
 
 
@@ -155,7 +157,7 @@ def set_up(environment: Environment, wanted: str) -> None:
     if environment.folder.is_symlink():  # what it leads to is somebody else's
         environment.folder.unlink()
     create(environment, python)
-    for name in environment.pins:
+    for name in environment.requirements:
         install(environment, name)
     (environment.folder / STAMP).write_text(wanted, encoding="utf-8")
 
@@ -179,7 +181,7 @@ def create(environment: Environment, python: str) -> None:
 
 
 def install(environment: Environment, name: str) -> None:
-    """Install a file of pins. On a terminal pip shows what it does."""
+    """Install a requirements file. On a terminal pip shows what it does."""
     print(f"Installing {name}", flush=True)
     options = ["--disable-pip-version-check", "install"]
     if "no-deps" in name:

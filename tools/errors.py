@@ -2,7 +2,15 @@
 
 
 class BookError(Exception):
-    """A fault in the input, in one line that names the file and what to do about it."""
+    """A fault in the input, in one line: where it is, what is wrong, and what to do about it."""
+
+    def __init__(self, where: str, fault: str = "", advice: str = "") -> None:
+        message = where
+        if fault:
+            message += f": {fault}"
+        if advice:
+            message += f"; {advice}"
+        super().__init__(message)
 
 
 class CannotRun(BookError):

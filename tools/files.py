@@ -14,6 +14,9 @@ from zipfile import ZipFile, ZipInfo
 
 from tools.errors import BookError
 
+# Where this repository is.
+ROOT = Path(__file__).resolve().parents[1]
+
 # The markers of a conflict as git writes them, also within JSON strings.
 CONFLICT = re.compile(r'^[ "]*(<{7}|>{7}) ', re.MULTILINE)
 # A full disk, a share used up, a disk that is only read.
@@ -35,21 +38,25 @@ def read_text(path: Path, root: Path) -> str:
     try:
         text = path.read_bytes().decode("utf-8")
     except FileNotFoundError:
-        advice = f"restore it with 'git restore {where}'"
-        raise BookError(f"{where}: no such file; {advice}") from None
+        raise BookError(
+            where, "no such file", f"restore it with 'git restore {where}'"
+        ) from None
     except OSError as error:
-        raise BookError(f"{where}: cannot be read ({error.strerror})") from None
+        raise BookError(where, f"cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
-        reason = f"not UTF-8 ({error.reason})"
-        raise BookError(f"{where}: {reason}; save it as UTF-8") from None
+        raise BookError(
+            where, f"not UTF-8 ({error.reason})", "save it as UTF-8"
+        ) from None
     if text.startswith("\ufeff"):
-        advice = "save it as UTF-8 without one"
-        raise BookError(f"{where}: begins with a byte order mark; {advice}")
+        raise BookError(
+            where, "begins with a byte order mark", "save it as UTF-8 without one"
+        )
     if conflict := CONFLICT.search(text):
         line = text.count("\n", 0, conflict.start()) + 1
         markers = f"conflict markers of git from line {line} on"
-        advice = "choose what to keep there, then 'git add' the file"
-        raise BookError(f"{where}: {markers}; {advice}")
+        raise BookError(
+            where, markers, "choose what to keep there, then 'git add' the file"
+        )
     return text
 
 
@@ -66,7 +73,7 @@ def read_yaml(path: Path, root: Path) -> dict:
         where = path.relative_to(root).as_posix()
         reason = " ".join(str(error).split())
         raise BookError(
-            f"{where}: not valid YAML; correct it there: {reason}"
+            where, "not valid YAML", f"correct it there: {reason}"
         ) from None
     return content if isinstance(content, dict) else {}
 
@@ -80,11 +87,11 @@ def read_beside(module: str, name: str) -> Any:
 
 @contextmanager
 def written_by(command: str, where: str, mend: str = "run it again") -> Iterator[None]:
-    """Inside, read what a command wrote; what it did not write raises BookError."""
+    """Raise BookError if the block cannot make sense of what `command` wrote to `where`."""
     try:
         yield
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise BookError(f"{where}: not what '{command}' writes; {mend}") from None
+        raise BookError(where, f"not what '{command}' writes", mend) from None
 
 
 def write_files(files: Mapping[Path, str | bytes], root: Path) -> None:
@@ -140,9 +147,13 @@ def check_writable(folder: Path, root: Path) -> None:
 
 def cannot_write(path: Path, root: Path, error: OSError) -> BookError:
     """Return the error that says why `path` was not written."""
-    where = path.relative_to(root).as_posix() if path.is_relative_to(root) else path
-    advice = "make room or allow writing there, then run the command again"
-    return BookError(f"{where}: cannot be written ({error.strerror}); {advice}")
+    if path.is_relative_to(root):
+        path = path.relative_to(root)
+    return BookError(
+        path.as_posix(),
+        f"cannot be written ({error.strerror})",
+        "make room or allow writing there, then run the command again",
+    )
 
 
 def digest(parts: Iterable[str | bytes]) -> str:

@@ -30,8 +30,11 @@ def open_lab(root: Path) -> None:
     options = ["--disable-pip-version-check", "install", "--quiet"]
     installing = subprocess.run([*pip, *options, JUPYTERLAB])  # short once it is there
     if installing.returncode != 0:
-        fault = "pip could not install it (see above)"
-        raise BookError(f"{JUPYTERLAB}: {fault}; correct that and run again")
+        raise BookError(
+            JUPYTERLAB,
+            "pip could not install it (see above)",
+            "correct that and run again",
+        )
 
     # The runners' kernels start a plain `python`: that of the book.
     book_scripts = str(Path(sys.executable).parent)

@@ -142,7 +142,7 @@ class ExerciseItem(_CodeItem):
         self._expect(HOLDS, outputs, "solved")
 
     def _answered(self, answer: str, cells: list[NotebookNode]) -> list[NotebookNode]:
-        """Run an answer and then cells, and return what the cells put out."""
+        """Run an answer and then some cells, and return the outputs of the cells."""
         if errors := errors_of(self.run(answer)):
             raise Fault(f"an answer itself fails: {errors[0]}\n{answer}")
         outputs = []

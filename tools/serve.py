@@ -10,7 +10,7 @@ from tools.errors import BookError
 def serve(site: Path, port: str) -> None:
     """Show the folder `site` until Ctrl-C. Raises BookError if the port cannot be had."""
     if not site.is_dir():
-        raise BookError(f"{site}: the site is not built; build it with 'make book'")
+        raise BookError(str(site), "the site is not built", "build it with 'make book'")
     handler = partial(SimpleHTTPRequestHandler, directory=site)
     try:
         server = ThreadingHTTPServer(("127.0.0.1", int(port)), handler)
@@ -29,5 +29,8 @@ def serve(site: Path, port: str) -> None:
 
 
 def _no_port(port: str, reason: str) -> BookError:
-    advice = "choose another: 'make serve PORT=8001'"
-    return BookError(f"port {port}: cannot be used ({reason}); {advice}")
+    return BookError(
+        f"port {port}",
+        f"cannot be used ({reason})",
+        "choose another: 'make serve PORT=8001'",
+    )

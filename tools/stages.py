@@ -2,7 +2,7 @@
 
 Every folder of tests is a stage by its name, and so is every recorded runner, whose outputs nbval
 compares with a fresh execution. `FULL=1` adds what is slow: tests marked `full`, and the further
-settings that a kernel's metadata list as `compare`. `STAGE="unit site"` runs some.
+conditions that a kernel's metadata list as `compare`. `STAGE="unit site"` runs some.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ import psutil
 
 from tools.book.runners import Runner, read_runners
 from tools.errors import BookError
-from tools.root import ROOT
+from tools.files import ROOT
 
 FIRST = ("unit", "content")  # quick, and they find what is common: before the chapters
 # Environments that take minutes to make: a stage that has to be named.
@@ -44,7 +44,8 @@ def all_stages(full: bool = False, root: Path = ROOT) -> list[Stage]:
 
     What cards printed is compared by `tools compare`.
     """
-    folders = {path.parent.name for path in (root / "tests").glob("*/test_*.py")}
+    tests = (root / "tests").glob("*/test_*.py")
+    folders = {path.parent.name for path in tests}
     first = [name for name in FIRST if name in folders]
     others = sorted(folders - {*FIRST, ROOMS})
 
@@ -58,7 +59,7 @@ def all_stages(full: bool = False, root: Path = ROOT) -> list[Stage]:
         stages.append(_tests(name, full))
     for runner in read_runners(root).values():
         # Those of other frameworks than PyTorch make environments of their own.
-        if runner.is_local and (full or not runner.pins):
+        if runner.is_local and (full or not runner.requirements):
             stages += _comparisons(runner, full)
     for name in others:
         stages.append(_tests(name, full))
@@ -79,28 +80,34 @@ def _tests(name: str, full: bool, folder: str = "") -> Stage:
 
 
 def _comparisons(runner: Runner, full: bool) -> list[Stage]:
-    """Return a stage for each setting in which a runner is to print the same."""
+    """Return a stage for each condition in which a runner is to print the same."""
     module = ["pytest", "--nbval", "--nbval-kernel-name", runner.name]
     module += ["--nbval-sanitize-with", runner.sanitize, "-p", "tools.nbval_exercises"]
-    if not runner.pins:  # else it has one chapter, for which one process is enough
+    # A framework beside PyTorch has one chapter, for which one process is enough.
+    if not runner.requirements:
         module += ["-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder"]
     # Kernels run side by side: threads that wait leave the cores to others.
     shared = {"JUPYTER_PATH": str(runner.root), "OMP_WAIT_POLICY": "PASSIVE"}
 
-    stages = []
-    settings = runner.conditions if full else runner.conditions[:1]
-    for variables in settings:
-        words = [f"{name}={value}" for name, value in variables.items()]
-        name = " ".join(["nbval", runner.name, *words])
-        # No exercise depends on a setting in which its chapter comes out the same.
-        selection: tuple[str, ...] = ()
-        if stages:
-            selection = ("-m", "not exercise")
-        elif not full:
-            selection = NOT_FULL
-        paths = (f"outputs/{runner.name}",)
-        stages.append(Stage(name, (*module, *selection), paths, shared | variables))
+    paths = (f"outputs/{runner.name}",)
+    first, *others = runner.conditions
+    if not full:
+        words = (*module, *NOT_FULL)
+        return [Stage(_nbval_name(runner, first), words, paths, shared | first)]
+    stages = [Stage(_nbval_name(runner, first), (*module,), paths, shared | first)]
+    # No exercise depends on a condition in which its chapter comes out the same.
+    words = (*module, "-m", "not exercise")
+    for variables in others:
+        name = _nbval_name(runner, variables)
+        stages.append(Stage(name, words, paths, shared | variables))
     return stages
+
+
+def _nbval_name(runner: Runner, variables: Mapping[str, str]) -> str:
+    name = f"nbval {runner.name}"
+    for variable, value in variables.items():
+        name += f" {variable}={value}"
+    return name
 
 
 def chosen_stages(
@@ -114,15 +121,16 @@ def chosen_stages(
     if not words:
         return stages
     stages = [*stages, _tests(ROOMS, full=True)]
-    names = ", ".join(stage.name for stage in stages)
+    chosen = set()
     for word in words:
-        if not any(word in stage.name for stage in stages):
-            raise BookError(f"STAGE: no stage is called '{word}'; choose from: {names}")
-    return [stage for stage in stages if _is_named(stage, words)]
-
-
-def _is_named(stage: Stage, words: list[str]) -> bool:
-    return any(word in stage.name for word in words)
+        matching = [stage.name for stage in stages if word in stage.name]
+        if not matching:
+            names = ", ".join(stage.name for stage in stages)
+            raise BookError(
+                "STAGE", f"no stage is called '{word}'", f"choose from: {names}"
+            )
+        chosen.update(matching)
+    return [stage for stage in stages if stage.name in chosen]
 
 
 def run_stages(words: list[str], full: bool = False, root: Path = ROOT) -> None:
@@ -151,7 +159,7 @@ def run_stages(words: list[str], full: bool = False, root: Path = ROOT) -> None:
     lines.append(f"{_clock(time.monotonic() - begin)}  in all")
     print(f"\n=== summary: {len(stages)} stages run", *lines, sep="\n", flush=True)
     if failed:
-        raise BookError(f"make test: failed: {', '.join(failed)}")
+        raise BookError("make test", f"failed: {', '.join(failed)}")
 
 
 def _clock(seconds: float) -> str:

@@ -14,11 +14,11 @@ from coursework.exercises.assignment import worth_of
 from coursework.exercises.masters import Exercise, Master, Part, docstrings_of_tests
 from coursework.exercises.tasks import PLACE, Assignment
 from tools.book.book import Book
-from tools.book.cells import parsed
+from tools.book.cells import parse_code
 from tools.book.chapters import LANGUAGE, Chapter
 from tools.book.grammar import EXERCISE_PART, SETUP
 from tools.book.repository import Repository
-from tools.book.setup_cells import FOLDED, write_setup
+from tools.book.setup_cells import FOLDED, with_setup
 
 EDITIONS = ("student", "solution", "instructor")
 PAGE = "../book/handing-in.md"  # how to get, run, check and hand in
@@ -36,7 +36,7 @@ TEXTS: Any = JINJA.get_template("texts.jinja").module  # its macros, as function
 
 def answered(starter: str, code: str) -> str:
     """Return a starter with `code` in place of its last statement, `name = ...`."""
-    blank = parsed(starter).body[-1]
+    blank = parse_code(starter).body[-1]
     lines_above = starter.splitlines()[: blank.lineno - 1]
     return "\n".join([*lines_above, code])
 
@@ -95,7 +95,7 @@ def edition(
     }
     notebook = new_notebook(cells=cells, metadata=metadata)
     chapter = Chapter(master.name, notebook)
-    return write_setup(chapter, book.repository, book.root).notebook
+    return with_setup(chapter, book.repository, book.root).notebook
 
 
 def _given_cell(source: str) -> NotebookNode:

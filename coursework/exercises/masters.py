@@ -19,7 +19,7 @@ from jinja2 import Environment, StrictUndefined, TemplateError
 
 from coursework.exercises.tasks import ByHand
 from coursework.exercises.variants import Draw, first_value
-from tools.book.cells import MARKDOWN, blank_name, parsed
+from tools.book.cells import MARKDOWN, blank_name, parse_code
 from tools.errors import BookError
 from tools.files import read_text, write_files
 
@@ -174,7 +174,7 @@ def _exercise(
     drawn, sections = _draw_variants(sections, f"{chapter}/{title}", draw)
     (_, introduction), *part_sections = sections
     parts = _read_parts(part_sections)
-    name = blank_name(parsed(parts["Starter"][0].blocks[0]))
+    name = blank_name(parse_code(parts["Starter"][0].blocks[0]))
     if not name:
         raise _Fault(
             "has a starter that leaves nothing to answer; end it in 'name = ...'"
@@ -273,7 +273,7 @@ def _check_parts(name: str, parts: list[Part], rule: PartRule) -> None:
 
 def _check_code(name: str, block: str) -> None:
     # Hidden tests are plain Python; a notebook's cells may hold magics.
-    parse = ast.parse if name == "Hidden tests" else parsed
+    parse = ast.parse if name == "Hidden tests" else parse_code
     try:
         parse(block)
     except SyntaxError as error:

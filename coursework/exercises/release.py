@@ -24,9 +24,8 @@ from coursework.exercises.masters import is_free
 from coursework.exercises.variants import BOOK, draws_of
 from coursework.exercises.verify import Grader, KeyOf, leaks, trials, verify
 from tools.book.book import Book
-from tools.book.links import notebook_links
 from tools.book.notebooks import notebook_text
-from tools.book.repository import Repository
+from tools.book.repository import Repository, notebook_links
 from tools.errors import BookError
 from tools.files import check_writable, write_files, written_by, zipped
 from tools.record.execute import one_at_a_time

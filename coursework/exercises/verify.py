@@ -18,7 +18,7 @@ from tqdm import tqdm
 from coursework.exercises.editions import answered
 from coursework.exercises.masters import PARTS, Master
 from coursework.exercises.tasks import Assignment, Cells, Task
-from tools.book.cells import parsed
+from tools.book.cells import parse_code
 from tools.errors import BookError
 from tools.files import read_text, write_json
 
@@ -143,7 +143,7 @@ def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
 
 
 def _functions_in(source: str) -> list[str]:
-    body = parsed(source).body
+    body = parse_code(source).body
     return [node.name for node in body if isinstance(node, ast.FunctionDef)]
 
 

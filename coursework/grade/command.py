@@ -29,8 +29,7 @@ from coursework.grade.results import Grade, GradeId, Judgement, PartByHand
 from coursework.grade.sandbox import TRIED, strongest
 from coursework.grade.store import Store, key_of
 from tools.errors import BookError
-from tools.files import write_bytes
-from tools.root import ROOT
+from tools.files import ROOT, write_bytes
 
 MAX_REASONS = 20  # of submissions that are not graded, among what is printed
 # Spreadsheets that a person may save in place of `by-hand.csv`.

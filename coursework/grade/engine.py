@@ -21,14 +21,14 @@ from coursework.exercises.tasks import Task
 from coursework.grade.judge import judge
 from coursework.grade.results import Judgement
 from coursework.grade.sandbox import NoSandbox
-from tools.environment import PINS
+from tools.environment import REQUIREMENTS
 from tools.errors import BookError
-from tools.root import ROOT
+from tools.files import ROOT
 
 TRIES = 4  # of a task whose worker dies; as many as Dask allows one
 AHEAD = 2  # tasks for each worker of a cluster: one that runs, and one that waits
 WAIT = 30  # seconds for the scheduler of a cluster to answer
-SENT = ("coursework", "tools", "kernels", "cudasim/src", *PINS)
+SENT = ("coursework", "tools", "kernels", "cudasim/src", *REQUIREMENTS)
 # A process has one sandbox, however many threads Dask gives it.
 ONE_AT_A_TIME = threading.Lock()
 

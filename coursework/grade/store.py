@@ -19,10 +19,16 @@ from filelock import FileLock, Timeout
 from coursework.exercises.tasks import Assignment, Cells, cells_as_json
 from coursework.grade.results import Grade, GradeId
 from coursework.grade.tables import read_table
-from tools.environment import PINS
+from tools.environment import REQUIREMENTS
 from tools.errors import BookError
-from tools.files import cannot_write, check_writable, digest, write_bytes, write_text
-from tools.root import ROOT
+from tools.files import (
+    ROOT,
+    cannot_write,
+    check_writable,
+    digest,
+    write_bytes,
+    write_text,
+)
 
 LOCK = ".grading.lock"
 CODE = (
@@ -60,7 +66,7 @@ def code_digest(runner: str, root: Path = ROOT) -> str:
 
     That is the pins, the judge, the sandbox and the simulator.
     """
-    names = [*PINS, *CODE]
+    names = [*REQUIREMENTS, *CODE]
     if runner != "cpu":
         names.append(SIMULATOR)
     parts: list[str | bytes] = [str(RULES), runner]

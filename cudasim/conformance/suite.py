@@ -44,9 +44,11 @@ def run(
 
 
 def _print_counts(file: str, verdicts: list[Verdict]) -> None:
-    counts = count(verdicts).most_common()
-    text = ", ".join(f"{number} {outcome}" for outcome, number in counts)
-    print(f"{file}: {text}", flush=True)
+    texts = []
+    for outcome, number in count(verdicts).most_common():
+        texts.append(f"{number} {outcome}")
+    joined = ", ".join(texts)
+    print(f"{file}: {joined}", flush=True)
 
 
 def _without_reason(verdicts: Verdicts, listed: list[Reason]) -> list[str]:
@@ -76,15 +78,13 @@ def summary(verdicts: Verdicts, listed: list[Reason], version: str) -> dict[str,
 
 def _file_summary(file: str, verdicts: list[Verdict]) -> dict[str, Any]:
     counts = count(verdicts)
-    passed, skipped, not_run = counts["passed"], counts["skipped"], counts["not run"]
-    return {
-        "file": file,
-        "total": len(verdicts),
-        "passed": passed,
-        "skipped": skipped,
-        "not run": not_run,
-        "failed": len(verdicts) - passed - skipped - not_run,
-    }
+    row: dict[str, Any] = {"file": file, "total": len(verdicts)}
+    failed = len(verdicts)
+    for outcome in ("passed", "skipped", "not run"):
+        row[outcome] = counts[outcome]
+        failed -= counts[outcome]
+    row["failed"] = failed  # or crashed, or too slow
+    return row
 
 
 def _explained(
@@ -99,8 +99,13 @@ def _explained(
 
     rows = []
     for reason, number in numbers.items():
-        row = {"file": file, "kind": reason.kind, "reason": reason.reason}
-        rows.append(row | {"tests": number})
+        row = {
+            "file": file,
+            "kind": reason.kind,
+            "reason": reason.reason,
+            "tests": number,
+        }
+        rows.append(row)
     return rows
 
 

@@ -88,14 +88,14 @@ def compare(options: argparse.Namespace) -> None:
 
     reasons = comparing.read_reasons()
     problems = []
-    for each in recording.read_all():
-        comparison = comparing.compare_with_simulation(each)
+    for answers in recording.read_all():
+        comparison = comparing.compare_with_simulation(answers)
         agree = len(comparison.agree)
         differ = len(comparison.differ)
-        print(f"{each.name}: {agree} agree, {differ} differ")
+        print(f"{answers.name}: {agree} agree, {differ} differ")
         for name, why in comparison.waiting.items():
-            print(f"{each.name}: {name} waits: {why}")
-        problems += comparing.problems(each, comparison, reasons)
+            print(f"{answers.name}: {name} waits: {why}")
+        problems += comparing.problems(answers, comparison, reasons)
     if problems:
         sys.exit("\n".join(problems))
 
@@ -133,7 +133,8 @@ def bench(options: argparse.Namespace) -> None:
     from facts import bench
 
     for figure in bench.measure():
-        measured = f"{round(figure.value, 2)} {figure.unit}"
+        value = round(figure.value, 2)
+        measured = f"{value} {figure.unit}"
         print(f"cudasim: {figure.what}: {measured} (aim: {figure.aim})", flush=True)
 
 
@@ -153,9 +154,11 @@ def support(options: argparse.Namespace) -> None:
         for row in recorded["rows"]:
             rows[_place(row)] = row
     for path in paths:
-        with files.reading(path, ROW, "leave it out") as row:
-            rows[_place(row)] = {name: row[name] for name in recorded_tables.SUPPORT}
-    files.replace_json("support", {"rows": [rows[place] for place in sorted(rows)]})
+        with files.reading(path, ROW, "leave it out") as written:
+            row = {name: written[name] for name in recorded_tables.SUPPORT}
+            rows[_place(row)] = row
+    ordered = [rows[place] for place in sorted(rows)]
+    files.replace_json("support", {"rows": ordered})
     draw("support")
 
 
@@ -196,8 +199,9 @@ def origin() -> dict[str, str]:
     """Return the day and the machine of what is found now."""
     from cudasim.recorded import processor
 
-    today = datetime.now(UTC).date().isoformat()
-    return {"date": today, "hardware": f"{processor()}, {os.cpu_count()} cores"}
+    today = datetime.now(UTC).date()
+    hardware = f"{processor()}, {os.cpu_count()} cores"
+    return {"date": today.isoformat(), "hardware": hardware}
 
 
 def draw(*names: str) -> None:
@@ -205,7 +209,8 @@ def draw(*names: str) -> None:
     from facts import tables
 
     tables.write(names)
-    print("written:", ", ".join(f"facts/{name}.md" for name in names))
+    written = ", ".join(f"facts/{name}.md" for name in names)
+    print("written:", written)
 
 
 def parse_arguments() -> argparse.Namespace:

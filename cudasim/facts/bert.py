@@ -50,16 +50,19 @@ class Layer(nn.Module):
         value = self._heads(self.value, x)
 
         products = query @ key.transpose(-1, -2)
-        scores = products / query.shape[-1] ** 0.5 + mask
+        width = query.shape[-1]
+        scores = products / width**0.5 + mask
         weights = self._run(self.dropped, scores.softmax(-1))
         attended = weights @ value
-        return attended.permute(0, 2, 1, 3).contiguous().flatten(2)
+        by_position = attended.permute(0, 2, 1, 3).contiguous()
+        return by_position.flatten(2)
 
     def _heads(self, projection: nn.Module, x: Tensor) -> Tensor:
         """Return a projection of `x` as (N, heads, length, width of a head)."""
         batch, length, _ = x.shape
         projected = self._run(projection, x)
-        return projected.view(batch, length, self.heads, -1).permute(0, 2, 1, 3)
+        split = projected.view(batch, length, self.heads, -1)
+        return split.permute(0, 2, 1, 3)
 
     def _run(self, part: nn.Module, x: Tensor) -> Tensor:
         if self.scripted:

@@ -23,7 +23,8 @@ def replace(path: Path, text: str) -> None:
 
 def replace_json(name: str, content: dict[str, Any]) -> None:
     """Write `name`.json in the folder of facts."""
-    replace(FOLDER / f"{name}.json", json.dumps(content, indent=1) + "\n")
+    text = json.dumps(content, indent=1)
+    replace(FOLDER / f"{name}.json", f"{text}\n")
 
 
 @contextmanager

@@ -39,10 +39,9 @@ def read_database(card: str) -> dict[str, Types]:
 
     types = {}
     for op in op_db:
-        types[full_name(op)] = {
-            "cpu": sorted(map(short_name, op.dtypes)),
-            "cuda": sorted(map(short_name, op.dtypesIfCUDA)),
-        }
+        on_cpu = [short_name(dtype) for dtype in op.dtypes]
+        on_cuda = [short_name(dtype) for dtype in op.dtypesIfCUDA]
+        types[full_name(op)] = {"cpu": sorted(on_cpu), "cuda": sorted(on_cuda)}
     return types
 
 

@@ -26,10 +26,9 @@ def timings() -> list[str]:
     for use, words in USES.items():
         chosen = [row for row in rows if row.use == use]
         error, near = published.summary([row.ratio for row in chosen])
-        summary = (
-            f"{len(chosen)} published figures {words} to fit the model: median error "
-            f"{error:.0%}, {near:.0%} within a factor of {published.NEAR}"
-        )
+        subject = f"{len(chosen)} published figures {words} to fit the model"
+        closeness = f"{near:.0%} within a factor of {published.NEAR}"
+        summary = f"{subject}: median error {error:.0%}, {closeness}"
         lines += ["<details>", f"<summary>{summary}</summary>", ""]
         lines += _timings(chosen, by_id)
         lines += ["", "</details>", ""]
@@ -40,8 +39,10 @@ def _timings(rows: list[published.Row], by_id: dict[str, Measurement]) -> list[s
     cells = []
     for row in rows:
         link = _link(by_id[row.id])
-        times = [milliseconds(row.published), milliseconds(row.modelled)]
-        cells.append([row.card, link, *times, f"{row.ratio:.2f}"])
+        published_time = milliseconds(row.published)
+        modelled_time = milliseconds(row.modelled)
+        ratio = f"{row.ratio:.2f}"
+        cells.append([row.card, link, published_time, modelled_time, ratio])
     heads = ["Card", "What was measured", "Published, ms", "Modelled, ms", "Ratio"]
     return table(heads, cells, numbers=(2, 3, 4))
 

@@ -169,10 +169,9 @@ def _operation(workload: Workload, sheet: Sheet) -> tuple[float, Amounts]:
 
     with Estimate(sheet) as mode:
         run()
-    amounts = {
-        "TFLOP/s": sum(work.flops for work in mode.works),
-        "GB/s": sum(work.bytes for work in mode.works),
-    }
+    flops = sum(work.flops for work in mode.works)
+    bytes_moved = sum(work.bytes for work in mode.works)
+    amounts = {"TFLOP/s": flops, "GB/s": bytes_moved}
     if workload["timed"] == "kernel":
         return mode.busy, amounts
     if workload["timed"] == "synced":
@@ -230,7 +229,8 @@ def _bert(workload: Workload) -> Callable[[], object]:
     width = workload["width"]
     scripted = workload.get("scripted", False)
     with torch.device("meta"):
-        net = Encoder(workload["layers"], width, workload["heads"], scripted).to(dtype)
+        net = Encoder(workload["layers"], width, workload["heads"], scripted)
+        net.to(dtype)
         x = torch.empty(batch, length, width, dtype=dtype)
         mask = torch.empty(batch, 1, 1, length, dtype=dtype)
     net.eval().requires_grad_(False)

@@ -62,9 +62,10 @@ def suites() -> list[str]:
     counted = ("alone", "passed", "thanks", "failed", "anyway")
     with reading(files.FOLDER / "suites.json", f"{COMMAND} suites") as recorded:
         for suite in recorded["projects"]:
-            project, version = _pick(suite, "project", "version")
-            counts = _pick(suite, *counted)
-            rows.append([f"{project} {version}", *counts, suite["date"]])
+            project = suite["project"]
+            row = [f"{project} {suite['version']}"]
+            row += _pick(suite, *counted, "date")
+            rows.append(row)
             for number, reason in suite["reasons"]:
                 reasons.append([project, number, reason])
 
@@ -104,13 +105,16 @@ def fidelity() -> list[str]:
         return [_nothing_recorded(programs.values())]
 
     rows = []
-    for each in recordings:
-        card = each.card
-        if each.gpus > 1:
-            card = f"{each.gpus} x {card}"
-        answered = sum(each.has_answer(program) for program in programs.values())
-        waiting = len(programs) - answered
-        rows.append([card, each.torch, each.cuda, each.date, answered, waiting])
+    for answers in recordings:
+        card = answers.card
+        if answers.gpus > 1:
+            card = f"{answers.gpus} x {card}"
+        row = [card, answers.torch, answers.cuda, answers.date]
+
+        answered = sum(answers.has_answer(program) for program in programs.values())
+        row.append(answered)
+        row.append(len(programs) - answered)
+        rows.append(row)
     heads = ["Card", "PyTorch", "CUDA", "Date", "Answered", "Waiting"]
     lines = table(heads, rows, numbers=(4, 5))
 

@@ -35,11 +35,7 @@ def run(argument: str) -> dict[str, Any]:
     pytest could not begin, and if a test fails on simulated GPUs alone without a listed reason.
     """
     project, _, folder = argument.partition("=")
-    listed = tomllib.loads(LISTED.read_text(encoding="utf-8"))
-    suite = listed.get(project)
-    if suite is None:
-        raise FactsError(f"{project}: not a project of {LISTED.name}; add it there")
-
+    suite = _listed(project)
     sources = Path(folder or project)
     first = suite["tests"][0]
     if not (sources / first).exists():
@@ -57,6 +53,14 @@ def run(argument: str) -> dict[str, Any]:
     return {"project": project, "version": installed, **counts}
 
 
+def _listed(project: str) -> dict[str, Any]:
+    """Return what the list says of a project. Raises FactsError."""
+    listed = tomllib.loads(LISTED.read_text(encoding="utf-8"))
+    if project not in listed:
+        raise FactsError(f"{project}: not a project of {LISTED.name}; add it there")
+    return listed[project]
+
+
 def count(
     plain: Outcomes, simulated: Outcomes, reasons: dict[str, list[str]]
 ) -> dict[str, Any]:
@@ -66,19 +70,25 @@ def count(
     a test that fails on simulated GPUs alone and has no reason.
     """
     failed = _with_outcome(simulated, "failed")
-    anyway = failed & _with_outcome(plain, "failed")
-    explained = _explain(failed - anyway, reasons)
+    failed_anyway = failed & _with_outcome(plain, "failed")
+    failed_on_gpus = failed - failed_anyway
+    explained = _explain(failed_on_gpus, reasons)
 
-    ran = set(simulated) - _with_outcome(simulated, "skipped")
-    ran_before = set(plain) - _with_outcome(plain, "skipped")
+    passed = _with_outcome(simulated, "passed")
+    passed_alone = _with_outcome(plain, "passed")
+    ran_thanks_to_gpus = _ran(simulated) - _ran(plain)
     return {
-        "alone": len(_with_outcome(plain, "passed")),
-        "passed": len(_with_outcome(simulated, "passed")),
-        "thanks": len(ran - ran_before),
-        "failed": len(failed - anyway),
-        "anyway": len(anyway),
+        "alone": len(passed_alone),
+        "passed": len(passed),
+        "thanks": len(ran_thanks_to_gpus),
+        "failed": len(failed_on_gpus),
+        "anyway": len(failed_anyway),
         "reasons": explained,
     }
+
+
+def _ran(outcomes: Outcomes) -> set[str]:
+    return set(outcomes) - _with_outcome(outcomes, "skipped")
 
 
 def _explain(failed: set[str], reasons: dict[str, list[str]]) -> list[list]:

@@ -311,7 +311,8 @@ def _agree(part: str, result: Any, expected: Any, device: str, values: bool) -> 
             _agree_tensors(part, our, their, device, values)
         elif not isinstance(their, torch.device | torch.Generator):
             is_nan = our != our
-            assert our == their or is_nan, f"{part}: {our!r}, {their!r} on the CPU"
+            values_of_both = f"{our!r}, {their!r} on the CPU"
+            assert our == their or is_nan, f"{part}: {values_of_both}"
 
 
 def _agree_tensors(
@@ -420,8 +421,10 @@ def survey(
 
     Each may take `seconds`. A process that crashes or is late is replaced.
     """
-    waiting = list(reversed(list(tasks)))
-    workers = [Worker(device) for _ in range(min(processes, len(waiting)))]
+    waiting = list(tasks)
+    waiting.reverse()  # the next one is taken from the end
+    number = min(processes, len(waiting))
+    workers = [Worker(device) for _ in range(number)]
     try:
         while waiting or any(worker.task for worker in workers):
             for worker in workers:
@@ -499,7 +502,8 @@ def run(
     print(f"torch {torch.__version__}, Python {python}, {device}")
     table = summary(verdicts)
     for kind, row in table.items():
-        passed = f"{row['passed']} of {row['total']} pass ({row['percent']} %)"
+        share = f"{row['percent']} %"
+        passed = f"{row['passed']} of {row['total']} pass ({share})"
         others = f"{row['expected']} exceptions, {row['failed']} failures"
         print(f"{kind}s: {passed}, {others}")
     return {
@@ -514,7 +518,8 @@ def _print_not_passed(verdicts: list[Verdict]) -> None:
     lines = []
     for verdict in verdicts:
         if verdict.outcome != "passed":
+            subject = f"{verdict.kind} {verdict.name}"
             reason = " ".join(verdict.reason.split())
-            lines.append(f"{verdict.outcome}: {verdict.kind} {verdict.name}: {reason}")
+            lines.append(f"{verdict.outcome}: {subject}: {reason}")
     for line in sorted(lines):
         print(line)

@@ -23,11 +23,11 @@ TABLES: dict[str, Callable[[], list[str]]] = {
 def write(names: Iterable[str]) -> None:
     """Draw these tables. Raises FactsError."""
     for name in names:
-        files.replace(files.FOLDER / f"{name}.md", draw(name))
+        text = draw(name)
+        files.replace(files.FOLDER / f"{name}.md", text)
         if name == "suites":
             page = files.PROJECTS_PAGE.read_text(encoding="utf-8")
-            page = with_suites(page)
-            files.replace(files.PROJECTS_PAGE, page)
+            files.replace(files.PROJECTS_PAGE, with_suites(page))
 
 
 def draw(name: str) -> str:

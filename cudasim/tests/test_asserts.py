@@ -9,120 +9,181 @@ from torch.nn import functional as F
 import cudasim
 
 GPU = "cuda:0"
-SAID = "CUDA error: device-side assert triggered\nSearch for `cudaErrorAssert' in "
-
-
-def numbers(*values, dtype=torch.int64):
-    return torch.tensor(values, device=GPU, dtype=dtype)
-
-
-STOPPING = {
-    "index": lambda x: x[numbers(3)],
-    "index before the beginning": lambda x: x[numbers(-4)],
-    "index from the CPU": lambda x: x[torch.tensor([25])],
-    "index_put": lambda x: x.index_put_((numbers(3),), torch.ones(1, device=GPU)),
-    "assignment": lambda x: x.__setitem__(numbers(3), 1.0),
-    "index_select": lambda x: x.index_select(0, numbers(3)),
-    "index_add": lambda x: x.index_add(0, numbers(3), x[:1]),
-    "index_copy": lambda x: x.index_copy(0, numbers(3), x[:1]),
-    "index_fill": lambda x: x.index_fill(0, numbers(3), 1.0),
-    "gather": lambda x: x.gather(0, numbers(3)),
-    "scatter": lambda x: x.scatter(0, numbers(3), 1.0),
-    "scatter_add": lambda x: x.scatter_add(0, numbers(3), x[:1]),
-    "scatter_reduce": lambda x: x.scatter_reduce(0, numbers(3), x[:1], "sum"),
-    "take": lambda x: x.take(numbers(3)),
-    "put": lambda x: x.put(numbers(3), x[:1]),
-    "embedding": lambda x: F.embedding(numbers(3), x.view(3, 1)),
-    "embedding_bag": lambda x: F.embedding_bag(numbers(3), x.view(3, 1), numbers(0)),
-    "cross_entropy": lambda x: F.cross_entropy(x.view(1, 3), numbers(3)),
-    "classes of pixels": lambda x: F.cross_entropy(
-        x.view(1, 3, 1, 1), numbers(3).view(1, 1, 1)
-    ),
-    "one_hot": lambda x: F.one_hot(numbers(3), 3),
-    "one_hot below zero": lambda x: F.one_hot(numbers(-1, 1)),
-    "binary_cross_entropy": lambda x: F.binary_cross_entropy(x + 1, x),
-    "bernoulli": lambda x: torch.bernoulli(x + 1),
-    "multinomial": lambda x: torch.multinomial(x - 1, 2, replacement=True),
-    "max_unpool2d": lambda x: F.max_unpool2d(
-        x.view(1, 1, 3), numbers(99, 0, 0).view(1, 1, 3), 1
-    ),
-    "_assert_async": lambda x: torch._assert_async(x[0]),
-}
+MESSAGE = "CUDA error: device-side assert triggered\nSearch for `cudaErrorAssert' in "
 
 
 @pytest.fixture
 def x(two_gpus):
+    """Three numbers on the first GPU."""
     return torch.tensor([0.0, 1.0, 2.0], device=GPU)
 
 
-def assertion(call):
-    with pytest.raises(torch.AcceleratorError) as error:
+@pytest.fixture
+def beyond(two_gpus):
+    """An index on the GPU for which `x` has no element."""
+    return on_gpu(3)
+
+
+def on_gpu(*indices):
+    return torch.tensor(indices, device=GPU)
+
+
+def assert_stops(call):
+    """Assert that `call` raises CUDA's error of a failed kernel, and return the error."""
+    with pytest.raises(torch.AcceleratorError) as caught:
         call()
-    assert str(error.value).startswith(SAID)
-    return error.value
+    assert str(caught.value).startswith(MESSAGE)
+    return caught.value
 
 
-@pytest.mark.parametrize("call", STOPPING.values(), ids=STOPPING)
-def test_what_the_cpu_refuses_stops_the_kernel(x, call):
-    error = assertion(lambda: call(x))
+READING = {
+    "index": lambda x, beyond: x[beyond],
+    "index before the beginning": lambda x, beyond: x[on_gpu(-4)],
+    "index from the CPU": lambda x, beyond: x[torch.tensor([25])],
+    "index_select": lambda x, beyond: x.index_select(0, beyond),
+    "gather": lambda x, beyond: x.gather(0, beyond),
+    "take": lambda x, beyond: x.take(beyond),
+}
+WRITING = {
+    "assignment": lambda x, beyond: x.__setitem__(beyond, 1.0),
+    "index_put": lambda x, beyond: x.index_put_((beyond,), x[:1] + 1),
+    "index_add": lambda x, beyond: x.index_add(0, beyond, x[:1]),
+    "index_copy": lambda x, beyond: x.index_copy(0, beyond, x[:1]),
+    "index_fill": lambda x, beyond: x.index_fill(0, beyond, 1.0),
+    "scatter": lambda x, beyond: x.scatter(0, beyond, 1.0),
+    "scatter_add": lambda x, beyond: x.scatter_add(0, beyond, x[:1]),
+    "scatter_reduce": lambda x, beyond: x.scatter_reduce(0, beyond, x[:1], "sum"),
+    "put": lambda x, beyond: x.put(beyond, x[:1]),
+}
+PROBABILITIES = {
+    "binary_cross_entropy": lambda x: F.binary_cross_entropy(x + 1, x),
+    "bernoulli": lambda x: torch.bernoulli(x + 1),
+    "multinomial": lambda x: torch.multinomial(x - 1, 2, replacement=True),
+    "_assert_async": lambda x: torch._assert_async(x[0]),
+}
+
+
+def assert_stops_for_good(call, x):
+    """Assert that a kernel of `call` stops the GPU, for what the CPU's kernel refuses."""
+    error = assert_stops(call)
     # The CPU's error says more.
     assert isinstance(error.__cause__, IndexError | RuntimeError)
-    assertion(x.sum)
+    assert_stops(x.sum)
 
 
-def test_only_the_gpu_that_failed_works_no_more(x):
-    stream, event = torch.cuda.Stream(), torch.cuda.Event()
-    elsewhere = torch.ones(2, device="cuda:1")
-    assertion(lambda: x[numbers(3)])
-    for call in (
-        x.cpu,
-        x.tolist,
-        x.__repr__,
-        lambda: x + 1,
-        lambda: x.copy_(torch.ones(3)),
-        lambda: torch.ones(3, device=GPU),
-        torch.ones(3).cuda,
-        lambda: elsewhere.to(GPU),
-        torch.cuda.synchronize,
-        torch.accelerator.synchronize,
-        stream.synchronize,
-        nn.Linear(2, 2).cuda,
-        lambda: torch.cuda.synchronize(GPU),
-    ):
-        assertion(call)
+@pytest.mark.parametrize("call", READING.values(), ids=READING)
+def test_an_index_that_reads_beyond_the_end_stops_the_gpu(x, beyond, call):
+    assert_stops_for_good(lambda: call(x, beyond), x)
+
+
+@pytest.mark.parametrize("call", WRITING.values(), ids=WRITING)
+def test_an_index_that_writes_beyond_the_end_stops_the_gpu(x, beyond, call):
+    assert_stops_for_good(lambda: call(x, beyond), x)
+
+
+@pytest.mark.parametrize("call", PROBABILITIES.values(), ids=PROBABILITIES)
+def test_what_is_no_probability_stops_the_gpu(x, call):
+    assert_stops_for_good(lambda: call(x), x)
+
+
+def test_a_word_beyond_the_vocabulary_stops_the_gpu(x, beyond):
+    weight = x.view(3, 1)
+    assert_stops_for_good(lambda: F.embedding(beyond, weight), x)
+
+
+def test_a_word_of_a_bag_beyond_the_vocabulary_stops_the_gpu(x, beyond):
+    weight = x.view(3, 1)
+    offsets = on_gpu(0)
+    assert_stops_for_good(lambda: F.embedding_bag(beyond, weight, offsets), x)
+
+
+def test_a_class_beyond_the_last_stops_the_gpu(x, beyond):
+    scores = x.view(1, 3)
+    assert_stops_for_good(lambda: F.cross_entropy(scores, beyond), x)
+
+
+def test_a_class_of_a_pixel_beyond_the_last_stops_the_gpu(x, beyond):
+    scores = x.view(1, 3, 1, 1)
+    target = beyond.view(1, 1, 1)
+    assert_stops_for_good(lambda: F.cross_entropy(scores, target), x)
+
+
+@pytest.mark.parametrize(("index", "classes"), [(3, 3), (-1, -1)])
+def test_a_one_hot_vector_of_no_class_stops_the_gpu(x, index, classes):
+    indices = on_gpu(index, 1)
+    assert_stops_for_good(lambda: F.one_hot(indices, classes), x)
+
+
+def test_unpooling_to_no_place_stops_the_gpu(x):
+    pooled = x.view(1, 1, 3)
+    places = on_gpu(99, 0, 0).view(1, 1, 3)
+    assert_stops_for_good(lambda: F.max_unpool2d(pooled, places, 1), x)
+
+
+def test_the_gpu_that_failed_works_no_more(x, beyond):
+    stream = torch.cuda.Stream()
+    elsewhere = torch.ones(3, device="cuda:1")
+    on_host = torch.ones(3)
+    assert_stops(lambda: x[beyond])
+
+    assert_stops(x.cpu)
+    assert_stops(x.tolist)
+    assert_stops(x.__repr__)
+    assert_stops(lambda: x + 1)
+    assert_stops(lambda: x.copy_(on_host))
+    assert_stops(on_host.cuda)
+    assert_stops(lambda: elsewhere.to(GPU))
+    assert_stops(lambda: torch.ones(3, device=GPU))
+    assert_stops(nn.Linear(2, 2).cuda)
+    assert_stops(stream.synchronize)
+    assert_stops(torch.cuda.synchronize)
+    assert_stops(lambda: torch.cuda.synchronize(GPU))
+    assert_stops(torch.accelerator.synchronize)
+
+    # What the host knows can still be asked.
     assert x.device == torch.device(GPU)
     assert x.shape == (3,)
     assert torch.cuda.device_count() == 2
     assert torch.cuda.memory_allocated() >= 512
 
+
+def test_the_other_gpu_and_the_cpu_still_work(x, beyond):
+    event = torch.cuda.Event()
+    elsewhere = torch.ones(2, device="cuda:1")
+    assert_stops(lambda: x[beyond])
+
     event.record(torch.cuda.Stream(1))
     torch.cuda.synchronize("cuda:1")
     assert (elsewhere + 1).tolist() == [2, 2]
     assert torch.ones(2).sum() == 2
-    assertion(lambda: elsewhere[torch.tensor([5])])
-    assertion(elsewhere.sum)
+
+    # Until it fails, too.
+    assert_stops(lambda: elsewhere[torch.tensor([5])])
+    assert_stops(elsewhere.sum)
 
 
 def test_the_next_simulation_has_a_context_of_its_own():
+    index = torch.tensor([3])
     for _ in range(2):
         with cudasim.simulate(gpus=1):
             x = torch.ones(3, device=GPU)
-            assertion(lambda x=x: x[numbers(3)])
+            assert_stops(lambda x=x: x[index])
     assert torch.ones(3)[torch.tensor([0])] == 1
 
 
-def test_what_the_host_looks_at_is_refused_by_the_host(x):
-    for call, kind in (
-        (lambda: x[3], IndexError),
-        (lambda: x.select(0, 3), IndexError),
-        (lambda: x.index_select(1, numbers(0)), IndexError),
-        (lambda: x.gather(0, numbers(0).view(1, 1)), RuntimeError),
-        (lambda: F.one_hot(numbers(1), 0), RuntimeError),
-    ):
-        raised(call, kind)
+def test_what_the_host_checks_is_refused_by_the_host(x):
+    zero = on_gpu(0)
+    raised(lambda: x[3], IndexError)
+    raised(lambda: x.select(0, 3), IndexError)
+    raised(lambda: x.index_select(1, zero), IndexError)
+    raised(lambda: x.gather(0, zero.view(1, 1)), RuntimeError)
+    raised(lambda: F.one_hot(zero + 1, 0), RuntimeError)
+
+    # The GPU goes on.
     assert x.sum() == 3
-    assert F.one_hot(numbers(0, 2)).tolist() == [[1, 0, 0], [0, 0, 1]]
-    assert F.one_hot(numbers(0, 2), 4).device == torch.device(GPU)
+    indices = on_gpu(0, 2)
+    assert F.one_hot(indices).tolist() == [[1, 0, 0], [0, 0, 1]]
+    assert F.one_hot(indices, 4).device == torch.device(GPU)
 
 
 @pytest.mark.parametrize(("kind", "device"), [("cuda", "cpu"), ("mps", "mps")])

@@ -17,53 +17,70 @@ def leaf(device):
     return torch.ones(3, device=device, requires_grad=True)
 
 
-FUNCTIONS = [
-    lambda x: x.sgn(),
-    lambda x: x.copysign(torch.ones_like(x)),
-    lambda x: x.repeat(2),
-    lambda x: torch.cat([x, x]),
-    lambda x: x.cumprod(0),
-    lambda x: x.clamp(0, 1),
-    lambda x: x[torch.tensor([0, 0])],
-    lambda x: torch.where(x > 0, x, 0),
-    lambda x: nn.functional.max_pool1d(x[None], 2),
-    lambda x: nn.functional.normalize(x, dim=0),
-    lambda x: x.prod(),
-    lambda x: x.diag().trace(),
-    lambda x: x**2,
-]
+FUNCTIONS = {
+    "sgn": lambda x: x.sgn(),
+    "copysign": lambda x: x.copysign(torch.ones_like(x)),
+    "repeat": lambda x: x.repeat(2),
+    "cat": lambda x: torch.cat([x, x]),
+    "cumprod": lambda x: x.cumprod(0),
+    "clamp": lambda x: x.clamp(0, 1),
+    "index": lambda x: x[torch.tensor([0, 0])],
+    "where": lambda x: torch.where(x > 0, x, 0),
+    "max_pool1d": lambda x: nn.functional.max_pool1d(x[None], 2),
+    "normalize": lambda x: nn.functional.normalize(x, dim=0),
+    "prod": lambda x: x.prod(),
+    "diag": lambda x: x.diag().trace(),
+    "pow": lambda x: x**2,
+}
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
 def test_tensors_that_c_plus_plus_makes_within_backward(function):
     # In turn, as what the last backward left behind must not matter.
     for device, other in ((G1, G0), (CPU, G0), (G0, CPU)):
         x = leaf(device)
         function(x).sum().backward()
         assert x.grad.device == device
-        assert (x.grad + torch.ones(3, device=device)).device == device
+        total = x.grad + torch.ones(3, device=device)
+        assert total.device == device
+        elsewhere = torch.ones(3, device=other)
         with pytest.raises(RuntimeError, match="same device"):
-            x.grad + torch.ones(3, device=other)
+            x.grad + elsewhere
 
 
-def assign(target, index, value):
-    target[index] = value
+def copy_all(target, x):
+    target.copy_(x)
+
+
+def assign_all(target, x):
+    target[:] = x
+
+
+def assign_one(target, x):
+    target[0] = x[0]
+
+
+def assign_at_an_index(target, x):
+    index = torch.tensor([0])
+    target[index] = x[0]
 
 
 @pytest.mark.parametrize(
     ("write", "expected"),
     [
-        (lambda target, x: target.copy_(x), [2, 2, 2]),
-        (lambda target, x: assign(target, slice(None), x), [2, 2, 2]),
-        (lambda target, x: assign(target, 0, x[0]), [2, 1, 1]),
-        (lambda target, x: assign(target, torch.tensor([0]), x[0]), [2, 1, 1]),
+        (copy_all, [2, 2, 2]),
+        (assign_all, [2, 2, 2]),
+        (assign_one, [2, 1, 1]),
+        (assign_at_an_index, [2, 1, 1]),
     ],
 )
 def test_the_gradient_of_what_is_written_goes_home(write, expected):
     """A leaf used twice: its gradients from both devices are added where it is."""
-    x, target = leaf(CPU), torch.zeros(3, device=G1)
+    x = leaf(CPU)
+    target = torch.zeros(3, device=G1)
     write(target, x)
-    (target.sum().cpu() + x.sum()).backward()
+    loss = target.sum().cpu() + x.sum()
+    loss.backward()
     assert target.device == G1
     assert x.grad.device == CPU
     assert x.grad.tolist() == expected
@@ -71,8 +88,10 @@ def test_the_gradient_of_what_is_written_goes_home(write, expected):
 
 def test_the_gradient_of_a_number_that_rides_along_goes_home():
     scale = torch.tensor(2.0, requires_grad=True)
+    ones = torch.ones(3, device=G0)
     for _ in range(2):
-        (torch.ones(3, device=G0) * scale * (scale * 1)).sum().backward()
+        product = ones * scale * (scale * 1)
+        product.sum().backward()
     assert scale.grad.device == CPU
     assert scale.grad.item() == 24
     with warnings.catch_warnings():

@@ -16,10 +16,8 @@ from cudasim import config, simulation
 
 MANY = "the number of simulated GPUs is from 1 to 64"
 CLOCKS = "unknown; choose 'modelled', or none for the machine's own"
-CARDS = ", ".join(
-    name for name, card in cudasim.CARDS.items() if card.type.name == "cuda"
-)
-KERNEL = ["-m", "cudasim.kernel"]
+CUDA_CARDS = [name for name, card in cudasim.CARDS.items() if card.type.name == "cuda"]
+CARDS = ", ".join(CUDA_CARDS)
 
 
 def patched_things():
@@ -40,39 +38,45 @@ def nothing_is_left():
     assert torch.utils._python_dispatch._get_current_dispatch_mode() is None
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"gpus": 0}, MANY),
-        ({"gpus": 65}, MANY),
-        ({"gpus": 2.0}, MANY),
-        ({"gpus": "2"}, MANY),
-        ({"gpus": True}, MANY),
-        ({"card": ""}, f"unknown; choose one of {CARDS}"),
-        ({"card": "t4"}, f"unknown; choose one of {CARDS}"),
-        ({"card": ["T4"]}, f"unknown; choose one of {CARDS}"),
-        ({"card": "M1"}, f"is of type mps, not cuda; choose one of {CARDS}"),
-        ({"clock": ""}, CLOCKS),
-        ({"clock": True}, CLOCKS),
-        ({"races": "stop"}, "unknown; choose 'warn' or 'raise'"),
-        ({"device_type": "tpu"}, "unknown; choose one of cuda, mps"),
-        ({"gpus": 2, "device_type": "mps"}, "a machine has exactly one mps device"),
-        (
-            {"card": "T4", "device_type": "mps"},
-            "is of type cuda, not mps; choose one of M1",
-        ),
-    ],
-)
-def test_arguments_that_make_no_sense(options, message):
-    argument, value = next(iter(options.items()))
-    words = raised(lambda: cudasim.enable(**options), ValueError)
-    assert words == f"{argument}={value!r}: {message}"
+def refusal(**options):
+    """Return the message with which `enable` refuses its arguments."""
+    return raised(lambda: cudasim.enable(**options), ValueError)
+
+
+@pytest.mark.parametrize("gpus", [0, 65, 2.0, "2", True])
+def test_a_number_of_gpus_that_makes_no_sense(gpus):
+    assert refusal(gpus=gpus) == f"gpus={gpus!r}: {MANY}"
+
+
+@pytest.mark.parametrize("card", ["", "t4", ["T4"]])
+def test_a_card_that_is_not_known(card):
+    assert refusal(card=card) == f"card={card!r}: unknown; choose one of {CARDS}"
+
+
+def test_a_card_of_another_type():
+    message = refusal(card="M1")
+    assert message == f"card='M1': is of type mps, not cuda; choose one of {CARDS}"
+    message = refusal(card="T4", device_type="mps")
+    assert message == "card='T4': is of type cuda, not mps; choose one of M1"
+
+
+@pytest.mark.parametrize("clock", ["", True])
+def test_a_clock_that_is_not_known(clock):
+    assert refusal(clock=clock) == f"clock={clock!r}: {CLOCKS}"
+
+
+def test_other_arguments_that_make_no_sense():
+    message = refusal(races="stop")
+    assert message == "races='stop': unknown; choose 'warn' or 'raise'"
+    message = refusal(device_type="tpu")
+    assert message == "device_type='tpu': unknown; choose one of cuda, mps"
+    message = refusal(gpus=2, device_type="mps")
+    assert message == "gpus=2: a machine has exactly one mps device"
 
 
 def test_a_clock_for_a_card_without_a_data_sheet():
-    enable = functools.partial(cudasim.enable, device_type="mps", clock="modelled")
-    words = raised(enable, ValueError)
-    assert words.startswith("card='M1': no data sheet; there are A100, ")
+    message = refusal(device_type="mps", clock="modelled")
+    assert message.startswith("card='M1': no data sheet; there are A100, ")
     with cudasim.simulate(device_type="mps"):  # without one it works
         assert cudasim.is_enabled()
 
@@ -80,8 +84,8 @@ def test_a_clock_for_a_card_without_a_data_sheet():
 def test_enabling_twice():
     with cudasim.simulate(gpus=2):
         for options in ({"gpus": 2}, {"gpus": 3}, {"card": "H100"}):
-            words = raised(functools.partial(cudasim.enable, **options))
-            assert "simulated already; call" in words
+            enable = functools.partial(cudasim.enable, **options)
+            assert "simulated already; call" in raised(enable)
         assert "already" in raised(cudasim.simulate().__enter__)
         assert torch.ones(1, device="cuda:1").get_device() == 1  # the first goes on
 
@@ -95,7 +99,8 @@ def test_what_the_environment_asked_for_may_be_repeated():
             assert torch.cuda.device_count() == 2
         assert cudasim.is_enabled()  # it did not begin there
         for options in ({"gpus": 3}, {"gpus": 2, "clock": "modelled"}):
-            assert "already" in raised(functools.partial(cudasim.enable, **options))
+            enable = functools.partial(cudasim.enable, **options)
+            assert "already" in raised(enable)
     finally:
         cudasim.disable()
 
@@ -106,8 +111,10 @@ def test_tensors_of_a_simulation_that_has_ended():
         net = torch.nn.Linear(2, 2).cuda()
         kept = x.cpu()
     assert (x + 1).tolist() == [2, 2]  # without a simulation it is a plain tensor
-    words = r"of a simulation that has ended.* move it to"
+
     with cudasim.simulate():
+        like_x = torch.ones(2, device="cuda:1")
+        batch = torch.ones(1, 2, device="cuda")
         for use in (
             lambda: x + 1,
             lambda: 1 + x,
@@ -115,11 +122,12 @@ def test_tensors_of_a_simulation_that_has_ended():
             x.cuda,
             x.cpu,
             x.__repr__,
-            lambda: x + torch.ones(2, device="cuda:1"),
-            lambda: torch.ones(2, device="cuda:1") + x,
-            lambda: torch.stack([torch.ones(2), x]),
-            lambda: net(torch.ones(1, 2, device="cuda")),
+            lambda: x + like_x,
+            lambda: like_x + x,
+            lambda: torch.stack([kept, x]),
+            lambda: net(batch),
         ):
+            words = r"of a simulation that has ended.* move it to"
             with pytest.raises(RuntimeError, match=words):
                 use()
         assert (kept.cuda() + 1).tolist() == [2, 2]
@@ -178,22 +186,22 @@ def test_disabling_in_another_thread_or_within_another_mode():
     assert words == "call cudasim.disable() in the thread that called cudasim.enable()"
 
 
-BAD_VARIABLES = [
-    ({"CUDASIM_GPUS": "two"}, f"CUDASIM_GPUS='two': {MANY}"),
-    (
-        {"CUDASIM_GPUS": "2", "CUDASIM_DEVICE_TYPE": "mps"},
-        "CUDASIM_GPUS=2: a machine has exactly one mps dev",
-    ),
-    (
-        {"CUDASIM_GPUS": "1", "CUDASIM_DEVICE_TYPE": "tpu"},
-        "CUDASIM_DEVICE_TYPE='tpu': unknown; choose one of",
-    ),
-]
-
-
-@pytest.mark.parametrize(("variables", "message"), BAD_VARIABLES)
-def test_malformed_variables_end_what_imports_torch(tmp_path, variables, message):
-    environ = {"PYTHONPATH": INHERIT, **variables}
+@pytest.mark.parametrize(
+    ("gpus", "device_type", "message"),
+    [
+        ("two", None, f"CUDASIM_GPUS='two': {MANY}"),
+        ("2", "mps", "CUDASIM_GPUS=2: a machine has exactly one mps dev"),
+        ("1", "tpu", "CUDASIM_DEVICE_TYPE='tpu': unknown; choose one of"),
+    ],
+)
+def test_malformed_variables_end_what_imports_torch(
+    tmp_path, gpus, device_type, message
+):
+    environ = {
+        "PYTHONPATH": INHERIT,
+        "CUDASIM_GPUS": gpus,
+        "CUDASIM_DEVICE_TYPE": device_type,
+    }
     got = run("-c", "import torch; print('went on')", cwd=tmp_path, **environ)
     assert (got.returncode, got.stdout) == (1, "")
     assert got.stderr.startswith(f"cudasim: {message}")
@@ -205,34 +213,59 @@ def test_malformed_variables_end_what_imports_torch(tmp_path, variables, message
 
 
 SIMULATE = ["-m", "cudasim"]
+KERNEL = ["-m", "cudasim.kernel"]
+
+
+@pytest.fixture
+def last_line(tmp_path):
+    """Return a function that runs a bad command and returns the last line of its error."""
+
+    def run_bad_command(*command, code):
+        got = run(*command, cwd=tmp_path, HOME=tmp_path)
+        assert got.returncode == code
+        assert "Traceback" not in got.stderr
+        return got.stderr.splitlines()[-1]
+
+    return run_bad_command
 
 
 @pytest.mark.parametrize(
-    ("command", "code", "message"),
+    ("arguments", "message"),
     [
-        ([*SIMULATE], 2, "error: name a script, or a module with -m"),
-        ([*SIMULATE, "--gpus", "0", "x.py"], 2, f"error: --gpus=0: {MANY}"),
-        ([*SIMULATE, "--gpus", "many", "x.py"], 2, f"error: --gpus='many': {MANY}"),
-        ([*SIMULATE, "--card", "X", "x.py"], 1, "cudasim: card='X': unknown; choose"),
-        ([*SIMULATE, "--clock", "real", "x.py"], 2, f"error: clock='real': {CLOCKS}"),
-        ([*SIMULATE, "--crad", "T4", "x.py"], 2, "error:"),
-        ([*SIMULATE, "x.py"], 2, "x.py': No such file or directory"),
-        ([*SIMULATE, "-m", "no.such"], 1, "No module named"),
-        ([*SIMULATE, "install-startup", "--help"], 2, "'install-startup' takes no arg"),
-        ([*KERNEL, "--gpus", "0"], 2, f"--gpus=0: {MANY}"),
-        ([*KERNEL, "--card", "X"], 2, "card='X': unknown"),
-        (
-            [*KERNEL, "--device-type", "mps", "--clock", "modelled"],
-            2,
-            "card='M1': no data sheet",
-        ),
-        ([*KERNEL, "--prefix", "file"], 2, "Not a directory"),
+        ([], "error: name a script, or a module with -m"),
+        (["--gpus", "0", "x.py"], f"error: --gpus=0: {MANY}"),
+        (["--gpus", "many", "x.py"], f"error: --gpus='many': {MANY}"),
+        (["--clock", "real", "x.py"], f"error: clock='real': {CLOCKS}"),
+        (["--crad", "T4", "x.py"], "error:"),
+        (["x.py"], "x.py': No such file or directory"),
+        (["install-startup", "--help"], "'install-startup' takes no arg"),
     ],
 )
-def test_bad_command_lines(tmp_path, command, code, message):
+def test_bad_command_lines(last_line, arguments, message):
+    assert message in last_line(*SIMULATE, *arguments, code=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--card", "X", "x.py"], "cudasim: card='X': unknown; choose"),
+        (["-m", "no.such"], "No module named"),
+    ],
+)
+def test_command_lines_that_fail_as_the_program_begins(last_line, arguments, message):
+    assert message in last_line(*SIMULATE, *arguments, code=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--gpus", "0"], f"--gpus=0: {MANY}"),
+        (["--card", "X"], "card='X': unknown"),
+        (["--device-type", "mps", "--clock", "modelled"], "card='M1': no data sheet"),
+        (["--prefix", "file"], "Not a directory"),
+    ],
+)
+def test_a_kernel_that_cannot_be_installed(last_line, tmp_path, arguments, message):
     write(tmp_path / "file", "")
-    got = run(*command, cwd=tmp_path, HOME=tmp_path)
-    assert got.returncode == code
-    assert message in got.stderr.splitlines()[-1]
-    assert "Traceback" not in got.stderr
+    assert message in last_line(*KERNEL, *arguments, code=2)
     assert not list(tmp_path.rglob("kernel.json"))

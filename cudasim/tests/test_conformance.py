@@ -71,7 +71,7 @@ OUTCOMES = {
 }
 
 
-def test_each_outcome_is_noted_and_kept_once_every_failure_has_its_reason(
+def test_outcomes_are_kept_once_every_failure_has_a_reason(
     tmp_path, monkeypatch, facts
 ):
     monkeypatch.setattr(files, "FOLDER", tmp_path)
@@ -88,11 +88,12 @@ def test_each_outcome_is_noted_and_kept_once_every_failure_has_its_reason(
     assert not (tmp_path / "conformance.json").exists()
     notes = outcomes / "test_cuda.jsonl"
     verdicts = running.run(path, notes, 15, print)  # nothing is left to run
-    by_name = {each.test.removeprefix("TestSome.test_"): each for each in verdicts}
-    assert by_name.keys() == OUTCOMES.keys()
-    for name, (outcome, reason) in OUTCOMES.items():
-        assert by_name[name].outcome == outcome
-        assert by_name[name].reason.startswith(reason)
+    assert len(verdicts) == len(OUTCOMES)
+    for verdict in verdicts:
+        name = verdict.test.removeprefix("TestSome.test_")
+        outcome, reason = OUTCOMES[name]
+        assert verdict.outcome == outcome
+        assert verdict.reason.startswith(reason)
 
     # As if a run had been stopped in the fourth test.
     lines = notes.read_text().splitlines(keepends=True)
@@ -112,7 +113,8 @@ def test_each_outcome_is_noted_and_kept_once_every_failure_has_its_reason(
 def test_a_file_that_cannot_be_loaded_is_one_failure(tmp_path):
     path = write(tmp_path / "test_none.py", "from torch import what_is_not_there")
     (verdict,) = running.run(path, tmp_path / "none.jsonl", 60, print)
-    assert (verdict.test, verdict.outcome) == (LOADING, "failed")
+    assert verdict.test == LOADING
+    assert verdict.outcome == "failed"
     assert "what_is_not_there" in verdict.reason
 
 
@@ -128,7 +130,9 @@ class TestSome(unittest.TestCase):
 
 @pytest.mark.skipif(os.name != "posix", reason="the signals of POSIX")
 def test_a_run_that_is_stopped_ends_its_worker(tmp_path):
-    worker = write(tmp_path / "test" / "test_cuda_trace.py", SLEEPS).with_name("worker")
+    folder = tmp_path / "test"
+    write(folder / "test_cuda_trace.py", SLEEPS)
+    worker = folder / "worker"  # where the test writes the number of its process
     command = [sys.executable, PROJECT / "facts", "conformance", tmp_path]
     command += ["test_cuda_trace", "--outcomes", tmp_path / "records"]
     run = subprocess.Popen(
@@ -141,9 +145,10 @@ def test_a_run_that_is_stopped_ends_its_worker(tmp_path):
     _, errors = run.communicate(timeout=60)
     assert run.returncode == 130
     assert len(errors.splitlines()) == 1
+    process = int(worker.read_text())
     with pytest.raises(ProcessLookupError):
         for _ in range(600):
-            os.kill(int(worker.read_text()), 0)
+            os.kill(process, 0)
             time.sleep(0.1)
 
 
@@ -153,18 +158,29 @@ def read_list(tmp_path, text):
     return reasons.read(write(tmp_path / "reasons.toml", text))
 
 
-def test_a_failure_without_a_reason_and_a_reason_without_a_failure_are_named(tmp_path):
-    listed = read_list(tmp_path, 'tests = ["file::A.*", "file::B.gone"]')
-    new = Verdict("B.new", "crashed", "")
-    verdicts = [
-        Verdict("A.one", "failed", ""),
-        Verdict("B.gone", "passed", ""),
-        Verdict("B.left", "skipped", ""),
-        new,
-    ]
-    assert reasons.unexplained("file", verdicts, listed) == [new]
-    assert reasons.outdated({"file": verdicts}, listed) == ["file::B.gone"]
-    assert reasons.outdated({"other": []}, listed) == []
+EXPLAINED = Verdict("A.one", "failed", "")
+UNEXPLAINED = Verdict("B.new", "crashed", "")
+PASSED = Verdict("B.gone", "passed", "")
+SKIPPED = Verdict("B.left", "skipped", "")
+VERDICTS = [EXPLAINED, PASSED, SKIPPED, UNEXPLAINED]
+
+
+@pytest.fixture
+def listed(tmp_path):
+    """A list that explains the failures of A and, needlessly, one of B."""
+    return read_list(tmp_path, 'tests = ["file::A.*", "file::B.gone"]')
+
+
+def test_a_failure_without_a_reason_is_named(listed):
+    assert reasons.unexplained("file", VERDICTS, listed) == [UNEXPLAINED]
+
+
+def test_a_reason_without_a_failure_is_named(listed):
+    assert reasons.outdated({"file": VERDICTS}, listed) == ["file::B.gone"]
+    assert reasons.outdated({"other": []}, listed) == []  # the file was not run
+
+
+OTHER_KIND = 'tests = ["a"]\n[[reason]]\nkind = "o"\nreason = "w"\ntests = ["a"]'
 
 
 @pytest.mark.parametrize(
@@ -172,10 +188,7 @@ def test_a_failure_without_a_reason_and_a_reason_without_a_failure_are_named(tmp
     [
         ("[[reason", "no TOML"),
         ("", "say kind, reason and tests"),
-        (
-            'tests = ["a"]\n[[reason]]\nkind = "o"\nreason = "w"\ntests = ["a"]',
-            "kind is one of",
-        ),
+        (OTHER_KIND, "kind is one of"),
         ('run = false\ntests = ["a::*"]', "false for full names"),
     ],
 )

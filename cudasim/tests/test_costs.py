@@ -1,5 +1,7 @@
 """The work of operators, by hand; and that those programs call have a rule."""
 
+from functools import partial
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -20,9 +22,9 @@ def unknown(monkeypatch):
     monkeypatch.setattr(costs, "_without_rule", set())
 
 
-def works(function, card="T4"):
-    """What `function` has done on a card."""
-    with Estimate(find_sheet(card)) as mode:
+def works(function):
+    """Return the work of each kernel of `function` on a T4."""
+    with Estimate(find_sheet("T4")) as mode:
         function()
     return mode.works
 
@@ -33,6 +35,11 @@ def only(function):
     return work
 
 
+def bytes_of(function):
+    """Return the bytes that the one kernel of `function` reads and writes."""
+    return only(function).bytes
+
+
 def meta(*shape, dtype=torch.float32):
     return torch.empty(shape, dtype=dtype, device="meta")
 
@@ -40,28 +47,39 @@ def meta(*shape, dtype=torch.float32):
 def test_pointwise_reads_its_inputs_and_writes_its_result():
     x = meta(1000, 1000)
     work = only(lambda: x + x)
-    assert work[:4] == ("pointwise", 1e6, 12e6, "float32")
-    assert only(lambda: x + 1).bytes == 8e6
-    assert only(lambda: x.add_(1)).bytes == 8e6
-    assert only(lambda: x.exp()).flops == 10e6
-    assert only(lambda: x.half()).bytes == 6e6
-    assert only(lambda: x > 0).bytes == 5e6
-    assert only(lambda: x.relu()).kind == "pointwise"
+    assert work.kind == "pointwise"
+    assert work.flops == 1e6
+    assert work.bytes == 12e6
+    assert work.precision == "float32"
+    assert bytes_of(lambda: x + 1) == 8e6
+    assert bytes_of(lambda: x.add_(1)) == 8e6
+    assert bytes_of(x.half) == 6e6
+    assert bytes_of(lambda: x > 0) == 5e6
+    assert only(x.exp).flops == 10e6
+    assert only(x.relu).kind == "pointwise"
 
 
 def test_a_broadcast_input_counts_what_it_holds():
     x, row = meta(1000, 1000), meta(1000)
-    assert only(lambda: x + row).bytes == 8e6 + 4000
-    *_, work = works(lambda: x + row.expand(1000, 1000))
-    assert work.bytes == 8e6 + 4000
-    assert only(lambda: x[:, ::2].exp()).bytes == 4e6
+    rows = row.expand(1000, 1000)
+    assert bytes_of(lambda: x + row) == 8e6 + 4000
+    assert bytes_of(lambda: x + rows) == 8e6 + 4000
+
+
+def test_a_view_counts_what_it_shows():
+    half = meta(1000, 1000)[:, ::2]
+    assert bytes_of(half.exp) == 4e6
 
 
 def test_memory_without_numbers_costs_nothing():
     x = meta(10, 10)
 
     def views():
-        return x.view(100), x.T, x[3:], x.expand(5, 10, 10), x.detach(), x.split(5)
+        x.view(100)
+        x.expand(5, 10, 10)
+        x.split(5)
+        x.detach()
+        return x.T, x[3:]
 
     assert works(views) == []
     assert works(lambda: torch.empty_like(x)) == []
@@ -70,26 +88,38 @@ def test_memory_without_numbers_costs_nothing():
 def test_products():
     a, b = meta(100, 200), meta(200, 300)
     work = only(lambda: a @ b)
-    assert work == ("matmul", 12e6, 4.0 * 110_000, "float32", 1, (1, 100, 300, 200))
+    assert work == ("matmul", 12e6, 440_000, "float32", 1, (1, 100, 300, 200))
 
     x, weight, bias = meta(7, 100, 200), meta(300, 200), meta(300)
-    assert only(lambda: F.linear(x, weight, bias)).shape == (1, 700, 300, 200)
-    left, right = meta(5, 10, 20), meta(5, 20, 30)
-    assert only(lambda: torch.bmm(left, right)).shape == (5, 10, 30, 20)
-    assert only(lambda: torch.baddbmm(meta(1), left, right)).flops == 60_000
+    work = only(lambda: F.linear(x, weight, bias))
+    assert work.shape == (1, 700, 300, 200)
 
-    vector = meta(200)
-    assert only(lambda: torch.mv(a, vector)).shape == (1, 100, 1, 200)
-    assert only(lambda: torch.dot(vector, vector)).flops == 400
-    inverse, *_ = works(lambda: torch.linalg.inv_ex(meta(5, 100, 100)))
+
+def test_products_of_batches():
+    left, right = meta(5, 10, 20), meta(5, 20, 30)
+    work = only(lambda: torch.bmm(left, right))
+    assert work.shape == (5, 10, 30, 20)
+    number = meta(1)
+    work = only(lambda: torch.baddbmm(number, left, right))
+    assert work.flops == 60_000
+    matrices = meta(5, 100, 100)
+    inverse, *_ = works(lambda: torch.linalg.inv_ex(matrices))
     assert inverse.flops == 5 * 2e6
+
+
+def test_products_with_a_vector():
+    matrix, vector = meta(100, 200), meta(200)
+    work = only(lambda: torch.mv(matrix, vector))
+    assert work.shape == (1, 100, 1, 200)
+    work = only(lambda: torch.dot(vector, vector))
+    assert work.flops == 400
 
 
 def test_flops_are_those_of_the_flop_counter():
     from torch.utils.flop_counter import FlopCounterMode
 
-    layers = nn.Conv2d(3, 8, 3, stride=2), nn.Flatten(), nn.Linear(8 * 15 * 15, 10)
-    net = nn.Sequential(*layers).to("meta")
+    convolution = nn.Conv2d(3, 8, 3, stride=2)
+    net = nn.Sequential(convolution, nn.Flatten(), nn.Linear(1800, 10)).to("meta")
     x = meta(4, 3, 32, 32)
 
     def train():
@@ -112,21 +142,33 @@ def tf32(request):
 def test_tf32_is_for_products_that_ask_and_for_convolutions(tf32):
     single, half = meta(64, 64), meta(64, 64, dtype=torch.float16)
     image, weight = meta(1, 8, 9, 9), meta(8, 8, 3, 3)
-    assert only(lambda: single @ single).precision == ("tf32" if tf32 else "float32")
-    assert only(lambda: half @ half).precision == "float16"
-    assert only(lambda: F.conv2d(image, weight)).precision == "tf32"
+    work = only(lambda: single @ single)
+    assert work.precision == ("tf32" if tf32 else "float32")
+    work = only(lambda: half @ half)
+    assert work.precision == "float16"
+    work = only(lambda: F.conv2d(image, weight))
+    assert work.precision == "tf32"
 
 
-def test_convolutions():
-    x, weight = meta(16, 3, 224, 224), meta(64, 3, 7, 7)
-    work = only(lambda: F.conv2d(x, weight, stride=2, padding=3))
+def test_a_convolution_is_a_product():
+    images, weight = meta(16, 3, 224, 224), meta(64, 3, 7, 7)
+    work = only(lambda: F.conv2d(images, weight, stride=2, padding=3))
     assert work.kind == "convolution"
     assert work.shape == (1, 16 * 112 * 112, 64, 3 * 49)
-    assert work.bytes == 4 * (x.numel() + weight.numel() + 16 * 64 * 112 * 112)
-    up = only(lambda: F.conv_transpose2d(meta(2, 8, 5, 5), meta(8, 4, 3, 3)))
-    assert up.shape == (1, 2 * 25, 4 * 9, 8)
-    depthwise = only(lambda: F.conv2d(meta(1, 32, 9, 9), meta(32, 1, 3, 3), groups=32))
-    assert depthwise.kind == "pointwise"
+    result = meta(16, 64, 112, 112)
+    assert work.bytes == images.nbytes + weight.nbytes + result.nbytes
+
+
+def test_a_transposed_convolution_is_a_product():
+    images, weight = meta(2, 8, 5, 5), meta(8, 4, 3, 3)
+    work = only(lambda: F.conv_transpose2d(images, weight))
+    assert work.shape == (1, 2 * 25, 4 * 9, 8)
+
+
+def test_a_depthwise_convolution_is_no_product():
+    images, weight = meta(1, 32, 9, 9), meta(32, 1, 3, 3)
+    work = only(lambda: F.conv2d(images, weight, groups=32))
+    assert work.kind == "pointwise"
 
 
 def test_16_bit_convolutions_want_channels_last():
@@ -145,38 +187,56 @@ def test_attention_is_one_kernel_and_half_the_work_if_causal():
     flash = aten._scaled_dot_product_flash_attention.default
     work = only(lambda: flash(q, q, q))
     assert work.kind == "attention"
-    assert work.flops == 4 * 2 * 4 * 128 * 128 * 64
-    assert only(lambda: flash(q, q, q, 0.0, True)).flops == work.flops / 2
+    flops = 4 * 2 * 4 * 128 * 128 * 64
+    assert work.flops == flops
+    causal = only(lambda: flash(q, q, q, 0.0, True))
+    assert causal.flops == flops / 2
 
 
-def test_bytes_of_other_families():
+def test_bytes_of_copies_and_sums():
     x = meta(1000, 64)
-    assert only(lambda: torch.zeros(1000, device="meta")).bytes == 4000
-    assert only(lambda: x.clone()).bytes == 2 * 256_000
-    assert only(lambda: torch.cat([x, x])).bytes == 4 * 256_000
-    assert only(lambda: x.sum()).bytes == 256_000 + 4
-    assert only(lambda: x.softmax(-1)).bytes == 2 * 256_000
-    too_long = meta(4, 10**6)  # rows that do not fit into one read
-    assert only(lambda: too_long.softmax(-1)).bytes == 4 * 16e6
-    assert only(lambda: F.layer_norm(x, (64,))).bytes == 2 * 256_000 + 2 * 1000 * 4
-    image = meta(2, 3, 8, 8)
-    inference = only(lambda: F.batch_norm(image, meta(3), meta(3)))
-    assert inference.bytes == pytest.approx(2 * image.nbytes, rel=0.1)
+    size = 256_000
+    assert bytes_of(lambda: torch.zeros(1000, device="meta")) == 4000
+    assert bytes_of(x.clone) == 2 * size
+    assert bytes_of(lambda: torch.cat([x, x])) == 4 * size
+    assert bytes_of(x.sum) == size + 4
+
+
+def test_bytes_of_normalisation():
+    x = meta(1000, 64)
+    size = 256_000
+    statistics = 2 * 1000 * 4
+    assert bytes_of(lambda: x.softmax(-1)) == 2 * size
+    assert bytes_of(lambda: F.layer_norm(x, (64,))) == 2 * size + statistics
+
+    # Rows that do not fit into one read.
+    too_long = meta(4, 10**6)
+    assert bytes_of(lambda: too_long.softmax(-1)) == 4 * too_long.nbytes
+
+    images, mean, variance = meta(2, 3, 8, 8), meta(3), meta(3)
+    inference = bytes_of(lambda: F.batch_norm(images, mean, variance))
+    assert inference == pytest.approx(2 * images.nbytes, rel=0.1)
 
 
 def test_bytes_of_indexing():
     x, index = meta(1000, 64), meta(10, dtype=torch.int64)
-    assert only(lambda: F.embedding(index, x)).bytes == 80 + 2 * 10 * 64 * 4
-    assert only(lambda: x[index]).bytes == 80 + 2 * 10 * 64 * 4
+    rows = 10 * 64 * 4
+    assert bytes_of(lambda: F.embedding(index, x)) == index.nbytes + 2 * rows
+    assert bytes_of(lambda: x[index]) == index.nbytes + 2 * rows
 
-    # Masks become places first: 2 rows, and 2 elements.
-    y = torch.arange(12.0).view(3, 4)
-    rows = torch.tensor([True, False, True])
-    assert only(lambda: y[rows]).bytes == 3 + 2 * 2 * 8 + 2 * 2 * 16
-    elements = y > 9
-    bytes_of_elements = 12 + 2 * 2 * 2 * 8 + 2 * 2 * 4
-    assert only(lambda: y[elements]).bytes == bytes_of_elements
-    assert only(lambda: y.masked_select(elements)).bytes == bytes_of_elements
+
+def test_bytes_of_masks():
+    """A mask becomes places first, of 8 bytes for each dimension, written and read."""
+    x = torch.arange(12.0).view(3, 4)
+    mask_of_rows = torch.tensor([True, False, True])
+    places, rows = 2 * 8, 2 * 16
+    assert bytes_of(lambda: x[mask_of_rows]) == 3 + 2 * places + 2 * rows
+
+    mask = x > 9  # of two elements
+    places, elements = 2 * 2 * 8, 2 * 4
+    expected = 12 + 2 * places + 2 * elements
+    assert bytes_of(lambda: x[mask]) == expected
+    assert bytes_of(lambda: x.masked_select(mask)) == expected
 
 
 def test_few_kernels_step_many_parameters():
@@ -210,8 +270,10 @@ def test_every_name_in_the_table_is_an_operator():
 def test_a_collective_is_not_the_operator_of_its_name(unknown):
     parts = [torch.ones(4)]
     arguments = ([parts], parts, None, 0, -1)
-    for collective in (torch.ops.c10d.gather_.default, torch.ops.c10d.scatter_.default):
-        assert work_of(collective, arguments, {}, [parts]).kind == "other"
+    c10d = torch.ops.c10d
+    for collective in (c10d.gather_.default, c10d.scatter_.default):
+        work = work_of(collective, arguments, {}, [parts])
+        assert work.kind == "other"
     assert without_rule() == []
 
 
@@ -247,19 +309,19 @@ def net_of_words():
 
 
 DEVICES = ["meta", "cuda", pytest.param("cpu", marks=pytest.mark.full)]
-OPTIMIZERS = [
-    (torch.optim.SGD, {"momentum": 0.9, "foreach": True}),
-    (torch.optim.SGD, {"foreach": False}),
-    (torch.optim.Adam, {"foreach": True}),
-    (torch.optim.AdamW, {"foreach": False}),
-    (torch.optim.RMSprop, {"foreach": True}),
-]
+OPTIMIZERS = {
+    "SGD with momentum": partial(torch.optim.SGD, momentum=0.9, foreach=True),
+    "SGD": partial(torch.optim.SGD, foreach=False),
+    "Adam": partial(torch.optim.Adam, foreach=True),
+    "AdamW": partial(torch.optim.AdamW, foreach=False),
+    "RMSprop": partial(torch.optim.RMSprop, foreach=True),
+}
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(("kind", "options"), OPTIMIZERS)
+@pytest.mark.parametrize("make_optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
 def test_every_operator_of_a_training_step_has_a_rule(
-    kind, options, device, unknown, two_gpus
+    make_optimizer, device, unknown, two_gpus
 ):
     of_images = net_of_images().to(device)
     of_words = net_of_words().to(device)
@@ -267,7 +329,7 @@ def test_every_operator_of_a_training_step_has_a_rule(
     net = nn.ModuleList([of_images, of_words, head])
     images = torch.zeros(8, 1, 28, 28, device=device)
     words = torch.zeros(8, 16, dtype=torch.int64, device=device)
-    optimizer = kind(net.parameters(), lr=0.1, **options)
+    optimizer = make_optimizer(net.parameters(), lr=0.1)
 
     def step():
         optimizer.zero_grad()

@@ -13,26 +13,43 @@ from torch.nn import functional as F
 import cudasim
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
-INDEX = "device device_index set_device set_device_idx set_device_index"
+RNG_STATE = torch.zeros(16, dtype=torch.uint8)
+ALLOCATOR = types.SimpleNamespace(allocator=lambda: None)
 # Arguments with which each public function is called; those not named need none.
 ARGUMENTS = {
-    **dict.fromkeys(["CudaError", "check_error", *INDEX.split()], (0,)),
-    **dict.fromkeys(["StreamContext", "graph", "stream", "use_mem_pool"], (None,)),
-    **dict.fromkeys(["ExternalStream", "get_stream_from_external"], (64,)),
-    **dict.fromkeys(["manual_seed", "manual_seed_all"], (1,)),
-    "export_dot": ("no-such-folder/graph",),  # hooks
-    "export_graph_data": ("no-such-folder/graph",),
-    "CUDAPluggableAllocator": ("no-such-library", "allocate", "free"),
-    "caching_allocator_alloc": (100,),
-    "caching_allocator_delete": (0,),
-    "can_device_access_peer": (0, 1),
-    "change_current_allocator": (types.SimpleNamespace(allocator=lambda: None),),
-    "device_of": (torch.ones(1),),
-    "make_graphed_callables": ((), ()),
-    "set_per_process_memory_fraction": (1.0,),
-    "set_rng_state": (torch.zeros(16, dtype=torch.uint8),),
-    "set_rng_state_all": ([torch.zeros(16, dtype=torch.uint8)],),
-    "set_sync_debug_mode": (0,),
+    # An index or a code.
+    "CudaError": [0],
+    "check_error": [0],
+    "device": [0],
+    "device_index": [0],
+    "set_device": [0],
+    "set_device_idx": [0],
+    "set_device_index": [0],
+    "set_sync_debug_mode": [0],
+    # A stream, a graph, a pool.
+    "StreamContext": [None],
+    "graph": [None],
+    "stream": [None],
+    "use_mem_pool": [None],
+    "ExternalStream": [64],
+    "get_stream_from_external": [64],
+    "make_graphed_callables": [(), ()],
+    # Hooks.
+    "export_dot": ["no-such-folder/graph"],
+    "export_graph_data": ["no-such-folder/graph"],
+    # Memory.
+    "CUDAPluggableAllocator": ["no-such-library", "allocate", "free"],
+    "caching_allocator_alloc": [100],
+    "caching_allocator_delete": [0],
+    "can_device_access_peer": [0, 1],
+    "change_current_allocator": [ALLOCATOR],
+    "device_of": [RNG_STATE],
+    "set_per_process_memory_fraction": [1.0],
+    # Random numbers.
+    "manual_seed": [1],
+    "manual_seed_all": [1],
+    "set_rng_state": [RNG_STATE],
+    "set_rng_state_all": [[RNG_STATE]],
 }
 REFUSED = {
     "Graph": (NotImplementedError, "cudasim: "),
@@ -54,9 +71,9 @@ FUNCTIONS = [(module, name) for module in MODULES for name in module.__all__]
 @pytest.mark.parametrize("module, name", FUNCTIONS)
 def test_every_public_function_answers_or_says_why_not(module, name):
     function = getattr(module, name)
-    arguments = ARGUMENTS.get(name, ())
+    arguments = ARGUMENTS.get(name, [])
     if name == "set_stream":
-        arguments = (module.current_stream(),)
+        arguments = [module.current_stream()]
     if name in REFUSED:
         kind, words = REFUSED[name]
         with pytest.raises(kind, match=words):
@@ -133,27 +150,23 @@ def test_settings_are_read_back():
     assert torch.cuda.tunable.get_filename() == "results.csv"
 
 
-MINUTES = "_cuda_tunableop_{}_max_tuning_duration"
+def test_tuning_is_read_back():
+    tunable = torch.cuda.tunable
+    assert not tunable.is_enabled()
+    tunable.enable(True)
+    assert tunable.is_enabled()
+    assert tunable.get_max_tuning_duration() != 5
+    tunable.set_max_tuning_duration(5)
+    assert tunable.get_max_tuning_duration() == 5
 
 
-@pytest.mark.parametrize(
-    ("get", "change", "value"),
-    [
-        ("_cuda_getCublasWorkspaceSize", "_cuda_setCublasWorkspaceSize", 64),
-        ("_cuda_tunableop_is_enabled", "_cuda_tunableop_enable", True),
-        (MINUTES.format("get"), MINUTES.format("set"), 5),
-    ],
-)
-def test_settings_of_c_plus_plus_are_read_back(get, change, value):
-    assert getattr(torch._C, get)() != value
-    getattr(torch._C, change)(value)
-    assert getattr(torch._C, get)() == value
-
-
-def test_the_workspace_of_cublas_is_reset():
+def test_the_workspace_of_cublas_is_read_back_and_reset():
+    usual = 8320 * 2**10
+    assert torch._C._cuda_getCublasWorkspaceSize() == usual
     torch._C._cuda_setCublasWorkspaceSize(64)
+    assert torch._C._cuda_getCublasWorkspaceSize() == 64
     torch._C._cuda_resetCublasWorkspaceSize()
-    assert torch._C._cuda_getCublasWorkspaceSize() == 8320 * 2**10
+    assert torch._C._cuda_getCublasWorkspaceSize() == usual
 
 
 def test_the_caching_allocator_is_disabled_in_a_block():

@@ -11,43 +11,58 @@ pytestmark = [
     ),
 ]
 
-GPU1 = torch.device("cuda", 1)
-SQUARES = TensorDataset(torch.arange(12.0)[:, None], torch.arange(12) ** 2)
+GPU1 = torch.device("cuda:1")
+NUMBERS = torch.arange(12)
+SQUARES = TensorDataset(NUMBERS.float(), NUMBERS**2)
 SPAWNED = {"num_workers": 1, "pin_memory": True, "multiprocessing_context": "spawn"}
 OPTIONS = [
     {},
     {"pin_memory": True},
     {"num_workers": 2, "pin_memory": True},
-    {"num_workers": 1, "persistent_workers": True},
     pytest.param(SPAWNED, marks=pytest.mark.full),
 ]
+
+
+def sum_of_cubes(loader, pinned=False):
+    """Return the sum of n * n**2 of all batches, computed on a GPU."""
+    total = torch.zeros((), device=GPU1)
+    for x, y in loader:
+        assert x.device.type == "cpu"
+        assert x.is_pinned() == pinned
+        x = x.to("cuda:1", non_blocking=True)
+        y = y.to(1, non_blocking=True)
+        assert x.device == y.device == GPU1
+        total += (x * y).sum()
+    return total.item()
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_batches_arrive(options):
     loader = DataLoader(SQUARES, batch_size=5, **options)
     pinned = options.get("pin_memory", False)
-    for _ in range(2 if options.get("persistent_workers") else 1):
-        result = torch.zeros((), device="cuda:1")
-        for x, y in loader:
-            assert x.device.type == "cpu"
-            assert x.is_pinned() == pinned
-            x = x.to("cuda:1", non_blocking=True)
-            y = y.to(1, non_blocking=True)
-            assert x.device == y.device == GPU1
-            result += (x.squeeze(1) * y).sum()
-        assert result.item() == sum(n**3 for n in range(12))
+    assert sum_of_cubes(loader, pinned) == 4356
+
+
+def test_batches_arrive_again_from_workers_that_stay():
+    options = {"num_workers": 1, "persistent_workers": True}
+    loader = DataLoader(SQUARES, batch_size=5, **options)
+    assert sum_of_cubes(loader) == 4356
+    assert sum_of_cubes(loader) == 4356
 
 
 def test_a_pinned_copy_is_another_tensor_in_pinned_memory():
     x = torch.ones(3)
-    assert x.pin_memory().data_ptr() != x.data_ptr()
-    for tensor in (
-        torch.zeros(2, pin_memory=True),
-        torch.tensor([1], pin_memory=True),
-        torch.empty_like(x, pin_memory=True),
-        x.new_ones(2, pin_memory=True),
-    ):
+    pinned = x.pin_memory()
+    assert pinned.is_pinned()
+    assert pinned.data_ptr() != x.data_ptr()
+
+
+def test_memory_may_be_pinned_from_the_start():
+    zeros = torch.zeros(2, pin_memory=True)
+    copied = torch.tensor([1], pin_memory=True)
+    empty = torch.empty_like(zeros, pin_memory=True)
+    ones = zeros.new_ones(2, pin_memory=True)
+    for tensor in (zeros, copied, empty, ones):
         assert tensor.is_pinned()
         assert tensor[:1].is_pinned()
     with pytest.raises(RuntimeError, match="Only dense CPU tensors can be pinned"):

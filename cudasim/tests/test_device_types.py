@@ -1,5 +1,6 @@
 """Devices labelled `mps`: what an Apple reader would see."""
 
+import functools
 import io
 import os
 import warnings
@@ -106,65 +107,105 @@ def test_cuda_is_as_on_a_build_without_it(mps):
             call()
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: ones(2, dtype=torch.float64),
-        lambda: torch.tensor([1.0], dtype=torch.float64, device="mps"),
-        lambda: torch.as_tensor(numpy.ones(2), device="mps"),
-        lambda: torch.ones(2, dtype=torch.float64).to("mps"),
-        lambda: ones(2).double(),
-        lambda: ones(2).sum(dtype=torch.float64),
-        lambda: nn.Linear(2, 2).double().to("mps"),
-        lambda: ones(2).new_ones(2, dtype=torch.float64),
-        lambda: torch.zeros_like(ones(2), dtype=torch.float64),
-    ],
+NO_FLOAT64 = (
+    "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support "
+    "float64. Please use float32 instead."
 )
-def test_mps_has_no_float64(mps, call):
-    assert raised(call, TypeError) == (
-        "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support "
-        "float64. Please use float32 instead."
+
+
+def test_mps_makes_no_float64(mps):
+    x = ones(2)
+
+    def error_of(call):
+        return raised(call, TypeError)
+
+    make = functools.partial(torch.ones, 2, dtype=torch.float64, device="mps")
+    assert error_of(make) == NO_FLOAT64
+    copy = functools.partial(torch.tensor, [1.0], dtype=torch.float64, device="mps")
+    assert error_of(copy) == NO_FLOAT64
+    assert error_of(lambda: x.new_ones(2, dtype=torch.float64)) == NO_FLOAT64
+    assert error_of(lambda: torch.zeros_like(x, dtype=torch.float64)) == NO_FLOAT64
+
+
+def test_nothing_becomes_float64_on_mps(mps):
+    x = ones(2)
+    doubles = torch.ones(2, dtype=torch.float64)
+    array = numpy.ones(2)
+    net = nn.Linear(2, 2).double()
+    for call in (
+        x.double,
+        lambda: x.sum(dtype=torch.float64),
+        lambda: doubles.to("mps"),
+        lambda: torch.as_tensor(array, device="mps"),
+        lambda: net.to("mps"),
+    ):
+        assert raised(call, TypeError) == NO_FLOAT64
+
+
+@pytest.fixture
+def x(mps):
+    """A matrix on the GPU."""
+    return ones(2, 2)
+
+
+@pytest.fixture
+def host(mps):
+    """A matrix on the CPU."""
+    return torch.ones(2, 2)
+
+
+def test_mps_names_both_devices_of_a_sum(x, host):
+    error = (
+        "Expected all tensors to be on the same device, but found at least two devices, "
+        "mps:0 and cpu!"
+    )
+    assert raised(lambda: x + host) == error
+    # A single number rides along; one of a vector does not.
+    number = x[0, host[0].long()].sum()
+    assert raised(lambda: number + host[0, :1]) == error
+
+
+def test_mps_names_the_operand_of_a_linear_layer(x, host):
+    error = raised(lambda: nn.Linear(2, 2)(x))
+    assert error == "Tensor for argument weight is on cpu but expected on mps"
+    layer = nn.Linear(2, 2).to("mps")
+    error = raised(lambda: layer(host))
+    assert error == "Tensor for argument input is on cpu but expected on mps"
+
+
+def test_mps_names_the_operand_of_a_product(x, host):
+    assert raised(lambda: x @ host) == (
+        "Tensor for argument #2 'mat2' is on CPU, but expected it to be on GPU (while "
+        "checking arguments for mm)"
+    )
+    assert raised(lambda: x.addmm(host, x)) == (
+        "Tensor for argument #2 'mat1' is on CPU, but expected it to be on GPU (while "
+        "checking arguments for addmm_out_mps_impl)"
     )
 
 
-ELSEWHERE = "Expected all tensors to be on the same device, but found at least two devices, mps:0 "
-ARGUMENT = "Tensor for argument {} is on cpu but expected on mps".format
-CHECKED = (
-    "Tensor for argument #2 '{}' is on CPU, but expected it to be on GPU (while checking arguments "
-    "for {})"
-).format
-PLACEHOLDER = "Placeholder storage has not been allocated on MPS device!"
-TYPES = "Input type ({}) and weight type ({}) should be the same".format
-MKLDNN = " or input should be a MKLDNN tensor and weight is a dense tensor"
+def test_mps_has_no_storage_for_what_is_on_the_cpu(x, host):
+    error = "Placeholder storage has not been allocated on MPS device!"
+    assert raised(lambda: nn.Embedding(4, 2)(x.long())) == error
+    assert raised(lambda: torch.bmm(x[None], host[None])) == error
 
 
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        (lambda x, y: x + y, f"{ELSEWHERE}and cpu!"),
-        (lambda x, y: x[0, y[0].long()].sum() + y[0, :1], f"{ELSEWHERE}and cpu!"),
-        (lambda x, y: nn.Linear(2, 2)(x), ARGUMENT("weight")),
-        (lambda x, y: nn.Linear(2, 2).to("mps")(y), ARGUMENT("input")),
-        (lambda x, y: x @ y, CHECKED("mat2", "mm")),
-        (lambda x, y: x.addmm(y, x), CHECKED("mat1", "addmm_out_mps_impl")),
-        (lambda x, y: nn.Embedding(4, 2)(x.long()), PLACEHOLDER),
-        (lambda x, y: torch.bmm(x[None], y[None]), PLACEHOLDER),
-        (
-            lambda x, y: torch.cat([x, y]),
-            "torch.cat(): all input tensors must be on the same device. Received cpu and mps:0",
-        ),
-        (
-            lambda x, y: nn.Conv2d(1, 1, 1)(x[None, None]),
-            TYPES("MPSFloatType", "torch.FloatTensor"),
-        ),
-        (
-            lambda x, y: nn.Conv2d(1, 1, 1).to("mps")(y[None, None]),
-            TYPES("torch.FloatTensor", "MPSFloatType") + MKLDNN,
-        ),
-    ],
-)
-def test_cross_device_errors_in_the_words_of_mps(mps, call, text):
-    assert raised(lambda: call(ones(2, 2), ones(2, 2, on="cpu"))) == text
+def test_mps_names_the_devices_that_are_joined(x, host):
+    assert raised(lambda: torch.cat([x, host])) == (
+        "torch.cat(): all input tensors must be on the same device. Received cpu and mps:0"
+    )
+
+
+def test_mps_names_the_types_of_a_convolution(x, host):
+    layer = nn.Conv2d(1, 1, 1)
+    assert raised(lambda: layer(x[None, None])) == (
+        "Input type (MPSFloatType) and weight type (torch.FloatTensor) should be the same"
+    )
+    layer.to("mps")
+    assert raised(lambda: layer(host[None, None])) == (
+        "Input type (torch.FloatTensor) and weight type (MPSFloatType) should be the same "
+        "or input should be a MKLDNN tensor and weight is a dense tensor"
+    )
 
 
 def test_memory_of_mps_runs_out(mps):

@@ -3,96 +3,22 @@
 import pytest
 import torch
 import torch.distributed as dist
-from programs import run, write
-from test_ranks import HEAD, launch
+from programs import SCRIPTS, reports, run, run_script_as_ranks
 
 BOTH = "cpu:gloo,cuda:nccl"
-COLLECTIVES = """
-    here = torch.device("cuda", rank)
-    torch.cuda.set_device(here)
-    def check(tensor, values):
-        assert tensor.device == here, tensor.device
-        assert tensor.tolist() == values, tensor
-    def mine():
-        return torch.arange(4., device=here) + rank
-    assert dist.is_nccl_available()
-    dist.init_process_group("nccl", device_id=here)
-    assert dist.get_backend() == "nccl" and dist.get_world_size() == 2
-    x = mine(); dist.all_reduce(x); check(x, [1, 3, 5, 7])
-    x = mine(); dist.all_reduce(x, op=dist.ReduceOp.AVG); check(x, [.5, 1.5, 2.5, 3.5])
-    x = mine(); dist.all_reduce(x, op=dist.ReduceOp.MAX); check(x, [1, 2, 3, 4])
-    x = mine(); work = dist.all_reduce(x, async_op=True); work.wait(); check(x, [1, 3, 5, 7])
-    x = mine(); dist.broadcast(x, src=1); check(x, [1, 2, 3, 4])
-    x = mine(); dist.reduce(x, dst=0); rank or check(x, [1, 3, 5, 7])
-    all_of = [torch.empty(4, device=here) for _ in range(2)]
-    dist.all_gather(all_of, mine()); check(all_of[0], [0, 1, 2, 3]); check(all_of[1], [1, 2, 3, 4])
-    x = torch.empty(8, device=here); dist.all_gather_into_tensor(x, mine())
-    check(x, [0, 1, 2, 3, 1, 2, 3, 4])
-    x.zero_(); dist.all_gather_into_tensor(x, mine().view(2, 2))  # as accelerate does: NCCL counts
-    check(x, [0, 1, 2, 3, 1, 2, 3, 4])
-    half = [[1, 3], [5, 7]][rank]
-    x = torch.empty(2, device=here); dist.reduce_scatter_tensor(x, mine()); check(x, half)
-    x = torch.empty(2, device=here); dist.reduce_scatter(x, list(mine().chunk(2))); check(x, half)
-    x = torch.empty(2, device=here)
-    dist.reduce_scatter_tensor(x, mine(), op=dist.ReduceOp.AVG)
-    check(x, [value / 2 for value in half])
-    turned = [[0, 1, 1, 2], [2, 3, 3, 4]][rank]
-    x = torch.empty(4, device=here); dist.all_to_all_single(x, mine()); check(x, turned)
-    parts = list(torch.empty(4, device=here).chunk(2))
-    dist.all_to_all(parts, list(mine().chunk(2)))
-    check(parts[0], turned[:2]); check(parts[1], turned[2:])
-    x = mine()
-    dist.recv(x, src=0) if rank else dist.send(x, dst=1)
-    check(x, [0, 1, 2, 3])
-    if rank == 0:
-        gathered = [torch.empty(4, device=here) for _ in range(2)]
-        dist.gather(mine(), gathered); check(gathered[1], [1, 2, 3, 4])
-        dist.scatter(x, gathered); check(x, [0, 1, 2, 3])
-    else:
-        dist.gather(mine()); dist.scatter(x); check(x, [1, 2, 3, 4])
-    dist.barrier(); dist.barrier(device_ids=[rank])
-    objects = [None, None]; dist.all_gather_object(objects, {"rank": rank})
-    assert objects == [{"rank": 0}, {"rank": 1}]
-    objects = [rank, here]; dist.broadcast_object_list(objects, src=1)
-    assert objects == [1, torch.device("cuda:1")]
-    group = dist.new_group([0, 1]); assert dist.get_backend(group) == "nccl"
-    x = mine(); dist.all_reduce(x, group=group); check(x, [1, 3, 5, 7])
-    gloo = dist.new_group([0, 1], backend="gloo"); assert dist.get_backend(gloo) == "gloo"
-    x = torch.ones(2); dist.all_reduce(x, group=gloo)
-    assert (x.device.type, x.tolist()) == ("cpu", [2, 2])
-    told("cpu", lambda: dist.all_reduce(torch.ones(2)))
-    dist.barrier()
-    dist.destroy_process_group()
-"""
 
 
 def test_collectives_of_two_ranks(tmp_path):
-    results, messages = launch(tmp_path, COLLECTIVES)
+    results = run_script_as_ranks("ranks_collectives.py", cwd=tmp_path)
     assert [result.returncode for result in results] == [0, 0], results
-    words = "RuntimeError: No backend type associated with device type cpu"
-    assert messages == {(0, "cpu"): words, (1, "cpu"): words}
-
-
-ENDING = """
-    torch.cuda.set_device(rank)
-    dist.init_process_group("nccl")
-    held = dist.group.WORLD  # so that the threads of gloo live on
-    dist.barrier()
-    x = torch.ones(4, device="cuda")
-    sys.setswitchinterval(60)  # none of them gets Python's lock unless it is given to them
-    for _ in range(20):
-        dist.all_reduce(x.clone(), async_op=True)
-    dist.destroy_process_group()
-    end = time.perf_counter() + 0.2  # by now they want it, to let go of the tensors
-    while time.perf_counter() < end:
-        pass
-"""
+    error = "RuntimeError: No backend type associated with device type cpu"
+    assert reports(results) == {(0, "cpu"): error, (1, "cpu"): error}
 
 
 @pytest.mark.full
 def test_the_end_of_python_does_not_meet_a_thread_of_gloo(tmp_path):
-    script = write(tmp_path / "worker.py", HEAD + ENDING)
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    script = SCRIPTS / "ranks_ending.py"
     got = run("-m", "cudasim", *launcher, script, cwd=tmp_path)
     assert got.returncode == 0, got.stderr
 
@@ -141,6 +67,7 @@ def test_a_gpu_that_the_process_cannot_have(alone, device, message):
         alone("nccl", device_id=device)
 
 
+BXOR = dist.ReduceOp(dist.ReduceOp.BXOR)
 TWICE = dist._make_nccl_premul_sum(2.0)
 
 
@@ -148,14 +75,15 @@ TWICE = dist._make_nccl_premul_sum(2.0)
     ("op", "message"),
     [
         (dist.ReduceOp.BAND, "Cannot use ReduceOp.BAND with NCCL"),
-        (dist.ReduceOp(dist.ReduceOp.BXOR), "Cannot use ReduceOp.BXOR with NCCL"),
+        (BXOR, "Cannot use ReduceOp.BXOR with NCCL"),
         (TWICE, "PreMulSum Data type must be half, float, bfloat16"),
     ],
 )
 def test_reductions_that_nccl_does_not_know(alone, op, message):
     alone("nccl")
+    integers = torch.ones(2, dtype=torch.int32, device="cuda:0")
     with pytest.raises((ValueError, TypeError), match=message):
-        dist.all_reduce(torch.ones(2, dtype=torch.int32, device="cuda:0"), op=op)
+        dist.all_reduce(integers, op=op)
 
 
 def test_statistics_of_16_bits_are_in_32(two_gpus):
@@ -186,12 +114,14 @@ def test_after_a_collective_no_thread_holds_its_tensors(alone):
     alone("nccl", pg_options=options)
     x = torch.ones(4, device="cuda:0")
     outs = [torch.empty(4, device="cuda:0")]
-    for call in (
-        lambda: dist.all_reduce(x),
-        lambda: dist.all_reduce(x, op=dist.ReduceOp.AVG),
-        lambda: dist.all_gather(outs, x),
-        lambda: dist.all_to_all(outs, [x]),
-    ):
+
+    def assert_lets_go(call):
         for _ in range(20):
             call()
-            assert x._use_count() == outs[0]._use_count() == 1
+            assert x._use_count() == 1
+            assert outs[0]._use_count() == 1
+
+    assert_lets_go(lambda: dist.all_reduce(x))
+    assert_lets_go(lambda: dist.all_reduce(x, op=dist.ReduceOp.AVG))
+    assert_lets_go(lambda: dist.all_gather(outs, x))
+    assert_lets_go(lambda: dist.all_to_all(outs, [x]))

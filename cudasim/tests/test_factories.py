@@ -12,19 +12,19 @@ from cudasim.dispatch.tags import gpu_of
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("normal", (2.0, 3.0, (4,))),
-        ("randint", (9, (4,))),
-        ("arange", (4,)),
-        ("ones", (4,)),
-        ("rand", (4,)),
-        ("randn", (4,)),
-        ("randperm", (4,)),
-    ],
-)
-def test_a_factory_writes_to_out_where_it_is_or_refuses_it(name, arguments):
+FACTORIES = [
+    ("normal", (2.0, 3.0, (4,))),
+    ("randint", (9, (4,))),
+    ("arange", (4,)),
+    ("ones", (4,)),
+    ("rand", (4,)),
+    ("randn", (4,)),
+    ("randperm", (4,)),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments"), FACTORIES)
+def test_a_factory_writes_to_out_where_it_is(name, arguments):
     make = functools.partial(getattr(torch, name), *arguments)
     out = torch.empty(0, device="cuda:1")
     torch.manual_seed(3)
@@ -34,18 +34,28 @@ def test_a_factory_writes_to_out_where_it_is_or_refuses_it(name, arguments):
     assert out.device == expected.device == torch.device("cuda:1")
     assert torch.equal(out, expected)
 
-    words = "device type {} does not match device type of out parameter ({})".format
-    assert words("cpu", "cuda") in raised(lambda: make(out=out, device="cpu"))
+
+@pytest.mark.parametrize(("name", "arguments"), FACTORIES)
+def test_a_factory_refuses_out_on_another_type_of_device(name, arguments):
+    make = functools.partial(getattr(torch, name), *arguments)
+    on_gpu = torch.empty(0, device="cuda:1")
+    error = raised(lambda: make(out=on_gpu, device="cpu"))
+    assert "device type cpu does not match device type of out parameter (cuda)" in error
+
     on_cpu = torch.zeros(4)
-    assert words("cuda", "cpu") in raised(lambda: make(out=on_cpu, device="cuda"))
+    error = raised(lambda: make(out=on_cpu, device="cuda"))
+    assert "device type cuda does not match device type of out parameter (cpu)" in error
     assert gpu_of(on_cpu) is None
     assert not on_cpu.any()
 
 
 def test_a_default_device_does_not_change_where_out_is():
-    out, on_cpu = torch.empty(0, device="cuda"), torch.zeros(3)
+    out = torch.empty(0, device="cuda")
     with torch.device("cpu"):
-        assert torch.randperm(4, out=out, device="cuda").device.type == "cuda"
+        torch.randperm(4, out=out, device="cuda")
+    assert out.device.type == "cuda"
+
+    on_cpu = torch.zeros(3)
     with torch.device("cuda"):
         assert torch.asarray(on_cpu, device="cpu") is on_cpu
         assert torch.as_tensor(on_cpu, device="cpu") is on_cpu
@@ -73,16 +83,22 @@ def test_what_is_seen_as_a_tensor_may_be_named(make, name):
 
 
 def test_memory_elsewhere_is_not_seen_from_a_gpu():
-    aliasing = "can't alias tensor from device '{}' to 'cuda:0'.".format
-    for source, message in (
-        (torch.ones(2), aliasing("cpu")),
-        (numpy.ones(2), aliasing("cpu")),
-        (torch.ones(2, device="cuda:1"), aliasing("cuda:1")),
-        ([1.0], "can't alias arbitrary sequence into a tensor."),
-    ):
+
+    def refusal(source):
         call = functools.partial(torch.asarray, obj=source, device="cuda", copy=False)
-        assert raised(call, ValueError) == message
-    assert torch.asarray(numpy.ones(2), device="cpu", copy=False).device.type == "cpu"
+        return raised(call, ValueError)
+
+    array = numpy.ones(2)
+    of_cpu = "can't alias tensor from device 'cpu' to 'cuda:0'."
+    assert refusal(torch.ones(2)) == of_cpu
+    assert refusal(array) == of_cpu
+    elsewhere = torch.ones(2, device="cuda:1")
+    error = "can't alias tensor from device 'cuda:1' to 'cuda:0'."
+    assert refusal(elsewhere) == error
+    assert refusal([1.0]) == "can't alias arbitrary sequence into a tensor."
+
+    on_cpu = torch.asarray(array, device="cpu", copy=False)
+    assert on_cpu.device.type == "cpu"
 
 
 @pytest.mark.parametrize("place", ["cuda:0", "cuda:1", "cpu"])

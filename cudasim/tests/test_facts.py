@@ -61,7 +61,7 @@ def test_a_newer_row_of_support_takes_the_place_of_an_older(folder, facts):
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"python": "3.11"}'])
-def test_what_is_no_row_of_support_is_named_and_nothing_is_written(folder, text, facts):
+def test_what_is_no_row_of_support_is_refused(folder, text, facts):
     (folder / "rows" / "bad.json").write_text(text)
     with pytest.raises(SystemExit, match=r"bad\.json: not what"):
         facts("support", folder / "rows")

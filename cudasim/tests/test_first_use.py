@@ -24,28 +24,25 @@ REFUSED = (
 )
 
 FIRST, SECOND = UUIDS
-VISIBLE = [
-    ("", []),
-    ("-1", []),
+# What the variable says, and the numbers of the cards that are left.
+BY_NUMBER = [
     ("0", [0]),
     ("1", [1]),
     ("1,0", [1, 0]),
     (" 1 , 0 ", [1, 0]),
     ("0,2,1", [0]),
-    ("1,1", []),
     ("1,x,0", [1]),
     ("1x,0", [1, 0]),
     ("+1", [1]),
-    ("NoDevFiles", []),
+]
+BY_UUID = [
     (SECOND, [1]),
     (f"{SECOND},{FIRST}", [1, 0]),
     (SECOND[:10], [1]),
-    ("GPU-", []),
-    (f"{SECOND},{SECOND}", []),
-    ("GPU-no", []),
     (f"{SECOND},0", [1]),
     (f"0,{SECOND}", [0]),
 ]
+NONE_LEFT = ["", "-1", "1,1", "NoDevFiles", "GPU-", "GPU-no", f"{SECOND},{SECOND}"]
 
 
 def cards_seen():
@@ -65,21 +62,31 @@ def cards_by_pytorch():
     return named
 
 
-@pytest.mark.parametrize(("visible", "left"), VISIBLE)
+@pytest.mark.parametrize(("visible", "left"), BY_NUMBER + BY_UUID)
 def test_cards_are_shown_in_the_order_of_the_variable(visible, left, monkeypatch):
     monkeypatch.setenv(config.VISIBLE, visible)
     by_pytorch = [number for number in cards_by_pytorch() if number < 2]
     assert by_pytorch[: len(left)] == left
 
     with cudasim.simulate(gpus=2):
+        assert torch.cuda.is_available()
         assert torch.cuda.device_count() == len(left)
-        assert torch.cuda.is_available() is bool(left)
         for index in range(len(left)):
-            assert torch.ones(2, device=index).device == torch.device("cuda", index)
+            x = torch.ones(2, device=index)
+            assert x.device == torch.device("cuda", index)
         assert cards_seen() == left
-        words = "invalid device ordinal" if left else "No CUDA"
-        with pytest.raises(RuntimeError, match=words):
+        with pytest.raises(RuntimeError, match="invalid device ordinal"):
             torch.ones(2, device=f"cuda:{len(left)}")
+
+
+@pytest.mark.parametrize("visible", NONE_LEFT)
+def test_a_variable_may_leave_no_card(visible, monkeypatch):
+    monkeypatch.setenv(config.VISIBLE, visible)
+    with cudasim.simulate(gpus=2):
+        assert not torch.cuda.is_available()
+        assert torch.cuda.device_count() == 0
+        with pytest.raises(RuntimeError, match="No CUDA"):
+            torch.ones(2, device="cuda:0")
 
 
 def test_a_program_that_sees_no_card_is_told_so(monkeypatch, capsys):

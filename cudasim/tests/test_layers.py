@@ -15,49 +15,66 @@ ORDER = (
 MODULES = sorted(
     path for path in PACKAGE.rglob("*.py") if path.parent.name != "inherit"
 )
-PARTS = {path: path.relative_to(PACKAGE).with_suffix("").parts[0] for path in MODULES}
 TYPES = {"cuda", "mps"}
 
 
-def imported(path):
-    """The dotted names that a module imports, in functions too."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def part_of(path):
+    """Return the name of the module or the folder in the package that a file belongs to."""
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+def nodes_of(path):
+    """Return the nodes of a module's syntax tree, those within functions too."""
+    return ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def imported_names(path):
+    """Return the dotted names that a module imports."""
+    names = []
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
-            yield from (each.name for each in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path}: a relative import"
-            yield from (f"{node.module}.{each.name}" for each in node.names)
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return names
 
 
 @pytest.mark.parametrize(
     "path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix()
 )
 def test_a_module_imports_only_what_comes_before_it(path):
-    if PARTS[path] == "__init__":  # its names are looked up when they are used
+    part = part_of(path)
+    if part == "__init__":  # its names are looked up when they are used
         return
-    before = ORDER[: ORDER.index(PARTS[path]) + 1]
-    names = [f"{name}.__init__".split(".") for name in imported(path)]
-    assert [
-        name for name in names if name[0] == "cudasim" and name[1] not in before
-    ] == []
+    allowed = ORDER[: ORDER.index(part) + 1]
+    for name in imported_names(path):
+        package, _, rest = name.partition(".")
+        if package == "cudasim":
+            imported_part = rest.partition(".")[0]
+            assert imported_part in allowed, name
 
 
-def test_the_order_names_every_module_and_none_takes_the_place_of_a_public_name():
-    assert {*PARTS.values()} == {*ORDER, "__init__"}
-    assert not {*ORDER} & {*cudasim.__all__}
+def test_the_order_names_every_module():
+    assert {part_of(path) for path in MODULES} == {*ORDER, "__init__"}
+
+
+def test_no_module_takes_the_place_of_a_public_name():
+    assert set(ORDER).isdisjoint(cudasim.__all__)
+
+
+def constants_of(expression):
+    nodes = ast.walk(expression)
+    return {node.value for node in nodes if isinstance(node, ast.Constant)}
 
 
 def test_only_a_type_and_its_backend_compare_names_of_types():
-    found = []
+    comparisons = []
     for path in MODULES:
-        if {"types", "cuda"} & {*path.relative_to(PACKAGE).parts}:
+        folders = path.relative_to(PACKAGE).parts
+        if "types" in folders or "cuda" in folders:
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Compare):
-                names = {
-                    each.value
-                    for each in ast.walk(node)
-                    if isinstance(each, ast.Constant)
-                }
-                found += [f"{path.name}:{node.lineno}"] if names & TYPES else []
-    assert found == []
+        for node in nodes_of(path):
+            if isinstance(node, ast.Compare) and constants_of(node) & TYPES:
+                comparisons.append(f"{path.name}:{node.lineno}")
+    assert comparisons == []

@@ -85,36 +85,58 @@ def test_memory_in_use_is_the_context_and_what_is_reserved():
     assert used() == [CONTEXT, CONTEXT]
 
 
-def test_queries_print_as_nvidias():
+def answer(question):
+    """Return what the command prints when it succeeds."""
+    code, text = smi(question)
+    assert code == 0, text
+    return text
+
+
+@pytest.fixture
+def own_mib():
+    """Hold 64 MiB of the first card, and return the MiB that this process uses there."""
     held = block(64)
-    first, second = identity(0), identity(1)
-    mine = CONTEXT + 64
-    questions = {
-        "--query-gpu=index,name,memory.total,memory.used,memory.free --format=csv": (
-            "index, name, memory.total [MiB], memory.used [MiB], memory.free [MiB]\n"
-            f"0, Simulated GPU (T4), 15360 MiB, {mine} MiB, {14912 - mine} MiB\n"
-            "1, Simulated GPU (T4), 15360 MiB, 0 MiB, 14912 MiB\n"
-        ),
-        "--query-gpu=uuid,driver_version,utilization.gpu,count --format=csv,noheader": (
-            f"{first}, 0.0.0, [N/A], 2\n{second}, 0.0.0, [N/A], 2\n"
-        ),
-        f"-i 1 --query-gpu=temperature.gpu,temperature.memory {BARE}": "[N/A], [N/A]\n",
-        "--query-compute-apps=pid,used_memory --format=csv": (
-            f"pid, used_memory [MiB]\n{os.getpid()}, {mine} MiB\n"
-        ),
-        "-L": (
-            f"GPU 0: Simulated GPU (T4) (UUID: {first})\n"
-            f"GPU 1: Simulated GPU (T4) (UUID: {second})\n"
-        ),
-        f"-i 1,0 --query-gpu=index {BARE}": "1\n0\n",
-        f"-i 1 --query-compute-apps=pid {BARE}": "\n",
-        f"--id=0 {QUERY} {BARE}": f"{mine}\n",
-        f"-i=0 {QUERY} {BARE}": f"{mine}\n",
-        f"--id {first} {QUERY} {BARE}": f"{mine}\n",
-    }
-    for question, answer in questions.items():
-        assert smi(question) == (0, answer)
+    yield CONTEXT + 64
     del held
+
+
+def test_memory_is_queried_with_heads_and_units(own_mib):
+    query = "--query-gpu=index,name,memory.total,memory.used,memory.free --format=csv"
+    free = 14912 - own_mib
+    assert answer(query) == (
+        "index, name, memory.total [MiB], memory.used [MiB], memory.free [MiB]\n"
+        f"0, Simulated GPU (T4), 15360 MiB, {own_mib} MiB, {free} MiB\n"
+        "1, Simulated GPU (T4), 15360 MiB, 0 MiB, 14912 MiB\n"
+    )
+
+
+def test_what_is_not_simulated_is_not_available():
+    query = "--query-gpu=uuid,driver_version,utilization.gpu,count"
+    first = f"{identity(0)}, 0.0.0, [N/A], 2\n"
+    second = f"{identity(1)}, 0.0.0, [N/A], 2\n"
+    assert answer(f"{query} --format=csv,noheader") == first + second
+    query = "-i 1 --query-gpu=temperature.gpu,temperature.memory"
+    assert answer(f"{query} {BARE}") == "[N/A], [N/A]\n"
+
+
+def test_processes_are_queried(own_mib):
+    text = answer("--query-compute-apps=pid,used_memory --format=csv")
+    assert text == f"pid, used_memory [MiB]\n{os.getpid()}, {own_mib} MiB\n"
+    assert answer(f"-i 1 --query-compute-apps=pid {BARE}") == "\n"
+
+
+def test_cards_are_listed():
+    assert answer("-L") == (
+        f"GPU 0: Simulated GPU (T4) (UUID: {identity(0)})\n"
+        f"GPU 1: Simulated GPU (T4) (UUID: {identity(1)})\n"
+    )
+
+
+def test_cards_are_chosen_in_every_spelling(own_mib):
+    assert answer(f"-i 1,0 --query-gpu=index {BARE}") == "1\n0\n"
+    first = identity(0)
+    for choice in ("--id=0", "-i=0", f"--id {first}"):
+        assert answer(f"{choice} {QUERY} {BARE}") == f"{own_mib}\n"
 
 
 @pytest.mark.parametrize(
@@ -180,10 +202,13 @@ def holder(two_gpus):
 
 
 def test_two_processes_share_a_card(holder):
-    assert used() == [0, (CONTEXT + 2) + (CONTEXT + 64)]
+    ours = CONTEXT + 2
+    theirs = CONTEXT + 64
+    assert used() == [0, ours + theirs]
     _, apps = smi(f"--query-compute-apps=pid,gpu_uuid,used_memory {BARE}")
-    assert f"{os.getpid()}, {identity(1)}, {CONTEXT + 2}\n" in apps
-    assert f"{holder.pid}, {identity(1)}, {CONTEXT + 64}\n" in apps
+    card = identity(1)
+    assert f"{os.getpid()}, {card}, {ours}\n" in apps
+    assert f"{holder.pid}, {card}, {theirs}\n" in apps
 
 
 def test_what_another_process_holds_is_not_to_be_had(holder):
@@ -202,8 +227,9 @@ def test_what_another_process_holds_is_not_to_be_had(holder):
 
     holder.kill()  # nobody has waited for it yet: its memory is free all the same
     until = time.monotonic() + 60
-    while torch.cuda.mem_get_info(1)[0] < 4 * wanted and time.monotonic() < until:
+    while free < 4 * wanted and time.monotonic() < until:
         time.sleep(0.01)
+        free, _ = torch.cuda.mem_get_info(1)
     assert torch.empty(wanted, device="cuda:1").numel() == wanted
 
 
@@ -243,20 +269,23 @@ def test_leaving_takes_the_command_from_the_path(monkeypatch):
 OURS = [sys.executable, "-I", "-S", nvidia_smi.__file__, "-L"]
 
 
-@pytest.mark.parametrize(
-    ("args", "started"),
-    [
-        (["nvidia-smi", "-L"], OURS),
-        (("nvidia-smi", "-L"), OURS),
-        (["ls"], ["ls"]),
-        ("nvidia-smi -L", "nvidia-smi -L"),
-        ([], []),
-    ],
-)
-def test_on_windows_the_bare_name_is_replaced(args, started):
+def started(args):
+    """Return what is started on Windows in place of a command."""
     original = Mock()
     publishing.start(original, "process", args)
-    assert original.call_args.args == ("process", started)
+    process, command = original.call_args.args
+    assert process == "process"
+    return command
+
+
+def test_on_windows_the_bare_name_is_replaced():
+    assert started(["nvidia-smi", "-L"]) == OURS
+    assert started(("nvidia-smi", "-L")) == OURS
+
+
+@pytest.mark.parametrize("args", [["ls"], "nvidia-smi -L", []], ids=str)
+def test_on_windows_other_commands_are_left_alone(args):
+    assert started(args) == args
 
 
 def test_windows_has_a_command_that_a_search_finds():

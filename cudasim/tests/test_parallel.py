@@ -72,36 +72,52 @@ def test_autocast_holds_in_the_threads_of_replicas(watcher, calls):
 
 
 def test_data_parallel_on_chosen_gpus():
-    model = nn.DataParallel(nn.Linear(4, 2).to(1), device_ids=[1, 0], output_device=0)
-    assert model(torch.rand(4, 4, device=1)).device == GPU0
-    single = nn.DataParallel(nn.Linear(4, 2), device_ids=[1])
-    assert single(torch.rand(4, 4)).device == GPU1
+    layer = nn.Linear(4, 2).to(1)
+    model = nn.DataParallel(layer, device_ids=[1, 0], output_device=0)
+    batch = torch.rand(4, 4, device=1)
+    assert model(batch).device == GPU0
+
+    of_wrong_width = torch.rand(4, 3, device=1)
     words = "Caught RuntimeError in replica 0 on device 1"
     with pytest.raises(RuntimeError, match=words):
-        model(torch.rand(4, 3, device=1))
+        model(of_wrong_width)
 
 
-def test_a_layer_that_no_replica_uses_has_no_gradient():
-    partly = nn.Linear(4, 2)
-    partly.unused = nn.Linear(4, 2)
-    nn.DataParallel(partly.to(0))(torch.rand(4, 4, device=0)).sum().backward()
-    assert partly.bias.grad.tolist() == [4, 4]
-    assert partly.unused.bias.grad.tolist() == [0, 0]
+def test_data_parallel_on_one_gpu():
+    model = nn.DataParallel(nn.Linear(4, 2), device_ids=[1])
+    assert model(torch.rand(4, 4)).device == GPU1
+
+
+def test_a_layer_that_no_replica_uses_has_a_gradient_of_zeros():
+    net = nn.Linear(4, 2)
+    net.unused = nn.Linear(4, 2)
+    model = nn.DataParallel(net.to(0))
+    batch = torch.rand(4, 4, device=0)
+    model(batch).sum().backward()
+    assert net.bias.grad.tolist() == [4, 4]
+    assert net.unused.bias.grad.tolist() == [0, 0]
 
 
 # `torch.cuda.comm`; what it refuses is in `witnesses.toml` and `test_sources.py`.
 
 
-def test_copies_on_each_gpu_but_its_own():
+def test_a_broadcast_copies_to_each_gpu_but_its_own():
     x = torch.arange(3.0, device=1)
     own, copied = comm.broadcast(x, [1, 0])
     assert own is x
     assert copied.device == GPU0
     assert copied.tolist() == [0, 1, 2]
-    out = [torch.empty(3, device=0), torch.empty(3, device=1)]
-    assert comm.broadcast(x, out=out)[0] is out[0]
-    assert out[0].tolist() == [0, 1, 2]
 
+
+def test_a_broadcast_fills_the_tensors_that_are_given():
+    x = torch.arange(3.0, device=1)
+    out = [torch.empty(3, device=0), torch.empty(3, device=1)]
+    first, _ = comm.broadcast(x, out=out)
+    assert first is out[0]
+    assert first.tolist() == [0, 1, 2]
+
+
+def test_a_coalesced_broadcast_keeps_each_type():
     tensors = [torch.ones(2, device=0), torch.zeros(3, dtype=torch.long, device=0)]
     own, (floats, integers) = comm.broadcast_coalesced(tensors, [0, 1])
     assert own[0] is tensors[0]
@@ -114,18 +130,31 @@ def values(tensors):
     return [tensor.tolist() for tensor in tensors]
 
 
-def test_sums_and_chunks_and_gathers():
+def test_a_coalesced_sum_is_on_the_gpu_that_is_named():
     x = torch.arange(4.0, device=0)
-    (total,) = comm.reduce_add_coalesced([[x], [x.cuda(1)]], 1)
+    on_second = x.cuda(1)
+    (total,) = comm.reduce_add_coalesced([[x], [on_second]], 1)
     assert total.device == GPU1
     assert total.tolist() == [0, 2, 4, 6]
-    assert values(comm.scatter(x, [0, 1], [1, 3])) == [[0], [1, 2, 3]]
+
+
+def test_a_tensor_is_scattered_in_chunks():
+    x = torch.arange(4.0, device=0)
+    chunks = comm.scatter(x, [0, 1], [1, 3])
+    assert values(chunks) == [[0], [1, 2, 3]]
     out = [torch.empty(2, device=1), torch.empty(2, device=0)]
-    assert values(comm.scatter(x, out=out)) == [[0, 1], [2, 3]]
-    assert comm.gather([x, x.cuda(1)], destination="cpu").device == torch.device("cpu")
+    chunks = comm.scatter(x, out=out)
+    assert values(chunks) == [[0, 1], [2, 3]]
+
+
+def test_tensors_of_two_gpus_are_gathered():
+    x = torch.arange(4.0, device=0)
+    parts = [x, x.cuda(1)]
+    on_host = comm.gather(parts, destination="cpu")
+    assert on_host.device == torch.device("cpu")
     whole = torch.empty(8, device=1)
-    assert comm.gather([x, x.cuda(1)], out=whole) is whole
-    assert whole.sum().item() == 12
+    assert comm.gather(parts, out=whole) is whole
+    assert whole.tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
 
 
 def on_each():

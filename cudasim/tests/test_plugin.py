@@ -7,7 +7,7 @@ import re
 
 import pytest
 import torch
-from programs import PROJECT, run, write
+from programs import PROJECT, SCRIPTS, run, write
 
 import cudasim
 from cudasim.testing import markers
@@ -20,24 +20,33 @@ PATH = {"PYTHONPATH": f"{PROJECT / 'src'}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1
 
 def pytest_on(folder, text, *options, variables=PATH, **outcomes):
     """Return what pytest prints with the plugin on a file of tests that has these outcomes."""
-    write(folder / "test_it.py", "import pytest, torch\n" + text)
-    return printed(run(*PLUGIN, *options, cwd=folder, **variables), outcomes)
+    write(folder / "test_it.py", text)
+    result = run(*PLUGIN, *options, cwd=folder, **variables)
+    return printed(result, outcomes)
 
 
-def printed(got, outcomes):
-    """Return what pytest printed, whose last line counts these outcomes."""
-    last = got.stdout.splitlines()[-1]
-    counts = re.findall(r"(\d+) (passed|failed|error|skipped|xfailed)", last)
-    counted = {outcome: int(number) for number, outcome in counts}
-    assert counted == outcomes, got.stdout + got.stderr
-    return got.stdout
+def printed(result, expected):
+    """Return what pytest printed, whose last line counts the expected outcomes."""
+    last_line = result.stdout.splitlines()[-1]
+    counts = re.findall(r"(\d+) (passed|failed|error|skipped|xfailed)", last_line)
+    outcomes = {outcome: int(number) for number, outcome in counts}
+    assert outcomes == expected, result.stdout + result.stderr
+    return result.stdout
+
+
+def script(name):
+    """Return the text of a file of tests that is kept in `scripts`."""
+    return (SCRIPTS / name).read_text(encoding="utf-8")
 
 
 THREE = """
+import torch
+
 assert torch.cuda.device_count() == 3  # when tests are collected, too
 
 def test_a_card(gpus):
-    assert len(gpus) == 3 and torch.cuda.get_device_properties(2).name == "Simulated GPU (H100)"
+    assert len(gpus) == 3
+    assert torch.cuda.get_device_properties(2).name == "Simulated GPU (H100)"
     assert gpus[2].device == torch.device("cuda:2")
 """
 
@@ -45,8 +54,9 @@ def test_a_card(gpus):
 def test_the_options_simulate_and_the_report_says_so(tmp_path):
     options = "--simulated-gpus=3", "--simulated-card=H100", "--junitxml=report.xml"
     text = pytest_on(tmp_path, THREE, *options, passed=1)
-    head = "cudasim: 3 simulated GPUs (H100); real values, computed on the CPU\n"
-    assert head in text
+    assert (
+        "cudasim: 3 simulated GPUs (H100); real values, computed on the CPU\n" in text
+    )
     assert "\ncudasim: 1 test on 3 simulated GPUs (H100)\n" in text
     report = (tmp_path / "report.xml").read_text()
     assert 'name="gpus" value="3 simulated GPUs (H100)"' in report
@@ -57,15 +67,15 @@ import sys
 
 def test_none():
     ours = sorted(name for name in sys.modules if name.startswith(("torch", "cudasim.")))
-    testing = "cudasim.testing"
-    assert ours == [testing, *(f"{testing}.{name}" for name in ("markers", "plugin"))]
+    plugin = ["cudasim.testing", "cudasim.testing.markers", "cudasim.testing.plugin"]
+    assert ours == plugin
 """
 
 
 def test_without_options_torch_is_not_imported(tmp_path):
     write(tmp_path / "test_it.py", WITHOUT_TORCH)
-    got = run(*PLUGIN, cwd=tmp_path, fresh=True, **PATH)
-    assert "cudasim" not in printed(got, {"passed": 1}).replace(str(PATH), "")
+    result = run(*PLUGIN, cwd=tmp_path, fresh=True, **PATH)
+    assert "cudasim" not in printed(result, {"passed": 1})
 
 
 LISTS_DEVICES = """
@@ -144,6 +154,8 @@ def test_the_last_line_of_a_traceback_is_the_users(tmp_path):
 
 
 NEEDS_TWO = """
+import pytest
+
 @pytest.mark.gpus(2)
 def test_two(gpus):
     assert len(gpus) >= 2
@@ -197,7 +209,8 @@ def test_bad_options_and_a_lack_of_torch_are_one_line(tmp_path, option, message)
     missing = "raise ModuleNotFoundError(\"No module named 'torch'\")"
     write(tmp_path / "torch.py", missing)
     path = f"{tmp_path}{os.pathsep}{PATH['PYTHONPATH']}"
-    got = run(*PLUGIN, option, cwd=tmp_path, **PATH | {"PYTHONPATH": path})
+    variables = PATH | {"PYTHONPATH": path}
+    got = run(*PLUGIN, option, cwd=tmp_path, **variables)
     assert got.returncode == 4
     assert got.stdout == ""
     (line,) = got.stderr.strip().splitlines()
@@ -205,56 +218,9 @@ def test_bad_options_and_a_lack_of_torch_are_one_line(tmp_path, option, message)
     assert message in line
 
 
-FRESH = """
-drawn = []
-
-@pytest.mark.parametrize("time", [1, 2])
-def test_fresh(time, gpus):
-    assert gpus[1].peak == gpus[1].allocated == 0 and torch.cuda.memory_reserved(1) == 0
-    assert torch.cuda.current_device() == 0 and torch.cuda.get_sync_debug_mode() == 0
-    assert torch.cuda.current_stream(1) == torch.cuda.default_stream(1)
-    assert torch.cuda.memory_stats(1)["allocated_bytes.all.allocated"] == 0
-    torch.cuda.set_device(1)
-    torch.cuda.set_stream(torch.cuda.Stream())
-    torch.cuda.set_sync_debug_mode("warn")
-    drawn.append(torch.rand(2, device="cuda").tolist())
-    torch.ones(2**20, device="cuda")
-    assert gpus[1].peak == 2**22 and drawn[0] == drawn[-1]
-
-@pytest.fixture(scope="module")
-def wide():
-    return torch.ones(2**20, device="cuda:1")
-
-@pytest.mark.parametrize("time", [1, 2])
-def test_a_wider_fixture_is_still_there_and_counted(time, wide, gpus):
-    assert gpus[1].allocated == gpus[1].peak == 2**22 or time == 1
-    assert wide.sum() == 2**20
-
-@pytest.mark.gpus(2, memory="64MiB")
-def test_small(gpus):
-    torch.ones(2**23, dtype=torch.uint8, device="cuda:1")
-    with pytest.raises(torch.OutOfMemoryError):
-        torch.ones(2**27, dtype=torch.uint8, device="cuda:1")
-
-def test_all(gpus):
-    assert torch.ones(2**27, dtype=torch.uint8, device="cuda:1").device.index == 1
-
-@pytest.mark.parametrize("case", [
-    pytest.param(mark, marks=mark) for mark in (
-        pytest.mark.gpus(1, memory="1TiB"), pytest.mark.gpus(1, memory="much"),
-        pytest.mark.gpus(1, mem="1GiB"), pytest.mark.world,
-    )
-], ids=str)
-def test_marked(case):
-    pass
-
-def test_no_world(rank):
-    pass
-"""
-
-
 def test_each_test_gets_fresh_gpus_and_what_its_marker_says(tmp_path):
-    text = pytest_on(tmp_path, FRESH, TWO, "-rs", passed=6, skipped=1, error=4)
+    tests = script("plugin_fresh.py")
+    text = pytest_on(tmp_path, tests, TWO, "-rs", passed=6, skipped=1, error=4)
     for line in (
         "needs 1,099,511,627,776 bytes on each GPU, and there are fewer",
         "memory='much': write a number of bytes, or a text such as '512MiB'",
@@ -265,39 +231,35 @@ def test_each_test_gets_fresh_gpus_and_what_its_marker_says(tmp_path):
         assert line in text, text
 
 
-@pytest.mark.parametrize(
-    ("marker", "options", "expected"),
-    [
-        (markers.gpus, {}, (1, None)),
-        (markers.gpus, {"n": 2, "memory": "1.5KiB"}, (2, 1536)),
-        (markers.gpus, {"n": 1, "memory": 512}, (1, 512)),
-        (markers.world, {"n": 2}, (2, 2, 300)),
-    ],
-)
-def test_what_the_markers_say(marker, options, expected):
-    assert marker(**options) == expected
+def test_what_the_markers_say():
+    assert markers.gpus() == (1, None)
+    assert markers.gpus(1, memory=512) == (1, 512)
+    assert markers.gpus(2, memory="1.5KiB") == (2, 1536)
+    ranks, gpus, seconds = 2, 2, 300
+    assert markers.world(2) == (ranks, gpus, seconds)
 
 
-@pytest.mark.parametrize(
-    ("marker", "options", "message"),
-    [
-        (markers.gpus, {"memory": 0}, "512MiB"),
-        (markers.gpus, {"memory": True}, "512MiB"),
-        (markers.gpus, {"memory": "1GB"}, "512MiB"),
-        (markers.gpus, {"memory": "0.5B"}, "512MiB"),
-        (markers.gpus, {"n": 0}, "n=.*whole number from 1"),
-        (markers.gpus, {"n": 2.5}, "n=.*whole number from 1"),
-        (markers.gpus, {"n": "2"}, "n=.*whole number from 1"),
-        (markers.gpus, {"n": True}, "n=.*whole number from 1"),
-        (markers.world, {"n": 2, "gpus": -1}, "gpus=-1: write a whole number from 0"),
-        (markers.world, {"n": 2, "timeout": 0}, "of seconds"),
-        (markers.world, {"n": 2, "timeout": "5"}, "of seconds"),
-        (markers.world, {"n": 2, "timeout": float("nan")}, "of seconds"),
-    ],
-)
-def test_markers_that_make_no_sense(marker, options, message):
-    with pytest.raises(ValueError, match=message):
-        marker(**options)
+@pytest.mark.parametrize("memory", [0, True, "1GB", "0.5B"])
+def test_an_amount_of_memory_that_makes_no_sense(memory):
+    with pytest.raises(ValueError, match="512MiB"):
+        markers.gpus(1, memory=memory)
+
+
+@pytest.mark.parametrize("number", [0, 2.5, "2", True])
+def test_a_number_of_gpus_that_makes_no_sense(number):
+    with pytest.raises(ValueError, match=r"n=.*whole number from 1"):
+        markers.gpus(number)
+
+
+def test_a_world_with_less_than_no_gpu():
+    with pytest.raises(ValueError, match="gpus=-1: write a whole number from 0"):
+        markers.world(2, gpus=-1)
+
+
+@pytest.mark.parametrize("timeout", [0, "5", float("nan")])
+def test_a_timeout_that_makes_no_sense(timeout):
+    with pytest.raises(ValueError, match="of seconds"):
+        markers.world(2, timeout=timeout)
 
 
 @pytest.fixture
@@ -317,12 +279,8 @@ def test_no_sync(gpus):
 
 
 def test_no_sync_forbids_to_synchronize(gpus):
-    for owner in (
-        torch.cuda,
-        torch.accelerator,
-        torch.cuda.Stream(),
-        torch.cuda.Event(),
-    ):
+    stream, event = torch.cuda.Stream(), torch.cuda.Event()
+    for owner in (torch.cuda, torch.accelerator, stream, event):
         before = owner.synchronize
         with pytest.raises(AssertionError, match="synchronize makes the host wait"):
             with gpus.no_sync():
@@ -340,22 +298,24 @@ def test_no_copies(gpus):
         x.to("cuda:1")
         x.detach()[1:].zero_()
         copy.deepcopy(x)
-    copies = [
-        (lambda: x.cpu(), "from cuda:1 to cpu"),
-        (lambda: x.to("cuda:0"), "from cuda:1 to cuda:0"),
-        (lambda: host.cuda(), "12 bytes from cpu to cuda:0"),
-        (lambda: host.copy_(x.detach()), "from cuda:1 to cpu"),
-        (lambda: x.sum().item(), "4 bytes from cuda:1 to cpu"),
-        (lambda: float(x.detach().sum()), "from cuda:1 to cpu"),
-        (lambda: x.tolist(), "from cuda:1 to cpu"),
-        (lambda: x[torch.tensor([0, 2])], "from cpu to cuda:1"),
-        (lambda: torch.save(x, io.BytesIO()), "from cuda:1 to cpu"),
-    ]
-    for copying, words in copies:
-        copying()
+
+    def assert_copies(call, words):
+        call()
         with pytest.raises(AssertionError, match=f"copies .*{words}"):
             with gpus.no_copies():
-                copying()
+                call()
+
+    vector = x.detach()
+    index_on_host = torch.tensor([0, 2])
+    assert_copies(lambda: x.cpu(), "from cuda:1 to cpu")
+    assert_copies(lambda: x.tolist(), "from cuda:1 to cpu")
+    assert_copies(lambda: x.sum().item(), "4 bytes from cuda:1 to cpu")
+    assert_copies(lambda: float(vector.sum()), "from cuda:1 to cpu")
+    assert_copies(lambda: torch.save(x, io.BytesIO()), "from cuda:1 to cpu")
+    assert_copies(lambda: host.copy_(vector), "from cuda:1 to cpu")
+    assert_copies(lambda: host.cuda(), "12 bytes from cpu to cuda:0")
+    assert_copies(lambda: x.to("cuda:0"), "from cuda:1 to cuda:0")
+    assert_copies(lambda: x[index_on_host], "from cpu to cuda:1")
 
 
 def test_no_leak(gpus):
@@ -402,48 +362,10 @@ def test_mps_as_the_device():
             pass
 
 
-FAILURES = """
-import os, time
-
-@pytest.mark.world(2)
-def test_fails(rank):
-    print("this is rank", rank)
-    assert rank == 0, "rank one says why"
-
-@pytest.mark.world(2)
-def test_skipped(rank):
-    pytest.skip("not here")
-
-@pytest.mark.world(2)
-def test_dies(rank):
-    if rank:
-        os._exit(7)
-
-@pytest.mark.xfail(reason="known")
-@pytest.mark.world(2)
-def test_known(rank):
-    assert False
-
-@pytest.mark.world(2, timeout=20)
-def test_hangs(rank):
-    if rank:
-        time.sleep(1000)
-
-@pytest.mark.world(2)
-def test_sum(rank, gpus):
-    assert (os.environ["WORLD_SIZE"], os.environ["LOCAL_RANK"]) == ("2", str(rank))
-    torch.cuda.set_device(rank)
-    torch.distributed.init_process_group("nccl")
-    x = torch.ones(1, device="cuda") * (rank + 1)
-    torch.distributed.all_reduce(x)
-    assert x.item() == 3 and x.device == gpus[rank].device
-"""
-
-
 @pytest.mark.full
 def test_what_fails_in_a_world_is_one_report_of_all_ranks(tmp_path):
     outcomes = {"failed": 3, "skipped": 1, "xfailed": 1, "passed": 1}
-    text = pytest_on(tmp_path, FAILURES, TWO, "-rs", **outcomes)
+    text = pytest_on(tmp_path, script("plugin_world.py"), TWO, "-rs", **outcomes)
     for words in (
         "===== rank 0: passed =====",
         "===== rank 1: failed =====",
@@ -451,83 +373,39 @@ def test_what_fails_in_a_world_is_one_report_of_all_ranks(tmp_path):
         "this is rank 1",
         "===== rank 1: ended with exit code 7 =====",
         "not here",
-        "===== rank 1: ended after its 20 seconds =====",
+        "===== rank 1: ended after its 120 seconds =====",
     ):
         assert words in text, words + text
     assert re.search(r'test_it.py", line \d+ in test_hangs', text), text
-
-
-CONFTEST = """
-import pytest
-from pathlib import Path
-
-def pytest_addoption(parser):
-    parser.addoption("--slow", action="store_true")
-    parser.addoption("--data", type=Path)
-    parser.addoption("--odd", type=lambda text: lambda: text)
-    parser.addini("greeting", "")
-
-def pytest_collection_modifyitems(config, items):
-    if not config.getoption("--slow"):
-        for item in items:
-            item.add_marker(pytest.mark.skip(reason="without --slow"))
-"""
-
-OF_THE_PROJECT = """
-import os, pytest, torch, unittest, warnings
-from pathlib import Path
-
-@pytest.mark.parametrize("name", ["a::b", "c d"])
-@pytest.mark.world(1, gpus=0)
-def test_slow(rank, name, request):
-    config = request.config
-    assert Path("here.txt").read_text() == "here"  # where pytest was started
-    assert config.getoption("--data").name == "some data" and config.getini("greeting") == "hello"
-    with pytest.raises(UserWarning):
-        warnings.warn("an error here")
-
-class Ranks(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.size = int(os.environ["WORLD_SIZE"])  # in the ranks only
-
-    @pytest.mark.world(1)
-    def test_size(self):
-        self.assertEqual(self.size, 1)
-
-@pytest.mark.world(1)
-def test_a_failed_assertion_loses_the_gpu_of_its_process(rank, gpus):
-    with pytest.raises(torch.AcceleratorError, match="device-side assert"):
-        torch.ones(3, device="cuda")[torch.tensor([7], device="cuda")]
-
-def test_the_others_have_it(gpus):
-    assert torch.ones(3, device="cuda").sum() == 3
-"""
 
 
 @pytest.mark.full
 def test_a_world_is_that_of_the_project(tmp_path):
     folder = tmp_path / "sub"
     write(tmp_path / "pytest.ini", "[pytest]\n")
-    write(tmp_path / "conftest.py", CONFTEST)
+    write(tmp_path / "conftest.py", script("plugin_project_conftest.py"))
     write(folder / "here.txt", "here")
-    write(folder / "below" / "test_it.py", OF_THE_PROJECT)
-    options = "--data=some data", "-o", "greeting=hello", "-W", "error", TWO, "below"
+    write(folder / "below" / "test_it.py", script("plugin_project.py"))
+    options = ["--data=some data", "-o", "greeting=hello", "-W", "error", TWO, "below"]
 
-    def tested(*more, **outcomes):
-        got = run(*PLUGIN, *options, *more, cwd=folder, **PATH)
-        return printed(got, outcomes)
+    def run_tests(*more_options, **outcomes):
+        result = run(*PLUGIN, *options, *more_options, cwd=folder, **PATH)
+        return printed(result, outcomes)
 
-    tested("--slow", passed=5)
-    tested(skipped=5)  # what is false here is false in a rank
-    text = tested("--slow", "--odd=1", "-k", "size", failed=1)
+    run_tests("--slow", passed=5)
+    run_tests(skipped=5)  # what is false here is false in a rank
+    text = run_tests("--slow", "--odd=1", "-k", "size", failed=1)
     assert "ERROR: the option 'odd' has a value that no rank can have" in text
 
 
 IN_WORKERS = """
+import pytest
+import torch
+
 @pytest.mark.parametrize("number", range(4))
 def test_it(number, gpus):
-    assert len(gpus) == 2 and torch.ones(1, device="cuda:1").device.index == 1
+    assert len(gpus) == 2
+    assert torch.ones(1, device="cuda:1").device.index == 1
 
 @pytest.mark.world("2")
 def test_no_world():
@@ -552,8 +430,8 @@ def test_with_xdist_each_worker_simulates(tmp_path):
     ],
 )
 def test_the_example_finds_six_bugs_without_a_gpu(form, options, expected):
-    got = run(*PLUGIN, *options, cwd=PROJECT / "example", TRAINKIT=form, **PATH)
-    text = printed(got, expected)
+    result = run(*PLUGIN, *options, cwd=PROJECT / "example", TRAINKIT=form, **PATH)
+    text = printed(result, expected)
     for words in (
         "found at least two devices, cuda:0 and cpu!",
         "can't convert cuda:0 device type tensor to numpy",

@@ -8,40 +8,65 @@ import torch
 from torch import nn
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
-DRAWS = [
-    lambda x: torch.randn_like(x),
-    lambda x: torch.rand_like(x),
-    lambda x: torch.randint_like(x, 9),
-    lambda x: x.clone().normal_(),
-    lambda x: x.clone().uniform_(),
-    lambda x: x.clone().exponential_(),
-    lambda x: x.clone().random_(),
-    lambda x: torch.bernoulli(x * 0.5),
-    lambda x: torch.multinomial(x, 2),
-    lambda x: torch.poisson(x),
-    lambda x: torch.normal(x, x),
-    lambda x: torch.randperm(9, device=x.device),
-    lambda x: torch.randint(9, (4,), device=x.device),
-    lambda x: nn.functional.dropout(x),
-    lambda x: nn.functional.rrelu(-x, training=True),
-    lambda x: torch.native_dropout(x, 0.5, True)[0],
-    lambda x: nn.init.xavier_uniform_(x.clone().view(4, 5)),
-]
+G1 = torch.device("cuda:1")
+FACTORIES = {
+    "randperm": lambda: torch.randperm(9, device=G1),
+    "randint": lambda: torch.randint(9, (4,), device=G1),
+}
+LIKE_A_TENSOR = {
+    "randn_like": lambda x: torch.randn_like(x),
+    "rand_like": lambda x: torch.rand_like(x),
+    "randint_like": lambda x: torch.randint_like(x, 9),
+    "bernoulli": lambda x: torch.bernoulli(x * 0.5),
+    "multinomial": lambda x: torch.multinomial(x, 2),
+    "poisson": lambda x: torch.poisson(x),
+    "normal": lambda x: torch.normal(x, x),
+    "dropout": lambda x: nn.functional.dropout(x),
+    "native_dropout": lambda x: torch.native_dropout(x, 0.5, True)[0],
+    "rrelu": lambda x: nn.functional.rrelu(-x, training=True),
+}
+IN_PLACE = {
+    "normal_": lambda x: x.normal_(),
+    "uniform_": lambda x: x.uniform_(),
+    "exponential_": lambda x: x.exponential_(),
+    "random_": lambda x: x.random_(),
+    "xavier_uniform_": lambda x: nn.init.xavier_uniform_(x),
+}
 
 
-@pytest.mark.parametrize("draw", DRAWS)
-def test_drawing_on_a_gpu_leaves_other_generators_alone(draw):
-    x = torch.ones(20, device="cuda:1")
+def assert_draws_from_its_own_generator(draw):
+    """Assert that `draw` changes the state of the second GPU's generator, and no other."""
     torch.cuda.manual_seed_all(7)
     of_cpu = torch.get_rng_state()
     of_first, of_second = torch.cuda.get_rng_state_all()
-    once = draw(x)
-    assert once.device == x.device
+    numbers = draw()
+    assert numbers.device == G1
     assert torch.equal(torch.get_rng_state(), of_cpu)
     assert torch.equal(torch.cuda.get_rng_state(0), of_first)
     assert not torch.equal(torch.cuda.get_rng_state(1), of_second)
+
     torch.cuda.manual_seed_all(7)
-    assert torch.equal(draw(x), once)
+    assert torch.equal(draw(), numbers)
+
+
+@pytest.mark.parametrize("make", FACTORIES.values(), ids=FACTORIES)
+def test_factories_draw_from_the_generator_of_their_gpu(make):
+    assert_draws_from_its_own_generator(make)
+
+
+@pytest.mark.parametrize("draw", LIKE_A_TENSOR.values(), ids=LIKE_A_TENSOR)
+def test_operations_draw_from_the_generator_of_their_gpu(draw):
+    x = torch.ones(20, device=G1)
+    assert_draws_from_its_own_generator(lambda: draw(x))
+
+
+@pytest.mark.parametrize("fill", IN_PLACE.values(), ids=IN_PLACE)
+def test_tensors_are_filled_from_the_generator_of_their_gpu(fill):
+    def draw():
+        x = torch.ones(4, 5, device=G1)
+        return fill(x)
+
+    assert_draws_from_its_own_generator(draw)
 
 
 @pytest.mark.skipif(

@@ -15,8 +15,10 @@ from fidelity.helpers import places, raised
 
 def checkpoint():
     """A tensor on each GPU, a view of one of them, and a tensor on the CPU."""
-    zero, one = torch.arange(4.0, device="cuda:0"), torch.arange(3, device="cuda:1")
-    return {"zero": zero, "view": zero[1:], "one": one, "cpu": torch.ones(2)}
+    zero = torch.arange(4.0, device="cuda:0")
+    one = torch.arange(3, device="cuda:1")
+    cpu = torch.ones(2)
+    return {"zero": zero, "view": zero[1:], "one": one, "cpu": cpu}
 
 
 def saved(content, zipped=True):
@@ -52,38 +54,70 @@ def test_a_legacy_file_names_the_gpus(two_gpus):
     assert b"cudasim" not in content  # loads without this package
 
 
-@pytest.mark.parametrize("form", ["zip", "legacy", "mmap"])
-@pytest.mark.parametrize("weights_only", [True, False])
+@pytest.fixture(params=["zip", "legacy", "mmap"])
+def form(request):
+    """The form of a file, or how a file in the usual form is read."""
+    return request.param
+
+
+@pytest.fixture(params=[True, False], ids=["weights only", "all"])
+def load_checkpoint(request, form, two_gpus, tmp_path):
+    """Return a function that loads a checkpoint from a file with a `map_location`."""
+    path = tmp_path / "checkpoint.pt"
+    path.write_bytes(saved(checkpoint(), zipped=form != "legacy"))
+    options = {"weights_only": request.param, "mmap": form == "mmap"}
+
+    def load_to(where):
+        return torch.load(path, map_location=where, **options)
+
+    return load_to
+
+
+def as_it_was(storage, place):
+    return None
+
+
+def on_the_cpu(storage, place):
+    return storage
+
+
+def on_the_second_gpu(storage, place):
+    return storage.cuda(1)
+
+
+SWAPPED = {"cuda:0": "cuda:1", "cuda:1": "cuda:0"}
+CPU_AND_SECOND_GPU_MOVED = {"cuda:1": "cpu", "cpu": "cuda:0"}
+
+
 @pytest.mark.parametrize(
     ("where", "expected"),
     [
         (None, "cuda:0 cuda:0 cuda:1 cpu"),
+        (as_it_was, "cuda:0 cuda:0 cuda:1 cpu"),
         ("cpu", "cpu cpu cpu cpu"),
+        (on_the_cpu, "cpu cpu cpu cpu"),
         ("cuda", "cuda:0 cuda:0 cuda:0 cuda:0"),
-        ("cuda:1", "cuda:1 cuda:1 cuda:1 cuda:1"),
         (torch.device("cuda"), "cuda:0 cuda:0 cuda:0 cuda:0"),
-        (torch.device("cuda", 1), "cuda:1 cuda:1 cuda:1 cuda:1"),
-        ({"cuda:0": "cuda:1", "cuda:1": "cuda:0"}, "cuda:1 cuda:1 cuda:0 cpu"),
-        ({"cuda:1": "cpu", "cpu": "cuda:0"}, "cuda:0 cuda:0 cpu cuda:0"),
-        (lambda storage, place: storage, "cpu cpu cpu cpu"),
-        (lambda storage, place: storage.cuda(1), "cuda:1 cuda:1 cuda:1 cuda:1"),
-        (lambda storage, place: None, "cuda:0 cuda:0 cuda:1 cpu"),
-        ("meta", "meta meta meta meta"),
+        ("cuda:1", "cuda:1 cuda:1 cuda:1 cuda:1"),
+        (torch.device("cuda:1"), "cuda:1 cuda:1 cuda:1 cuda:1"),
+        (on_the_second_gpu, "cuda:1 cuda:1 cuda:1 cuda:1"),
+        (SWAPPED, "cuda:1 cuda:1 cuda:0 cpu"),
+        (CPU_AND_SECOND_GPU_MOVED, "cuda:0 cuda:0 cpu cuda:0"),
     ],
-    ids=lambda value: "function" if callable(value) else str(value),
+    ids=str,
 )
-def test_map_location(two_gpus, tmp_path, form, weights_only, where, expected):
-    path = tmp_path / "checkpoint.pt"
-    path.write_bytes(saved(checkpoint(), zipped=form != "legacy"))
-    options = {"weights_only": weights_only, "mmap": form == "mmap"}
-    loaded = torch.load(path, map_location=where, **options)
+def test_map_location(load_checkpoint, where, expected):
+    loaded = load_checkpoint(where)
     assert places(*loaded.values()) == expected.split()
-    if where == "meta":
-        return
     assert loaded["zero"].tolist() == [0, 1, 2, 3]
     assert loaded["one"].tolist() == [0, 1, 2]
     loaded["zero"][1] = 9
     assert loaded["view"].tolist() == [9, 2, 3]  # still a view
+
+
+def test_map_location_may_be_meta(load_checkpoint):
+    loaded = load_checkpoint("meta")
+    assert places(*loaded.values()) == ["meta"] * 4
 
 
 def held():
@@ -106,7 +140,8 @@ def test_loading_goes_to_the_current_gpu_or_to_the_cpu(two_gpus):
     assert places(*on_gpu.values()) == ["cuda:1"] * 4
     on_cpu = load(content, map_location="cpu")["zero"]
     (on_cpu + torch.ones(4)).numpy()  # as any of the CPU
-    error = raised(lambda: on_cpu + torch.ones(4, device="cuda:0"))
+    on_gpu = torch.ones(4, device="cuda:0")
+    error = raised(lambda: on_cpu + on_gpu)
     assert "two devices, cuda:0 and cpu" in error
 
 
@@ -115,19 +150,27 @@ def test_loading_goes_to_the_current_gpu_or_to_the_cpu(two_gpus):
 def test_without_a_simulation_the_real_error(zipped):
     with cudasim.simulate(2):
         content = saved(checkpoint(), zipped)
-    words = "RuntimeError: Attempting to deserialize object on a CUDA device but torch.cuda.is_ava"
-    assert raised(lambda: load(content)).startswith(words)
-    assert places(*load(content, map_location="cpu").values()) == ["cpu"] * 4
+    error = raised(lambda: load(content))
+    assert error.startswith(
+        "RuntimeError: Attempting to deserialize object on a CUDA device but "
+        "torch.cuda.is_available() is False."
+    )
+    loaded = load(content, map_location="cpu")
+    assert places(*loaded.values()) == ["cpu"] * 4
 
 
-COPIERS = {
-    "deepcopy": copy.deepcopy,
-    "pickle": lambda value: pickle.loads(pickle.dumps(value)),
-    "save": lambda value: load(saved(value), weights_only=False),
-}
+def pickle_and_load(value):
+    return pickle.loads(pickle.dumps(value))
 
 
-@pytest.mark.parametrize("copier", COPIERS.values(), ids=COPIERS)
+def save_and_load(value):
+    return load(saved(value), weights_only=False)
+
+
+COPIERS = [copy.deepcopy, pickle_and_load, save_and_load]
+
+
+@pytest.mark.parametrize("copier", COPIERS)
 def test_copies_of_tensors_keep_their_gpu_and_share_nothing(two_gpus, copier):
     whole = torch.ones(3, device="cuda:1")
     for tensor in (whole, whole[1:]):
@@ -138,19 +181,24 @@ def test_copies_of_tensors_keep_their_gpu_and_share_nothing(two_gpus, copier):
         assert tensor.tolist() == [1] * len(tensor)
 
 
-@pytest.mark.parametrize("copier", COPIERS.values(), ids=COPIERS)
+@pytest.mark.parametrize("copier", COPIERS)
 def test_copies_of_nets_and_optimizers_keep_class_and_gpu(two_gpus, copier):
-    net = nn.Sequential(nn.Linear(2, 3).to("cuda:0"), nn.BatchNorm1d(3).to("cuda:1"))
+    linear = nn.Linear(2, 3).to("cuda:0")
+    norm = nn.BatchNorm1d(3).to("cuda:1")
+    net = nn.Sequential(linear, norm)
     optimizer = torch.optim.Adam(net.parameters())
     values = torch.ones(4, 2, device="cuda:0")
-    net[1](net[0](values).to("cuda:1")).sum().backward()
+    hidden = linear(values).to("cuda:1")
+    norm(hidden).sum().backward()
     optimizer.step()
 
     copied = copier(net)
-    assert type(copied[0].weight) is nn.Parameter
-    assert copied[0].weight.requires_grad
-    assert places(*copied.state_dict().values()) == places(*net.state_dict().values())
-    assert torch.equal(copied[0](values), net[0](values))
+    copied_linear, copied_norm = copied
+    assert type(copied_linear.weight) is nn.Parameter
+    assert copied_linear.weight.requires_grad
+    assert set(places(*copied_linear.state_dict().values())) == {"cuda:0"}
+    assert set(places(*copied_norm.state_dict().values())) == {"cuda:1"}
+    assert torch.equal(copied_linear(values), linear(values))
 
     *_, state = copier(optimizer).state.values()
     devices = {name: str(value.device) for name, value in state.items()}

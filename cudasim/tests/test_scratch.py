@@ -34,26 +34,27 @@ def test_what_the_program_made_is_refused_and_stays(make, counting):
     x = torch.ones(3, device=G0)
     with FlopCounterMode(display=False) if counting else nullcontext():
         own = make()
-        for operation in (
-            lambda: x + own,
-            lambda: own + x,
-            lambda: x.add_(own),
-            lambda: torch.stack([x, own]),
-        ):
-            words = raised(operation)
-            assert "the same device" in words
-            assert "cuda:0" in words
-            assert "cpu" in words
+        errors = [
+            raised(lambda: x + own),
+            raised(lambda: own + x),
+            raised(lambda: x.add_(own)),
+            raised(lambda: torch.stack([x, own])),
+        ]
+    for error in errors:
+        assert "the same device" in error
+        assert "cuda:0" in error
+        assert "cpu" in error
     assert own.device == CPU
     assert isinstance(own.numpy(), numpy.ndarray)
 
 
 def test_one_place_of_a_program_may_make_and_use_in_turn():
     x = torch.ones(3, device=G0)
-    for make, size in ((torch.ops.aten.zeros.default, [3]), (torch.FloatTensor, 3)):
+    make_zeros = torch.ops.aten.zeros.default
+    for make, size in ((make_zeros, [3]), (torch.FloatTensor, 3)):
         own = make(size)
-        words = raised(functools.partial(torch.add, x, own))
-        assert "two devices, cuda:0 and cpu" in words
+        error = raised(functools.partial(torch.add, x, own))
+        assert "two devices, cuda:0 and cpu" in error
 
 
 def ctc_loss():
@@ -66,10 +67,15 @@ def test_what_c_plus_plus_makes_is_on_the_gpu():
     loss, scores = ctc_loss()
     (gradient,) = torch.autograd.grad(loss, scores)
     assert loss.device == gradient.device == G0
+
     sparse = torch.eye(3, device=G0).to_sparse()
-    assert (sparse + sparse).coalesce().indices().device == G0
-    assert torch.linalg.matrix_rank(torch.empty(2, 0, 0, device=G0)).device == G0
-    assert nn.functional.one_hot(torch.tensor([1], device=G0)).device == G0
+    total = (sparse + sparse).coalesce()
+    assert total.indices().device == G0
+
+    empty = torch.empty(2, 0, 0, device=G0)
+    assert torch.linalg.matrix_rank(empty).device == G0
+    index = torch.tensor([1], device=G0)
+    assert nn.functional.one_hot(index).device == G0
 
 
 class Watching(TorchDispatchMode):
@@ -81,28 +87,32 @@ class Watching(TorchDispatchMode):
 
 
 def test_what_a_mode_hands_on_is_still_made_by_c_plus_plus():
-    x, file = torch.ones(3, device=G0), io.BytesIO()
+    x = torch.ones(3, device=G0)
+    file = io.BytesIO()
     with Watching() as mode:
         torch.save(x, file)
-        results = copy.deepcopy(x), x.quantile(0.5), ctc_loss()[0]
+        copied = copy.deepcopy(x)
+        median = x.quantile(0.5)
+        loss, _ = ctc_loss()
         own = torch.ops.aten.zeros.default([3])
     file.seek(0)
-    for result in (torch.load(file), *results):
+    loaded = torch.load(file)
+    for result in (loaded, copied, median, loss):
         assert result.device == G0
-    for made in (own, mode.own):
-        words = raised(functools.partial(torch.add, x, made))
-        assert "two devices, cuda:0 and cpu" in words
-        assert made.device == CPU
+    for tensor in (own, mode.own):
+        error = raised(functools.partial(torch.add, x, tensor))
+        assert "two devices, cuda:0 and cpu" in error
+        assert tensor.device == CPU
 
 
 def test_what_a_hook_makes_within_backward_is_on_the_cpu():
     x = torch.ones(3, device=G0, requires_grad=True)
-    made = []
+    tensors = []
     y = (x * 2).sgn()
-    y.grad_fn.register_hook(lambda inputs, outputs: made.append(torch.Tensor(3)))
+    y.grad_fn.register_hook(lambda inputs, outputs: tensors.append(torch.Tensor(3)))
     y.sum().backward()
     assert x.grad.device == G0
-    (own,) = made
+    (own,) = tensors
     assert own.device == CPU
     assert "two devices, cuda:0 and cpu" in raised(lambda: x + own)
 
@@ -110,6 +120,9 @@ def test_what_a_hook_makes_within_backward_is_on_the_cpu():
 def test_under_a_counter_scratch_is_still_not_the_programs():
     x = torch.ones(3, device=G0)
     with FlopCounterMode(display=False):
-        padded = nn.utils.rnn.pad_sequence([x, x[:2]]) + x[:, None]
+        padded = nn.utils.rnn.pad_sequence([x, x[:2]])
+        total = padded + x[:, None]
         rank = torch.linalg.matrix_rank(torch.diag(x))
-        assert x.quantile(0.5).device == rank.device == padded.device == G0
+        median = x.quantile(0.5)
+    for result in (total, rank, median):
+        assert result.device == G0

@@ -18,192 +18,210 @@ from fidelity.helpers import captured, in_a_group, places, raised
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
-# Each call gets a matrix on the CPU, and its copy on the first GPU.
-REFUSALS = [
-    (
-        "torch/csrc/cuda/comm.cpp",
-        lambda x, y: comm.scatter(y, [0, 1], [4]),
+
+@pytest.fixture
+def host():
+    """A matrix on the CPU."""
+    return torch.ones(2, 2)
+
+
+@pytest.fixture
+def x(two_gpus):
+    """A matrix on the first GPU."""
+    return torch.ones(2, 2, device="cuda")
+
+
+def image(matrix):
+    """Return a matrix as a batch of one image with one channel."""
+    return matrix[None, None]
+
+
+# What PyTorch refuses.
+
+
+def test_communication_needs_lists_and_tensors_that_fit(x, host):
+    """torch/csrc/cuda/comm.cpp"""
+    assert raised(lambda: comm.scatter(x, [0, 1], [4])) == (
         "RuntimeError: Expected devices and chunk_sizes to be of same length, but got "
-        "len(devices) = 2 and len(chunk_sizes) = 1",
-    ),
-    (
-        "torch/csrc/cuda/comm.cpp",
-        lambda x, y: comm.gather([y, x]),
+        "len(devices) = 2 and len(chunk_sizes) = 1"
+    )
+    assert raised(lambda: comm.gather([x, host])) == (
         "RuntimeError: Expected all input tensors to be CUDA tensors, but tensor at "
-        "index 1 has device 'cpu'",
-    ),
-    (
-        "torch/csrc/cuda/comm.cpp",
-        lambda x, y: comm.scatter(y, out=[y[None]]),
+        "index 1 has device 'cpu'"
+    )
+    assert raised(lambda: comm.scatter(x, out=[x[None]])) == (
         "RuntimeError: Output tensor at index 0 has incorrect shape: [1, 2, 2]. "
-        "Expected same shape except for scatter dim 0 as the source tensor: [2, 2]",
-    ),
-    (
-        "aten/src/ATen/cuda/CUDAGraph.cpp",
-        lambda x, y: torch.cuda.CUDAGraph().replay(),
-        "RuntimeError: Called CUDAGraph::replay without a preceding successful capture.",
-    ),
-    (
-        "aten/src/ATen/cuda/CUDAGraph.cpp",
-        lambda x, y: torch.cuda.CUDAGraph(keep_graph=True).instantiate(),
-        "RuntimeError: capture_end() must have been called before calling instantiate",
-    ),
-    (
-        "aten/src/ATen/cuda/CUDAGraph.cpp",
-        lambda x, y: captured(lambda: y + 1)[0].instantiate(),
+        "Expected same shape except for scatter dim 0 as the source tensor: [2, 2]"
+    )
+    error = raised(lambda: comm.broadcast_coalesced([x], [1, 0]))
+    assert error == "RuntimeError: All tensors must be on devices[0]: 1"
+
+
+def test_graphs_are_captured_then_instantiated_then_replayed(x):
+    """aten/src/ATen/cuda/CUDAGraph.cpp"""
+    graph = torch.cuda.CUDAGraph()
+    assert raised(graph.capture_begin) == (
+        "RuntimeError: CUDA graphs must be captured on a non-default stream. (However, "
+        "after capture, it's ok to replay them on the default stream.)"
+    )
+    assert raised(graph.replay) == (
+        "RuntimeError: Called CUDAGraph::replay without a preceding successful capture."
+    )
+    kept = torch.cuda.CUDAGraph(keep_graph=True)
+    assert raised(kept.instantiate) == (
+        "RuntimeError: capture_end() must have been called before calling instantiate"
+    )
+    instantiated, _ = captured(lambda: x + 1)
+    assert raised(instantiated.instantiate) == (
         "RuntimeError: instantiate() is intended to be called by the user only when "
-        "keep_graph=true",
-    ),
-    (
-        "aten/src/ATen/cuda/CUDAGeneratorImpl.cpp",
-        lambda x, y: captured(lambda: torch.manual_seed(4)),
+        "keep_graph=true"
+    )
+
+
+def test_a_capture_keeps_its_seed():
+    """aten/src/ATen/cuda/CUDAGeneratorImpl.cpp"""
+    assert raised(lambda: captured(lambda: torch.manual_seed(4))) == (
         "RuntimeError: CUDAGeneratorImpl::set_current_seed can be called during stream "
-        "capture only if new seed is the same as the original seed.",
-    ),
-    (
-        "aten/src/ATen/core/Generator.h",
-        lambda x, y: torch.cuda.set_rng_state(torch.zeros(16)),
-        "TypeError: RNG state must be a torch.ByteTensor",
-    ),
-    (
-        "aten/src/ATen/cuda/CUDAGeneratorImpl.cpp",
-        lambda x, y: torch.cuda.set_rng_state(torch.zeros(3, dtype=torch.uint8)),
-        "RuntimeError: RNG state is wrong size",
-    ),
-    (
-        "c10/cuda/CUDACachingAllocator.cpp",
-        lambda x, y: torch.cuda.memory_allocated(99),
-        "RuntimeError: Invalid device argument 99: did you call init?",
-    ),
-    (
-        "aten/src/ATen/native/cuda/Indexing.cu",
-        lambda x, y: y.masked_fill(x > 0, 0),
+        "capture only if new seed is the same as the original seed."
+    )
+
+
+def test_the_state_of_a_generator_has_a_type_and_a_size():
+    """aten/src/ATen/core/Generator.h, aten/src/ATen/cuda/CUDAGeneratorImpl.cpp"""
+    floats = torch.zeros(16)
+    error = raised(lambda: torch.cuda.set_rng_state(floats))
+    assert error == "TypeError: RNG state must be a torch.ByteTensor"
+    too_short = torch.zeros(3, dtype=torch.uint8)
+    error = raised(lambda: torch.cuda.set_rng_state(too_short))
+    assert error == "RuntimeError: RNG state is wrong size"
+
+
+def test_memory_is_not_counted_for_a_gpu_that_is_not_there(x):
+    """c10/cuda/CUDACachingAllocator.cpp"""
+    error = raised(lambda: torch.cuda.memory_allocated(99))
+    assert error == "RuntimeError: Invalid device argument 99: did you call init?"
+
+
+def test_a_mask_and_its_values_are_where_the_tensor_is(x, host):
+    """aten/src/ATen/native/cuda/Indexing.cu"""
+    mask = host > 0
+    assert raised(lambda: x.masked_fill(mask, 0)) == (
         "RuntimeError: expected self and mask to be on the same device, but got mask on "
-        "cpu and self on cuda:0",
-    ),
-    (
-        "aten/src/ATen/native/LinearAlgebraUtils.h",
-        lambda x, y: torch.cholesky_solve(y, x),
+        "cpu and self on cuda:0"
+    )
+    error = raised(lambda: host.masked_fill(mask, x.sum()))
+    assert error == "RuntimeError: masked_fill_: Expected inputs to be on same device"
+
+
+def test_linear_algebra_names_the_operands_that_are_apart(x, host):
+    """aten/src/ATen/native: LinearAlgebraUtils.h, LinearAlgebra.cpp and Linear.cpp"""
+    assert raised(lambda: torch.cholesky_solve(x, host)) == (
         "RuntimeError: Expected b and A to be on the same device, but found b on cuda:0 "
-        "and A on cpu instead.",
-    ),
-    (
-        "aten/src/ATen/native/Convolution.cpp",
-        lambda x, y: F.conv2d(y[None, None], y[None, None], torch.ones(1)),
-        "RuntimeError: Input type (torch.cuda.FloatTensor) and bias type "
-        "(torch.FloatTensor) should be the same",
-    ),
-    (
-        "aten/src/ATen/cudnn/Types.cpp",
-        lambda x, y: F.conv2d(y.long()[None, None], y.long()[None, None]),
-        "RuntimeError: getCudnnDataTypeFromScalarType() not supported for Long",
-    ),
-    (
-        "aten/src/ATen/native/cuda/linalg/BatchLinearAlgebraLib.cpp",
-        lambda x, y: torch.linalg.svd(y, driver="x"),
-        "RuntimeError: torch.linalg.svd: unknown svd driver x in svd_cusolver "
-        "computation. Check doc at "
-        "https://pytorch.org/docs/stable/generated/torch.linalg.svd.html",
-    ),
-    (
-        "aten/src/ATen/native/LinearAlgebra.cpp",
-        lambda x, y: torch.linalg.multi_dot([y, x, y]),
+        "and A on cpu instead."
+    )
+    assert raised(lambda: torch.linalg.multi_dot([x, host, x])) == (
         "RuntimeError: multi_dot(): all tensors must be on the same device but tensor 0 "
-        "is on cuda:0 and tensor 1 on cpu",
-    ),
-    (
-        "aten/src/ATen/native/Linear.cpp",
-        lambda x, y: torch.tensordot(y, y, 1, out=torch.empty(0)),
+        "is on cuda:0 and tensor 1 on cpu"
+    )
+    assert raised(lambda: torch.tensordot(x, x, 1, out=torch.empty(0))) == (
         "RuntimeError: tensordot: Expected the output and input tensors to be on the "
         "same device, but got the output tensor on cpu, input tensor a on cuda:0, and "
-        "input tensor b on cuda:0",
-    ),
-    (
-        "aten/src/ATen/native/TensorShape.cpp",
-        lambda x, y: y.tensor_split(torch.tensor([1], device="cuda")),
-        "RuntimeError: tensor_split expected tensor_indices_or_sections to be on cpu, "
-        "but it's on cuda:0",
-    ),
-    (
-        "aten/src/ATen/native/TensorShape.cpp",
-        lambda x, y: torch.block_diag(y, y, x),
-        "RuntimeError: torch.block_diag: input tensors must all be on the same device. "
-        "Input 0 is on device cuda:0 and input 2 is on device cpu",
-    ),
-    (
-        "aten/src/ATen/cuda/CUDAGraph.cpp",
-        lambda x, y: torch.cuda.CUDAGraph().capture_begin(),
-        "RuntimeError: CUDA graphs must be captured on a non-default stream. (However, "
-        "after capture, it's ok to replay them on the default stream.)",
-    ),
-    (
-        "torch/csrc/cuda/comm.cpp",
-        lambda x, y: comm.broadcast_coalesced([y], [1, 0]),
-        "RuntimeError: All tensors must be on devices[0]: 1",
-    ),
-    (
-        "aten/src/ATen/native/cuda/Indexing.cu",
-        lambda x, y: x.masked_fill(x > 0, y.sum()),
-        "RuntimeError: masked_fill_: Expected inputs to be on same device",
-    ),
-    (
-        "torch/_prims_common/__init__.py",
-        lambda x, y: y + x.to("meta"),
-        "RuntimeError: Tensor on device meta is not on the expected device cuda:0!",
-    ),
-    (
-        "aten/src/ATen/native/sparse/cuda/SparseCUDATensorMath.cu",
-        lambda x, y: y.long().to_sparse() @ y.long(),
-        "NotImplementedError: \"addmm_sparse_cuda\" not implemented for 'Long'",
-    ),
-    (
-        "aten/src/ATen/native/cudnn/Conv_v8.cpp",
-        lambda x, y: F.conv2d(y.int()[None, None], y.int()[None, None]),
-        "RuntimeError: GET was unable to find an engine to execute this computation",
-    ),
-    (
-        "aten/src/ATen/core/adaption.cpp",
-        lambda x, y: F.conv2d(x[None, None], y[None, None]),
+        "input tensor b on cuda:0"
+    )
+
+
+def test_a_driver_of_svd_is_one_that_cusolver_has(x):
+    """aten/src/ATen/native/cuda/linalg/BatchLinearAlgebraLib.cpp"""
+    assert raised(lambda: torch.linalg.svd(x, driver="x")) == (
+        "RuntimeError: torch.linalg.svd: unknown svd driver x in svd_cusolver "
+        "computation. Check doc at "
+        "https://pytorch.org/docs/stable/generated/torch.linalg.svd.html"
+    )
+
+
+def test_a_convolution_needs_all_operands_on_one_device(x, host):
+    """aten/src/ATen/native/Convolution.cpp, aten/src/ATen/core/adaption.cpp"""
+    bias = torch.ones(1)
+    assert raised(lambda: F.conv2d(image(x), image(x), bias)) == (
+        "RuntimeError: Input type (torch.cuda.FloatTensor) and bias type "
+        "(torch.FloatTensor) should be the same"
+    )
+    assert raised(lambda: F.conv2d(image(host), image(x))) == (
         "RuntimeError: Expected all tensors to be on the same device, but got weight is "
         "on cuda:0, different from other tensors on cpu (when checking argument in method "
-        "wrapper_CUDA___slow_conv2d_forward)",
-    ),
-    (
-        "aten/src/ATen/native/PackedSequence.cpp",
-        lambda x, y: nn.utils.rnn.pack_padded_sequence(y, y[0].long()),
+        "wrapper_CUDA___slow_conv2d_forward)"
+    )
+
+
+def test_a_convolution_of_integers_is_refused(x):
+    """aten/src/ATen/cudnn/Types.cpp, aten/src/ATen/native/cudnn/Conv_v8.cpp"""
+    longs = image(x).long()
+    assert raised(lambda: F.conv2d(longs, longs)) == (
+        "RuntimeError: getCudnnDataTypeFromScalarType() not supported for Long"
+    )
+    ints = image(x).int()
+    assert raised(lambda: F.conv2d(ints, ints)) == (
+        "RuntimeError: GET was unable to find an engine to execute this computation"
+    )
+
+
+def test_tensors_are_split_and_joined_on_one_device(x, host):
+    """aten/src/ATen/native/TensorShape.cpp"""
+    sections = torch.tensor([1], device="cuda")
+    assert raised(lambda: x.tensor_split(sections)) == (
+        "RuntimeError: tensor_split expected tensor_indices_or_sections to be on cpu, "
+        "but it's on cuda:0"
+    )
+    assert raised(lambda: torch.block_diag(x, x, host)) == (
+        "RuntimeError: torch.block_diag: input tensors must all be on the same device. "
+        "Input 0 is on device cuda:0 and input 2 is on device cpu"
+    )
+
+
+def test_a_meta_tensor_is_on_another_device(x, host):
+    """torch/_prims_common/__init__.py"""
+    error = raised(lambda: x + host.to("meta"))
+    expected = (
+        "RuntimeError: Tensor on device meta is not on the expected device cuda:0!"
+    )
+    assert error == expected
+
+
+def test_a_sparse_product_of_integers_is_refused(x):
+    """aten/src/ATen/native/sparse/cuda/SparseCUDATensorMath.cu"""
+    integers = x.long()
+    error = raised(lambda: integers.to_sparse() @ integers)
+    expected = "NotImplementedError: \"addmm_sparse_cuda\" not implemented for 'Long'"
+    assert error == expected
+
+
+def test_lengths_of_sequences_must_be_on_the_host(x):
+    """aten/src/ATen/native/PackedSequence.cpp"""
+    lengths = x[0].long()
+    assert raised(lambda: nn.utils.rnn.pack_padded_sequence(x, lengths)) == (
         "RuntimeError: 'lengths' argument should be a 1D CPU int64 tensor, but got 1D "
-        "cuda:0 Long tensor",
-    ),
-    (
-        "torch/csrc/utils/tensor_new.cpp",
-        lambda x, y: y.new([1], device="cpu"),
+        "cuda:0 Long tensor"
+    )
+
+
+def test_a_new_tensor_of_old_is_on_the_same_kind_of_device(x):
+    """torch/csrc/utils/tensor_new.cpp"""
+    assert raised(lambda: x.new([1], device="cpu")) == (
         "RuntimeError: legacy constructor expects device type: cuda but device type: "
-        "cpu was passed",
-    ),
-    (
-        "torch/csrc/utils/tensor_apply.cpp",
-        lambda x, y: y.apply_(abs),
-        "TypeError: apply_ is only implemented on CPU tensors",
-    ),
-]
+        "cpu was passed"
+    )
 
 
-@pytest.mark.parametrize(
-    ("source", "call", "message"),
-    REFUSALS,
-    ids=[message[:50] for _, _, message in REFUSALS],
-)
-def test_what_is_refused(source, call, message):
-    x = torch.ones(2, 2)
-    y = x.cuda()
-    assert raised(lambda: call(x, y)) == message
+def test_a_python_function_is_applied_on_the_cpu_alone(x):
+    """torch/csrc/utils/tensor_apply.cpp"""
+    error = raised(lambda: x.apply_(abs))
+    assert error == "TypeError: apply_ is only implemented on CPU tensors"
 
 
 def test_collectives_refuse_what_does_not_fit():
     """torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp"""
     x = torch.ones(4, device="cuda")
     five = torch.ones(5, device="cuda")
-    number = "Tensor list input to scatter/gather must match number of collective participants"
     messages = in_a_group(
         lambda: dist.all_gather([x, x], x),
         lambda: dist.reduce_scatter(x, [x, x]),
@@ -212,10 +230,14 @@ def test_collectives_refuse_what_does_not_fit():
         lambda: dist.reduce_scatter_tensor(five, x),
         lambda: dist.all_gather([x.to("cuda:1")], x),
     )
+    of_lists = (
+        "ValueError: Tensor list input to scatter/gather must match number of collective "
+        "participants"
+    )
     assert messages == [
-        f"ValueError: {number}",
-        f"ValueError: {number}",
-        f"ValueError: {number}",
+        of_lists,
+        of_lists,
+        of_lists,
         "ValueError: output tensor size must be equal to world_size times input tensor size",
         "ValueError: input tensor must be the same size as output size times world size",
         "ValueError: Expected list of tensors on the same device",
@@ -276,20 +298,26 @@ def test_streams_and_events_print_and_have_priorities():
 def test_ranges_of_a_profiler_have_a_depth():
     """https://docs.pytorch.org/docs/stable/generated/torch.cuda.nvtx.range_push.html"""
     nvtx = torch.cuda.nvtx
-    assert (nvtx.range_push("outer"), nvtx.range_push("inner")) == (0, 1)
-    assert (nvtx.range_pop(), nvtx.range_pop()) == (1, 0)
+    assert nvtx.range_push("outer") == 0
+    assert nvtx.range_push("inner") == 1
+    assert nvtx.range_pop() == 1
+    assert nvtx.range_pop() == 0
 
 
 def test_a_generator_is_copied_and_pickled_with_its_state():
     """https://docs.pytorch.org/docs/stable/generated/torch.Generator.html"""
     generator = torch.Generator("cuda").manual_seed(9)
     torch.rand(5, device="cuda", generator=generator)
-    copies = [generator.clone_state(), copy.deepcopy(generator)]
-    copies.append(pickle.loads(pickle.dumps(generator)))
-    x = torch.rand(5, device="cuda", generator=generator)
-    for each in copies:
-        assert (str(each.device), each.initial_seed()) == ("cuda", 9)
-        assert torch.equal(x, torch.rand(5, device="cuda", generator=each))
+    clone = generator.clone_state()
+    copied = copy.deepcopy(generator)
+    unpickled = pickle.loads(pickle.dumps(generator))
+
+    expected = torch.rand(5, device="cuda", generator=generator)
+    for twin in (clone, copied, unpickled):
+        assert str(twin.device) == "cuda"
+        assert twin.initial_seed() == 9
+        numbers = torch.rand(5, device="cuda", generator=twin)
+        assert torch.equal(numbers, expected)
 
 
 @pytest.mark.parametrize(
@@ -306,24 +334,28 @@ def test_settings_of_the_allocator_have_bounds(setting):
     assert raised(lambda: change(setting)).startswith("ValueError: ")
 
 
-def test_the_classes_of_old_name_a_device_and_a_type():
+def test_the_classes_of_old_name_a_device_and_a_type(x, host):
     """https://docs.pytorch.org/docs/stable/tensors.html, the table of data types"""
-    x = torch.ones(2)
-    y = torch.ones(2, device="cuda")
-    assert isinstance(y, torch.cuda.FloatTensor)
-    assert not isinstance(y, torch.FloatTensor | torch.cuda.LongTensor)
-    assert not isinstance(x, torch.cuda.FloatTensor)
-    named = x.type("torch.cuda.FloatTensor")
-    half = x.type(torch.cuda.HalfTensor)
-    assert places(named, half, x.type_as(y)) == ["cuda:0", "cuda:0", "cuda:0"]
+    assert isinstance(x, torch.cuda.FloatTensor)
+    assert not isinstance(x, torch.FloatTensor | torch.cuda.LongTensor)
+    assert not isinstance(host, torch.cuda.FloatTensor)
+
+    named = host.type("torch.cuda.FloatTensor")
+    half = host.type(torch.cuda.HalfTensor)
+    like_x = host.type_as(x)
+    assert places(named, half, like_x) == ["cuda:0", "cuda:0", "cuda:0"]
     assert half.dtype == torch.float16
-    assert places(y.type("torch.FloatTensor")) == ["cpu"]
-    assert places(y.new([1, 2]), y.new(2, 3), x.new([1])) == ["cuda:0", "cuda:0", "cpu"]
-    expected, _, got = raised(lambda: torch.FloatTensor(y)).partition(" (got ")
-    assert expected.startswith(
-        "TypeError: expected TensorOptions(dtype=float, device=cpu"
-    )
-    assert got.startswith("TensorOptions(dtype=float, device=cuda:0")
+    back = x.type("torch.FloatTensor")
+    assert places(back) == ["cpu"]
+
+    of_values = x.new([1, 2])
+    of_a_shape = x.new(2, 3)
+    assert places(of_values, of_a_shape) == ["cuda:0", "cuda:0"]
+    assert places(host.new([1])) == ["cpu"]
+
+    error = raised(lambda: torch.FloatTensor(x))
+    assert error.startswith("TypeError: expected TensorOptions(dtype=float, device=cpu")
+    assert " (got TensorOptions(dtype=float, device=cuda:0" in error
 
 
 def test_storages_have_a_type_and_grow():
@@ -370,21 +402,35 @@ def test_matrices_are_decomposed_without_pivots():
     """https://docs.pytorch.org/docs/stable/generated/torch.linalg.lu.html: CUDA alone has it"""
     for shape in ((2, 3, 4), (2, 4, 3)):
         numbers = torch.arange(24.0, device="cuda").reshape(shape)
-        x = torch.eye(*shape[1:], device="cuda") + numbers / 9
-        permutation, lower, upper = torch.linalg.lu(x, pivot=False)
+        matrices = torch.eye(*shape[1:], device="cuda") + numbers / 9
+        permutation, lower, upper = torch.linalg.lu(matrices, pivot=False)
         assert permutation.numel() == 0
-        assert torch.allclose(lower @ upper, x, atol=1e-4)
-        packed, pivots, info = torch.linalg.lu_factor_ex(x, pivot=False)
+        assert torch.allclose(lower @ upper, matrices, atol=1e-4)
+
+        packed, pivots, info = torch.linalg.lu_factor_ex(matrices, pivot=False)
         assert torch.equal(packed.triu()[:, :3, :], upper.triu())
-        assert (pivots.tolist(), info.tolist()) == ([[1, 2, 3]] * 2, [0, 0])
+        assert pivots.tolist() == [[1, 2, 3], [1, 2, 3]]
+        assert info.tolist() == [0, 0]
 
 
 def test_a_convolution_by_cudnns_name():
     """aten/src/ATen/native/native_functions.yaml: cudnn_convolution"""
-    x = torch.ones(1, 1, 3, 3, device="cuda")
+    images = torch.ones(1, 1, 3, 3, device="cuda")
     weight = torch.ones(1, 1, 2, 2, device="cuda", requires_grad=True)
-    shape = (0, 0), (1, 1), (1, 1), 1
-    torch.cudnn_convolution(x, weight, *shape, False, False, False).sum().backward()
+    padding, stride, dilation, groups = (0, 0), (1, 1), (1, 1), 1
+    benchmark, deterministic, allow_tf32 = False, False, False
+    result = torch.cudnn_convolution(
+        images,
+        weight,
+        padding,
+        stride,
+        dilation,
+        groups,
+        benchmark,
+        deterministic,
+        allow_tf32,
+    )
+    result.sum().backward()
     assert weight.grad.tolist() == [[[[4, 4], [4, 4]]]]
 
 
@@ -392,25 +438,30 @@ def test_half_precision_of_complex_numbers_is_computed():
     """aten/src/ATen/native/cuda: `angle` in UnaryComplexKernels.cu, `exp` in UnaryOpsKernel.cu,
     `nansum` in ReduceSumProdKernel.cu
     """
-    x = torch.tensor([1 + 2j, -3 + 0.5j])
-    half = x.cuda().to(torch.complex32)
+    numbers = torch.tensor([1 + 2j, -3 + 0.5j])
+    half = numbers.cuda().to(torch.complex32)
     assert half.angle().dtype == torch.float16
-    assert torch.allclose(half.exp().cpu().to(x.dtype), x.exp(), 1e-2, 1e-2)
-    assert (x * torch.nan).cuda().nansum().item() == 0
+    powers = half.exp().cpu().to(numbers.dtype)
+    assert torch.allclose(powers, numbers.exp(), rtol=1e-2, atol=1e-2)
+    nothing = (numbers * torch.nan).cuda()
+    assert nothing.nansum().item() == 0
 
 
 def test_sequences_keep_their_lengths_on_the_host():
     """https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.rnn.pack_padded_sequence.html"""
-    x = torch.ones(3, 2, 4, device="cuda")
+    sequences = torch.ones(3, 2, 4, device="cuda")
     lengths = torch.tensor([3, 2])
-    packed = nn.utils.rnn.pack_padded_sequence(x, lengths)
+    packed = nn.utils.rnn.pack_padded_sequence(sequences, lengths)
     assert places(packed.data, packed.batch_sizes) == ["cuda:0", "cpu"]
-    output, _ = nn.LSTM(4, 5).cuda()(packed)
-    assert places(*nn.utils.rnn.pad_packed_sequence(output)) == ["cuda:0", "cpu"]
+
+    net = nn.LSTM(4, 5).cuda()
+    output, _ = net(packed)
+    padded, lengths = nn.utils.rnn.pad_packed_sequence(output)
+    assert places(padded, lengths) == ["cuda:0", "cpu"]
 
 
-def test_sparse_and_nested_tensors_move_with_all_their_parts():
-    """https://docs.pytorch.org/docs/stable/sparse.html, .../nested.html"""
+def test_sparse_tensors_are_made_with_all_their_parts():
+    """https://docs.pytorch.org/docs/stable/sparse.html"""
     index = torch.tensor([[0, 1], [1, 0]])
     values = torch.tensor([1.0, 2.0])
     coo = torch.sparse_coo_tensor(index, values, (2, 2), device="cuda")
@@ -419,29 +470,36 @@ def test_sparse_and_nested_tensors_move_with_all_their_parts():
     assert places(csr.crow_indices(), csr.values()) == ["cuda:0", "cuda:0"]
     assert places(torch.sparse_coo_tensor(index, values)) == ["cpu"]
 
-    x = torch.eye(3, device="cuda:1")
-    for layout in (torch.strided, torch.jagged):
-        options = {"layout": layout, "device": "cuda:1"}
-        nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], **options)
-        seen = torch.nested.as_nested_tensor([x, x[:2]], layout=layout)
-        assert set(places(nested, nested * 2, seen, *seen.unbind())) == {"cuda:1"}
-        assert places(seen.cuda(0), seen.cpu()) == ["cuda:0", "cpu"]
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
+def test_nested_tensors_are_made_and_moved_with_all_their_parts(layout):
+    """https://docs.pytorch.org/docs/stable/nested.html"""
+    parts = [torch.ones(2), torch.ones(3)]
+    nested = torch.nested.nested_tensor(parts, layout=layout, device="cuda:1")
+    assert places(nested, nested * 2) == ["cuda:1", "cuda:1"]
+
+    rows = torch.eye(3, device="cuda:1")
+    view = torch.nested.as_nested_tensor([rows, rows[:2]], layout=layout)
+    assert places(view, *view.unbind()) == ["cuda:1", "cuda:1", "cuda:1"]
+    assert places(view.cuda(0), view.cpu()) == ["cuda:0", "cpu"]
 
 
 def test_derivatives_travel_between_gpus():
     """https://docs.pytorch.org/docs/stable/func.html"""
-    x = torch.arange(4.0, device="cuda:1").view(2, 2)
+    numbers = torch.tensor([[0.0, 1.0], [2.0, 3.0]], device="cuda:1")
 
-    def across(row):
-        return (row**2).to("cuda:0").sum()
+    def sum_of_squares_elsewhere(x):
+        return (x**2).to("cuda:0").sum()
 
-    gradient = torch.func.grad(across)
-    value, tangent = torch.func.jvp(across, (x,), (torch.ones_like(x),))
+    direction = torch.ones_like(numbers)
+    value, tangent = torch.func.jvp(sum_of_squares_elsewhere, (numbers,), (direction,))
     assert places(value, tangent) == ["cuda:0", "cuda:0"]
+
+    gradient = torch.func.grad(sum_of_squares_elsewhere)
     functionalized = torch.func.functionalize(gradient)
     for function in (gradient, functionalized, torch.vmap(gradient)):
-        result = function(x)
-        assert result.tolist() == (2 * x).tolist()
+        result = function(numbers)
+        assert result.tolist() == [[0, 2], [4, 6]]
         assert str(result.device) == "cuda:1"
 
 
@@ -453,13 +511,16 @@ def test_flex_attention_has_gradients():
     query, key, value = torch.rand(3, 1, 2, 16, 8, device="cuda").unbind()
     query.requires_grad_()
     bias = torch.rand(2, device="cuda")
-    out = flex_attention(
-        query, key, value, score_mod=lambda score, b, h, i, j: score.tanh() + bias[h]
-    )
+
+    def score_mod(score, batch, head, row, column):
+        return score.tanh() + bias[head]
+
+    result = flex_attention(query, key, value, score_mod=score_mod)
+    (gradient,) = torch.autograd.grad(result.sum(), query)
+    assert places(result, gradient) == ["cuda:0", "cuda:0"]
+
     scores = (query @ key.mT / 8**0.5).tanh() + bias[:, None, None]
     expected = scores.softmax(-1) @ value
-    (ours,) = torch.autograd.grad(out.sum(), query)
-    (theirs,) = torch.autograd.grad(expected.sum(), query)
-    assert places(out, ours) == ["cuda:0", "cuda:0"]
-    assert torch.allclose(out, expected, atol=1e-5)
-    assert torch.allclose(ours, theirs, atol=1e-5)
+    (expected_gradient,) = torch.autograd.grad(expected.sum(), query)
+    assert torch.allclose(result, expected, atol=1e-5)
+    assert torch.allclose(gradient, expected_gradient, atol=1e-5)

@@ -78,7 +78,9 @@ def test_tensors_travel_through_a_queue(sharing, method, strategy):
     try:
         tensor = torch.arange(4.0, device="cuda:1")
         ours = held(1)
-        for sent in (tensor, nn.Parameter(tensor * 2), tensor[2:], tensor[:0].cuda(0)):
+        parameter = nn.Parameter(tensor * 2)
+        empty = tensor[:0].cuda(0)
+        for sent in (tensor, parameter, tensor[2:], empty):
             queue.put(sent)
         answer = answers.get(timeout=60)
         assert answer["devices"] == ["cuda:1", "cuda:1", "cuda:1", "cuda:0"]

@@ -5,123 +5,215 @@ import warnings
 import pytest
 import torch
 from programs import PACKAGE
+from torch.nn import functional as F
 
 import cudasim
 from cudasim.session import session
 
-WORDS = "called a synchronizing CUDA operation"
+MESSAGE = "called a synchronizing CUDA operation"
 
 
 @pytest.fixture(params=[None, "modelled"])
-def operands(request):
-    """A vector, a number, indices and a mask on a GPU, with the machine's clock or another."""
+def clock(request):
+    """Simulate two GPUs, with the machine's clock or with the virtual one, which is returned."""
     with cudasim.simulate(clock=request.param):
-        x = torch.rand(4, device="cuda")
-        y = torch.rand((), device="cuda")
-        index = torch.tensor([0, 2, 3], device="cuda")
-        mask = torch.tensor([True, False, True, True], device="cuda")
-        yield x, y, index, mask
+        yield session.clock
 
 
-def put(x, index, value):
-    x[index] = value
+@pytest.fixture
+def x(clock):
+    return torch.rand(4, device="cuda")
 
 
-def move(tensor, device):
-    return tensor.to(device, non_blocking=True)
+@pytest.fixture
+def number(clock):
+    return torch.rand((), device="cuda")
 
 
-WAITING = [
-    lambda x, y, index, mask: put(x, mask, y),
-    lambda x, y, index, mask: put(x, torch.tensor([0, 2]), y),
-    lambda x, y, index, mask: x[mask],
-    lambda x, y, index, mask: x[torch.tensor([0, 2])],
-    lambda x, y, index, mask: x.nonzero(),
-    lambda x, y, index, mask: 1 if y else 2,
-    lambda x, y, index, mask: torch.nn.functional.one_hot(index),
-    lambda x, y, index, mask: torch.repeat_interleave(
-        x, torch.full((1,), 2, device="cuda")
-    ),
-    lambda x, y, index, mask: x.unique(),
-    lambda x, y, index, mask: torch.equal(x, x),
-    lambda x, y, index, mask: y.item(),
-    lambda x, y, index, mask: torch.allclose(x, x),
-    lambda x, y, index, mask: x.tolist(),
-    lambda x, y, index, mask: repr(x),
-    lambda x, y, index, mask: x.cpu(),
-    lambda x, y, index, mask: x.masked_select(mask),
-    lambda x, y, index, mask: torch.ones(2).cuda(),
-    lambda x, y, index, mask: torch.ones(2).pin_memory().cuda(),
-    lambda x, y, index, mask: x.copy_(torch.ones(4)),
-    lambda x, y, index, mask: torch.empty(4).copy_(x),
-    lambda x, y, index, mask: torch.tensor([1.0], device="cuda"),
-    lambda x, y, index, mask: torch.cuda.current_stream().synchronize(),
-]
-SILENT = [
-    lambda x, y, index, mask: put(x, mask, 1.0),
-    lambda x, y, index, mask: put(x, torch.ones(4, dtype=torch.bool), y),
-    lambda x, y, index, mask: put(x, index, y),
-    lambda x, y, index, mask: x[torch.ones(4, dtype=torch.bool)],
-    lambda x, y, index, mask: x[index],
-    lambda x, y, index, mask: torch.nn.functional.one_hot(index, num_classes=4),
-    lambda x, y, index, mask: torch.randperm(20000, device="cuda"),
-    lambda x, y, index, mask: torch.repeat_interleave(x, 2, output_size=8),
-    lambda x, y, index, mask: torch.any(y),
-    lambda x, y, index, mask: torch.ones(2).cuda(non_blocking=True),
-    lambda x, y, index, mask: x.to("cpu", non_blocking=True),
-    lambda x, y, index, mask: x.to("cuda:1"),
-    lambda x, y, index, mask: torch.ones(4)[torch.ones(4) > 0].nonzero().tolist(),
-    lambda x, y, index, mask: torch.cuda.Event().synchronize(),  # which nobody recorded
-    lambda x, y, index, mask: torch.cuda.current_stream().query(),
-    lambda x, y, index, mask: move(torch.ones(2**14), x.device),  # few are staged
-    lambda x, y, index, mask: move(torch.ones(4).pin_memory(), x.device),
-    lambda x, y, index, mask: torch.ones(4).pin_memory().copy_(x, non_blocking=True),
-]
-UNTOLD = [  # what waits without a word
-    lambda x, y, index, mask: torch.cuda.synchronize(),
-    lambda x, y, index, mask: torch.accelerator.synchronize(),
-    lambda x, y, index, mask: move(torch.ones(2**15), x.device),  # on a clock
-]
+@pytest.fixture
+def index(clock):
+    return torch.tensor([0, 2, 3], device="cuda")
 
 
-def waits(work, operands):
-    """Whether the host waits in `work` for a card that is busy for a while."""
+@pytest.fixture
+def mask(clock):
+    return torch.tensor([True, False, True, True], device="cuda")
+
+
+def waits(work):
+    """Return whether the host waits in `work` for a GPU that is busy for a while."""
     clock = session.clock
     if clock is None:
         torch.cuda._sleep(10**8)
-        work(*operands)
+        work()
         return torch.cuda.current_stream().query()
+
     torch.cuda._sleep(10**9)
     before = clock.now
-    work(*operands)
+    work()
     return clock.now - before > 10**9
 
 
-@pytest.mark.parametrize("work", WAITING)
-def test_what_waits_is_told_and_can_be_refused(operands, work):
-    work(*operands)
+def assert_waits(work):
+    """Assert that `work` waits, that it is warned of, and that it can be refused."""
+    work()
     torch.cuda.set_sync_debug_mode("warn")
-    with pytest.warns(UserWarning, match=WORDS) as told:
-        work(*operands)
-    assert not told[0].filename.startswith(str(PACKAGE))  # it names the line that waits
+    with pytest.warns(UserWarning, match=MESSAGE) as caught:
+        work()
+    # The warning names the line that waits.
+    assert not caught[0].filename.startswith(str(PACKAGE))
+
     torch.cuda.set_sync_debug_mode("error")
     assert torch.cuda.get_sync_debug_mode() == 2
-    with pytest.raises(RuntimeError, match=f"^{WORDS}$"):
-        work(*operands)
-    torch.cuda.set_sync_debug_mode(0)
-    assert waits(work, operands)
+    with pytest.raises(RuntimeError, match=f"^{MESSAGE}$"):
+        work()
+    torch.cuda.set_sync_debug_mode("default")
+    assert waits(work)
 
 
-@pytest.mark.parametrize("work", SILENT + UNTOLD)
-def test_what_does_not_wait_is_not_told(operands, work):
-    torch.cuda.set_sync_debug_mode(2)
-    work(*operands)
-    torch.cuda.set_sync_debug_mode("warn")  # says once that it is a prototype
+def run_watched(work):
+    """Run `work`, which must be neither refused nor warned of."""
+    torch.cuda.set_sync_debug_mode("error")
+    work()
+    torch.cuda.set_sync_debug_mode("warn")  # warns once that it is a prototype
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        work(*operands)
-    waiting = UNTOLD if session.clock else UNTOLD[:2]
-    assert waits(work, operands) is (work in waiting)
+        work()
+
+
+def assert_silent(work):
+    """Assert that `work` does not wait, and that it is neither refused nor warned of."""
+    run_watched(work)
+    assert not waits(work)
+
+
+# What waits.
+
+
+def test_a_mask_waits_for_the_number_of_its_places(x, number, mask):
+    def assign():
+        x[mask] = number
+
+    assert_waits(assign)
+    assert_waits(lambda: x[mask])
+    assert_waits(lambda: x.masked_select(mask))
+    assert_waits(lambda: x.nonzero())
+
+
+def test_an_index_on_the_host_is_copied_and_waits(x, number):
+    on_host = torch.tensor([0, 2])
+
+    def assign():
+        x[on_host] = number
+
+    assert_waits(assign)
+    assert_waits(lambda: x[on_host])
+
+
+def test_a_result_whose_size_depends_on_values_waits(x, index):
+    twice = torch.full((1,), 2, device="cuda")
+    assert_waits(lambda: F.one_hot(index))
+    assert_waits(lambda: torch.repeat_interleave(x, twice))
+    assert_waits(lambda: x.unique())
+
+
+def test_what_python_reads_waits(x, number):
+    assert_waits(lambda: bool(number))
+    assert_waits(lambda: number.item())
+    assert_waits(lambda: x.tolist())
+    assert_waits(lambda: repr(x))
+    assert_waits(lambda: torch.equal(x, x))
+    assert_waits(lambda: torch.allclose(x, x))
+
+
+def test_a_copy_to_or_from_the_host_waits(x):
+    host = torch.ones(4)
+    pinned = torch.ones(4).pin_memory()
+    assert_waits(lambda: x.cpu())
+    assert_waits(lambda: host.copy_(x))
+    assert_waits(lambda: host.cuda())
+    assert_waits(lambda: pinned.cuda())
+    assert_waits(lambda: x.copy_(host))
+    assert_waits(lambda: torch.tensor([1.0], device="cuda"))
+
+
+def test_synchronizing_a_stream_waits(clock):
+    assert_waits(lambda: torch.cuda.current_stream().synchronize())
+
+
+# What does not wait.
+
+
+def test_an_assignment_of_known_size_is_silent(x, number, index, mask):
+    mask_on_host = torch.ones(4, dtype=torch.bool)
+
+    def fill():
+        x[mask] = 1.0
+
+    def assign_by_a_mask():
+        x[mask_on_host] = number
+
+    def assign_by_an_index():
+        x[index] = number
+
+    assert_silent(fill)
+    assert_silent(assign_by_a_mask)
+    assert_silent(assign_by_an_index)
+
+
+def test_a_result_of_known_size_is_silent(x, number, index):
+    mask_on_host = torch.ones(4, dtype=torch.bool)
+    assert_silent(lambda: x[mask_on_host])
+    assert_silent(lambda: x[index])
+    assert_silent(lambda: F.one_hot(index, num_classes=4))
+    assert_silent(lambda: torch.repeat_interleave(x, 2, output_size=8))
+    assert_silent(lambda: torch.randperm(20000, device="cuda"))
+    assert_silent(lambda: torch.any(number))
+
+
+def test_a_copy_that_does_not_block_is_silent(x):
+    few = torch.ones(2**14)  # so few that the driver stages them
+    pinned = torch.ones(4).pin_memory()
+    assert_silent(lambda: torch.ones(2).cuda(non_blocking=True))
+    assert_silent(lambda: few.to("cuda", non_blocking=True))
+    assert_silent(lambda: pinned.to("cuda", non_blocking=True))
+    assert_silent(lambda: x.to("cpu", non_blocking=True))
+    assert_silent(lambda: pinned.copy_(x, non_blocking=True))
+    assert_silent(lambda: x.to("cuda:1"))
+
+
+def test_the_cpu_alone_is_silent(clock):
+    host = torch.ones(4)
+    assert_silent(lambda: host[host > 0].nonzero().tolist())
+
+
+def test_a_query_and_an_event_never_recorded_are_silent(clock):
+    event = torch.cuda.Event()
+    assert_silent(event.synchronize)
+    assert_silent(lambda: torch.cuda.current_stream().query())
+
+
+# What waits although PyTorch does not say so.
+
+
+@pytest.mark.parametrize("module", [torch.cuda, torch.accelerator])
+def test_synchronizing_a_gpu_waits_silently(clock, module):
+    run_watched(module.synchronize)
+    assert waits(module.synchronize)
+
+
+def test_a_large_copy_from_pageable_memory_waits_silently(clock):
+    many = torch.ones(2**15)
+
+    def move():
+        many.to("cuda", non_blocking=True)
+
+    run_watched(move)
+    # Without the virtual clock no copy goes through a staging buffer.
+    assert waits(move) == (clock is not None)
+
+
+# The mode.
 
 
 @pytest.mark.parametrize("mode", ["loud", 3])
@@ -138,10 +230,20 @@ def test_it_ends_with_the_simulation():
         assert torch.ones(1, device="cuda").item() == 1
 
 
-SAYS = "synchronizes that device with the CPU"
-DOCUMENTED = [
-    name for name, value in vars(torch.linalg).items() if SAYS in (value.__doc__ or "")
-]
+# Linear algebra.
+
+
+def documented_as_waiting():
+    """Return the names of the functions whose documentation says that they wait."""
+    names = []
+    for name, function in vars(torch.linalg).items():
+        documentation = function.__doc__ or ""
+        if "synchronizes that device with the CPU" in documentation:
+            names.append(name)
+    return names
+
+
+DOCUMENTED = documented_as_waiting()
 
 
 def test_the_documentation_names_what_waits():
@@ -153,7 +255,7 @@ def test_linear_algebra_waits_where_documented(two_gpus, name):
     matrix = 2 * torch.eye(3, device="cuda")
     matrices = [matrix, matrix] if name == "solve" else [matrix]
     torch.cuda.set_sync_debug_mode("error")
-    with pytest.raises(RuntimeError, match=WORDS):
+    with pytest.raises(RuntimeError, match=MESSAGE):
         getattr(torch.linalg, name)(*matrices)
 
 

@@ -104,7 +104,8 @@ def test_another_card_is_booked_as_if_it_were_simulated(product):
         product = product_on_a_card()
         with cudasim.timeline() as simulated:
             product()
-    assert (other.source, other.table()) == (simulated.source, simulated.table())
+    assert other.source == simulated.source
+    assert other.table() == simulated.table()
     assert own.table() != other.table()
 
 
@@ -213,9 +214,11 @@ def test_lanes_have_an_order():
 
 def test_many_threads_share_a_lane_and_it_is_said():
     spans = []
-    for n in range(1000):
-        spans.append(Span(f"Python, Thread-{n}", "add", n, n + 1, "operation"))
-    lanes = timeline_of(*spans, Span("Python", "add", 5, 6, "operation"))
+    for number in range(1000):
+        lane = f"Python, Thread-{number}"
+        spans.append(Span(lane, "add", number, number + 1, "operation"))
+    of_main_thread = Span("Python", "add", 5, 6, "operation")
+    lanes = timeline_of(*spans, of_main_thread)
     assert len(lanes.lanes) == THREADS + 2
     assert OTHERS in lanes.lanes
     assert len(lanes.table()) == 1001
@@ -245,8 +248,10 @@ def many_spans(count):
     spans = []
     start = 0
     for i in range(count):
+        lane = lanes[i % 3]
+        name = f"op{i % 37}"
         end = start + i * i % 997
-        spans.append(Span(lanes[i % 3], f"op{i % 37}", start, end, "kernel"))
+        spans.append(Span(lane, name, start, end, "kernel"))
         start += i * i % 1009
     return spans
 
@@ -267,8 +272,8 @@ def test_a_picture_is_bounded_and_says_what_it_merged(count, merged):
 
 def test_neighbours_of_one_name_are_merged_and_counted():
     spans = []
-    for i in range(BARS + 1):
-        spans.append(Span("Python", "add", 10 * i, 10 * i + 10, "operation"))
+    for start in range(0, 10 * (BARS + 1), 10):
+        spans.append(Span("Python", "add", start, start + 10, "operation"))
     (bar,) = timeline_of(*spans).bars()
     assert bar.merged == BARS + 1
     assert bar.label == f"add \N{MULTIPLICATION SIGN} {BARS + 1}"
@@ -317,16 +322,20 @@ def test_a_trace_for_chrome(tmp_path):
     trace = json.loads((tmp_path / "trace.json").read_text())
     assert trace["otherData"]["source"] == "modelled for a T4"
 
-    names, drawn = {}, []
+    lanes = {}
+    drawn = []
     for event in trace["traceEvents"]:
         if event["name"] == "thread_name":
-            names[event["tid"]] = event["args"]["name"]
+            lanes[event["tid"]] = event["args"]["name"]
         elif event["ph"] == "X":
             drawn.append(event)
-    assert list(names.values()) == ["Python", "cuda:0 stream 0", "cuda:0 copies in"]
+    assert list(lanes.values()) == ["Python", "cuda:0 stream 0", "cuda:0 copies in"]
     assert len(drawn) == 4
-    times = [(names[event["tid"]], event["ts"], event["dur"]) for event in drawn]
-    assert ("cuda:0 stream 0", 4.0, 12.0) in times
+
+    (kernel,) = [event for event in drawn if event["cat"] == "kernel"]
+    assert lanes[kernel["tid"]] == "cuda:0 stream 0"
+    assert kernel["ts"] == 4.0
+    assert kernel["dur"] == 12.0
     (copy,) = [event for event in drawn if event["cat"] == "copy"]
     assert copy["args"] == {"bytes": 64}
 
@@ -441,7 +450,7 @@ def test_the_clock_is_off_and_there_is_no_block():
     words = "there is no modelled clock; write 'with cudasim.timeline() as lanes:'"
     assert words in repr(lanes)
     assert list(lanes._repr_mimebundle_()) == ["text/plain"]
-    for ask in (
+    for use in (
         lanes.table,
         lanes.figure,
         lanes.payload,
@@ -450,22 +459,13 @@ def test_the_clock_is_off_and_there_is_no_block():
         lambda: lanes.busy("Python"),
         lambda: lanes.save("never.json"),
     ):
-        message = raised(ask)
-        assert "there is no modelled clock" in message
-        assert "\n" not in message
+        error = raised(use)
+        assert "there is no modelled clock" in error
+        assert "\n" not in error
 
 
-@pytest.mark.parametrize("modelled", [False, True])
-def test_a_block_that_raises_keeps_what_was_recorded(request, modelled):
-    if modelled:
-        clock = request.getfixturevalue("clock")
-
-    def record():
-        if modelled:
-            work(clock)
-        else:
-            torch.ones(2)
-
+def assert_a_block_may_raise(record):
+    """Assert that a block that raises keeps what was recorded, and that another can begin."""
     with pytest.raises(ZeroDivisionError), cudasim.timeline() as lanes:
         record()
         raise ZeroDivisionError
@@ -473,10 +473,18 @@ def test_a_block_that_raises_keeps_what_was_recorded(request, modelled):
     assert lanes.notes == [note]
     assert note in str(lanes)
 
-    with cudasim.timeline() as lanes:  # and nothing is left running
+    with cudasim.timeline() as lanes:
         record()
     assert lanes.spans
     assert lanes.notes == []
+
+
+def test_a_modelled_block_that_raises_keeps_what_was_recorded(clock):
+    assert_a_block_may_raise(lambda: work(clock))
+
+
+def test_a_measured_block_that_raises_keeps_what_was_recorded():
+    assert_a_block_may_raise(lambda: torch.ones(2))
 
 
 def test_a_timeline_within_a_timeline_that_is_measured():
@@ -499,7 +507,8 @@ def test_a_timeline_within_another_has_its_own_spans(clock):
         with cudasim.timeline() as inner:
             work(clock)
         work(clock)
-    assert (len(inner.spans), len(outer.spans)) == (5, 15)
+    assert len(inner.spans) == 5
+    assert len(outer.spans) == 15
 
 
 def test_another_card_within_a_timeline_is_refused(product):

@@ -13,7 +13,6 @@ from cudasim.timing.formulas import Work, copy_seconds, kernel_seconds, rate
 from cudasim.timing.sheets import Host, find_sheet, host_sheet, read_sheet, sheet_names
 
 NAMES = sheet_names()
-SHARES = find_sheet("T4").efficiency
 
 
 @pytest.fixture(params=NAMES)
@@ -21,17 +20,24 @@ def sheet(request):
     return find_sheet(request.param)
 
 
-def product(m, n, k, precision="float32", batch=1, size=4):
-    numbers = batch * (m * k + k * n + m * n)
-    flops = 2.0 * batch * m * n * k
-    return Work("matmul", flops, float(size * numbers), precision, 1, (batch, m, n, k))
+@pytest.fixture
+def t4():
+    return find_sheet("T4")
+
+
+def product(m, n, k, precision="float32"):
+    """Return the work of a product of two matrices whose numbers have four bytes."""
+    flops = 2.0 * m * n * k
+    numbers = m * k + k * n + m * n
+    return Work("matmul", flops, 4.0 * numbers, precision, 1, (1, m, n, k))
 
 
 def test_every_card_of_cuda_has_a_sheet():
     cards = {card.name for card in cudasim.CARDS.values() if card.type.name == "cuda"}
     assert cards == set(NAMES)
-    words = raised(lambda: find_sheet("K80"), ValueError)
-    assert words == f"card='K80': no data sheet; there are {', '.join(NAMES)}"
+    error = raised(lambda: find_sheet("K80"), ValueError)
+    listed = ", ".join(NAMES)
+    assert error == f"card='K80': no data sheet; there are {listed}"
 
 
 def figures_of(record):
@@ -79,95 +85,139 @@ def test_shares_and_links_of_a_sheet_are_plausible(sheet):
     assert sheet.peer["staged"] <= sheet.peer["bandwidth"] < sheet.bandwidth
 
 
-NOT_A_NUMBER = float("nan")
-ZERO_SHARE = SHARES | {"matmul": {"float32": 0}}
-WITHOUT_FLOAT32 = SHARES | {"matmul": {"float16": 1}}
-BAD_CHANGES = [
-    ({"bandwidth": -1.0}, "bandwidth is -1.0, not a"),
-    ({"bandwidth": "f"}, "bandwidth is 'f', not a"),
-    ({"bandwidth": True}, "bandwidth is True, not a"),
-    ({"peak": {"float32": NOT_A_NUMBER}}, "peak.float32 is nan, not a positive figure"),
-    ({"peak": {"float16": 1.0}}, "peak.float32 is missing"),
-    ({"link": {"latency": 1e-6}}, "link.pinned_in is missing"),
-    ({"efficiency": ZERO_SHARE}, "efficiency.matmul.float32 is 0"),
-    ({"efficiency": WITHOUT_FLOAT32}, "efficiency.matmul.float32 is mi"),
-    ({"peer": 5.0}, "peer is 5.0, not a table"),
-    ({"floor": {"a": 1.0}}, "floor is {'a': 1.0}, not a positive figure"),
-    ({"speed": 1.0}, "speed is unknown; a sheet has name, peak,"),
-    ({"name": None}, "name is missing"),
-    ({"floor": None}, "floor is missing"),
-    ({"peer": None}, "peer is missing"),
-]
-
-
 def refusal(path, text):
+    """Return the error for a sheet of this text, without the file's name that it begins with."""
     path.write_text(text)
-    return raised(lambda: read_sheet(path), ValueError)
+    error = raised(lambda: read_sheet(path), ValueError)
+    head = f"{path}: "
+    assert error.startswith(head)
+    return error.removeprefix(head)
 
 
-@pytest.mark.parametrize(("change", "message"), BAD_CHANGES)
-def test_a_bad_sheet_is_refused_with_file_and_key(tmp_path, change, message):
+@pytest.fixture
+def refusal_of(tmp_path):
+    """Return a function that changes the sheet of a T4 and returns the error for it."""
     path = tmp_path / "card.json"
-    good = json.loads((sheets.FOLDER / "t4.json").read_text())
-    path.write_text(json.dumps(good))
+    text = (sheets.FOLDER / "t4.json").read_text()
+    path.write_text(text)
     assert read_sheet(path).name == "T4"
 
-    changed = good | change
-    kept = {key: value for key, value in changed.items() if value is not None}
-    words = refusal(path, json.dumps(kept))
-    assert words.startswith(f"{path}: {message}")
+    def change_and_read(**changes):
+        sheet = json.loads(text) | changes
+        return refusal(path, json.dumps(sheet))
+
+    return change_and_read
+
+
+@pytest.mark.parametrize("bandwidth", [-1.0, "f", True])
+def test_a_figure_is_a_positive_number(refusal_of, bandwidth):
+    error = refusal_of(bandwidth=bandwidth)
+    assert error.startswith(f"bandwidth is {bandwidth!r}, not a positive figure")
+
+
+def test_what_a_table_of_figures_must_hold(refusal_of):
+    error = refusal_of(peak={"float32": float("nan")})
+    assert error.startswith("peak.float32 is nan, not a positive figure")
+    error = refusal_of(peak={"float16": 1.0})
+    assert error.startswith("peak.float32 is missing")
+    error = refusal_of(link={"latency": 1e-6})
+    assert error.startswith("link.pinned_in is missing")
+    error = refusal_of(peer=5.0)
+    assert error.startswith("peer is 5.0, not a table")
+    error = refusal_of(floor={"a": 1.0})
+    assert error.startswith("floor is {'a': 1.0}, not a positive figure")
+
+
+def test_what_the_shares_of_products_must_hold(refusal_of, t4):
+    error = refusal_of(efficiency=t4.efficiency | {"matmul": {"float32": 0}})
+    assert error.startswith("efficiency.matmul.float32 is 0")
+    error = refusal_of(efficiency=t4.efficiency | {"matmul": {"float16": 1}})
+    assert error.startswith("efficiency.matmul.float32 is missing")
+
+
+def test_an_unknown_key_is_refused(refusal_of):
+    error = refusal_of(speed=1.0)
+    assert error.startswith("speed is unknown; a sheet has name, peak,")
+
+
+@pytest.mark.parametrize("key", ["name", "floor", "peer"])
+def test_a_sheet_without_a_key_is_refused(tmp_path, key):
+    sheet = json.loads((sheets.FOLDER / "t4.json").read_text())
+    del sheet[key]
+    error = refusal(tmp_path / "card.json", json.dumps(sheet))
+    assert error.startswith(f"{key} is missing")
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{'name': 1}"])
 def test_a_sheet_that_is_no_table_is_refused(tmp_path, text):
-    path = tmp_path / "card.json"
-    assert refusal(path, text).startswith(f"{path}: not ")
+    assert refusal(tmp_path / "card.json", text).startswith("not ")
 
 
-def test_known_times_by_hand():
-    t4, host = find_sheet("T4"), host_sheet()
-    work = product(4096, 4096, 4096)
+# Times by hand.
+
+
+def test_a_pointwise_kernel_takes_the_time_of_its_bytes(t4):
+    work = Work("pointwise", 0, 40e6)
+    # 40 MB at 320 GB/s x 0.75, and the floor of 2 us
+    assert kernel_seconds(work, t4) == pytest.approx(2e-6 + 40e6 / 240e9)
+
+
+def test_a_product_takes_the_time_of_its_waves(t4):
     # 16 x 32 tiles of 256 x 128 are 12.8 waves over 40 processors: 13 are paid
     full = 12.8 / 13
+    utilisation = formulas.utilisation((1, 4096, 4096, 4096), 40)
+    assert utilisation == pytest.approx(full)
+
+    work = product(4096, 4096, 4096)
     peak = 8.1e12 * 0.54 * full
-    for result, expected in (
-        # 40 MB at 320 GB/s x 0.75, and the floor of 2 us
-        (kernel_seconds(Work("pointwise", 0, 40e6), t4), 2e-6 + 40e6 / 240e9),
-        (formulas.utilisation((1, 4096, 4096, 4096), 40), full),
-        (rate(work, t4), peak),
-        (formulas.bounds(work, t4)[0], 2 * 4096**3 / peak),
-        # 2 x 1 MB read and written on the card; to and from the host; to a like card
-        (copy_seconds(1e6, t4, "device"), 2e-6 + 2e6 / 240e9),
-        (copy_seconds(12.4e6, t4, "pinned"), 2e-6 + 1e-3),
-        (copy_seconds(13e6, t4, "pinned", "out"), 2e-6 + 1e-3),
-        (copy_seconds(5e6, t4, "pageable", "out"), 2e-6 + 1e-3),
-        (copy_seconds(6e6, t4, "peer"), 10e-6 + 1e-3),  # through the host
-        (copy_seconds(6e6, t4, "staged"), 10e-6 + 1e-3),
-        (formulas.host_seconds(Work("pointwise", 1, 10e9), host), 1),
-        (formulas.host_seconds(Work("matmul", 70.4e9, 1), host), 1),
-    ):
-        assert result == pytest.approx(expected)
+    assert rate(work, t4) == pytest.approx(peak)
+    seconds_of_flops, _ = formulas.bounds(work, t4)
+    assert seconds_of_flops == pytest.approx(2 * 4096**3 / peak)
+
+
+@pytest.mark.parametrize(
+    ("size", "kind", "way", "seconds"),
+    [
+        (12.4e6, "pinned", "in", 2e-6 + 1e-3),
+        (13e6, "pinned", "out", 2e-6 + 1e-3),
+        (5e6, "pageable", "out", 2e-6 + 1e-3),
+        # To a like card: each copy goes through the host.
+        (6e6, "peer", "in", 10e-6 + 1e-3),
+        (6e6, "staged", "in", 10e-6 + 1e-3),
+        # On the card: 1 MB read and 1 MB written.
+        (1e6, "device", "in", 2e-6 + 2e6 / 240e9),
+    ],
+)
+def test_a_copy_takes_the_time_of_its_link(t4, size, kind, way, seconds):
+    assert copy_seconds(size, t4, kind, way) == pytest.approx(seconds)
+
+
+def test_the_host_takes_the_time_of_its_bytes_or_flops():
+    host = host_sheet()
+    pointwise = Work("pointwise", 1, 10e9)
+    assert formulas.host_seconds(pointwise, host) == pytest.approx(1)
+    matmul = Work("matmul", 70.4e9, 1)
+    assert formulas.host_seconds(matmul, host) == pytest.approx(1)
 
 
 @pytest.mark.parametrize(
     ("kind", "way"), [("pinnned", "in"), ("pinned", "up"), ("latency", "in")]
 )
-def test_an_unknown_link_is_refused(kind, way):
-    words = raised(lambda: copy_seconds(1, find_sheet("T4"), kind, way), ValueError)
-    assert "there are pinned, pageable, peer, staged, device" in words
+def test_an_unknown_link_is_refused(t4, kind, way):
+    error = raised(lambda: copy_seconds(1, t4, kind, way), ValueError)
+    assert "there are pinned, pageable, peer, staged, device" in error
 
 
-def test_a_precision_that_a_card_lacks_takes_float32s_time():
-    t4 = find_sheet("T4")
-    lacked = kernel_seconds(product(999, 999, 999, "tf32"), t4)
-    assert lacked == kernel_seconds(product(999, 999, 999), t4)
+def test_a_precision_that_a_card_lacks_takes_float32s_time(t4):
+    in_float32 = kernel_seconds(product(999, 999, 999), t4)
+    in_tf32 = kernel_seconds(product(999, 999, 999, "tf32"), t4)
+    assert in_tf32 == in_float32
 
 
 @pytest.mark.parametrize(
     ("precision", "slower"), [("float16", True), ("float32", False)]
 )
-def test_rows_that_are_not_aligned_are_slower_in_16_bits(precision, slower):
-    t4 = find_sheet("T4")
+def test_rows_that_are_not_aligned_are_slower_in_16_bits(t4, precision, slower):
     even = rate(product(4096, 4096, 4096, precision), t4)
     odd = rate(product(4096, 4096, 4095, precision), t4)
     assert (odd < 0.7 * even) == slower
@@ -192,11 +242,15 @@ def test_no_product_exceeds_the_peak(sheet, shape):
 
 
 WITHOUT_TORCH = """
-import json, sys
+import json
+import sys
+
 sys.modules["torch"] = None
 from cudasim.timing.sheets import sheet_names
 from facts.cards import described
-print(json.dumps({name: described(name) for name in sheet_names()}))
+
+cards = {name: described(name) for name in sheet_names()}
+print(json.dumps(cards))
 """
 
 

@@ -12,7 +12,9 @@ from torch.utils.checkpoint import checkpoint
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
-CPU, GPU0, GPU1 = torch.device("cpu"), torch.device("cuda", 0), torch.device("cuda", 1)
+CPU = torch.device("cpu")
+GPU0 = torch.device("cuda:0")
+GPU1 = torch.device("cuda:1")
 
 
 def devices(module):
@@ -37,15 +39,17 @@ def test_recurrent_layers_are_as_on_the_cpu_and_do_not_warn(kind, monkeypatch):
     torch.testing.assert_close(out.cpu(), on_cpu(x)[0])
 
 
-KINDS = {value for value in vars(torch.optim).values() if isinstance(value, type)}
-OPTIMIZERS = sorted(kind.__name__ for kind in KINDS - {torch.optim.Optimizer})
-OPTIONS = (
-    {},
-    {"foreach": True},
-    {"foreach": False},
-    {"fused": True},
-    {"capturable": True},
-)
+OPTIMIZERS = []
+for value in vars(torch.optim).values():
+    if isinstance(value, type) and value is not torch.optim.Optimizer:
+        OPTIMIZERS.append(value.__name__)
+OPTIONS = {
+    "": {},
+    "foreach": {"foreach": True},
+    "one by one": {"foreach": False},
+    "fused": {"fused": True},
+    "capturable": {"capturable": True},
+}
 
 
 def takes(name, options):
@@ -55,16 +59,17 @@ def takes(name, options):
         source = inspect.getsource(inspect.getmodule(kind))
         if "cuda_unsupported=True" in source:
             return False
-    return set(options) <= set(inspect.signature(kind).parameters)
+    parameters = inspect.signature(kind).parameters
+    return set(options) <= set(parameters)
 
 
 def variants():
     """Return each optimizer with each of the options that it takes."""
     cases = []
-    for name in OPTIMIZERS:
-        for options in OPTIONS:
+    for name in sorted(OPTIMIZERS):
+        for words, options in OPTIONS.items():
             if takes(name, options):
-                case = pytest.param(name, options, id="-".join([name, *options]))
+                case = pytest.param(name, options, id=f"{name} {words}".strip())
                 cases.append(case)
     return cases
 
@@ -72,24 +77,27 @@ def variants():
 def steps(name, device, options):
     """Take three steps, and return the parameters and the state of the first one."""
     torch.manual_seed(0)
-    parameters = [torch.randn(3, 4).to(device).requires_grad_() for _ in range(2)]
-    optimizer = getattr(torch.optim, name)(parameters, **options)
+    first = torch.randn(3, 4).to(device).requires_grad_()
+    second = torch.randn(3, 4).to(device).requires_grad_()
+    make_optimizer = getattr(torch.optim, name)
+    optimizer = make_optimizer([first, second], **options)
     rows = torch.tensor([0, 2], device=device)
 
     def loss_of(parameter):
         if name == "SparseAdam":
-            return (F.embedding(rows, parameter, sparse=True) ** 2).sum()
+            chosen = F.embedding(rows, parameter, sparse=True)
+            return (chosen**2).sum()
         return ((parameter - 1) ** 2).sum()
 
     def closure():
         optimizer.zero_grad()
-        loss = loss_of(parameters[0]) + loss_of(parameters[1])
+        loss = loss_of(first) + loss_of(second)
         loss.backward()
         return loss
 
     for _ in range(3):
         optimizer.step(closure)
-    return parameters, optimizer.state[parameters[0]]
+    return [first, second], optimizer.state[first]
 
 
 @pytest.mark.parametrize("name, options", variants())
@@ -128,12 +136,14 @@ def train(first, second, name, options):
     lower = nn.Sequential(*layers).to(first)
     upper = nn.Linear(32, 3).to(second).double()
     net = nn.ModuleList([lower, upper])
-    optimizer = getattr(torch.optim, name)(net.parameters(), lr=0.01, **options)
+    make_optimizer = getattr(torch.optim, name)
+    optimizer = make_optimizer(net.parameters(), lr=0.01, **options)
     for _ in range(5):
         x = torch.rand(16, 1, 8, 8).to(first)
         y = torch.randint(3, (16,)).to(second)
         optimizer.zero_grad()
-        loss = F.cross_entropy(upper(lower(x).to(second).double()), y)
+        hidden = lower(x).to(second).double()
+        loss = F.cross_entropy(upper(hidden), y)
         loss.backward()
         nn.utils.clip_grad_norm_(net.parameters(), 0.1)
         optimizer.step()
@@ -153,7 +163,8 @@ def test_training_on_two_gpus_is_as_on_the_cpu(name, options):
 
 @pytest.mark.parametrize("reentrant", [True, False])
 def test_checkpointing_recomputes_on_the_gpu(reentrant):
-    net = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 2)).cuda(1)
+    layers = nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 2)
+    net = nn.Sequential(*layers).cuda(1)
     x = torch.rand(6, 4, device="cuda:1", requires_grad=True)
 
     def gradients(compute):
@@ -163,7 +174,10 @@ def test_checkpointing_recomputes_on_the_gpu(reentrant):
         compute(x).sum().backward()
         return [x.grad, *(parameter.grad for parameter in net.parameters())]
 
+    def recompute(x):
+        return checkpoint(net, x, use_reentrant=reentrant)
+
     plain = gradients(net)
-    again = gradients(lambda x: checkpoint(net, x, use_reentrant=reentrant))
-    assert {gradient.device for gradient in again} == {GPU1}
-    torch.testing.assert_close(again, plain, rtol=0, atol=0)
+    recomputed = gradients(recompute)
+    assert {gradient.device for gradient in recomputed} == {GPU1}
+    torch.testing.assert_close(recomputed, plain, rtol=0, atol=0)

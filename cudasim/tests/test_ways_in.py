@@ -6,7 +6,7 @@ import venv
 
 import pytest
 import torch
-from programs import INHERIT, LEAVING, run, write
+from programs import INHERIT, SCRIPTS, run, write
 from torch.nn import functional as F
 
 import cudasim
@@ -165,31 +165,12 @@ def test_the_line_of_the_pth_imports_only_if_asked(tmp_path):
     assert (got.stdout, got.stderr) == ("['cudasim']\n", "")
 
 
-CHILDREN = """
-    import torch
-    {enable}
-
-    def look(index, queue):
-        x = torch.full((2,), float(index), device="cuda:1")
-        queue.put((str(x.device), (x + 1).tolist()))
-
-    if __name__ == "__main__":
-        for method in "fork", "spawn":
-            context = torch.multiprocessing.get_context(method)
-            queue = context.SimpleQueue()
-            process = context.Process(target=look, args=(4, queue))
-            process.start(); print(method, queue.get()); process.join()
-        torch.multiprocessing.spawn(look, (queue,), nprocs=2)
-        print(sorted([queue.get(), queue.get()]))
-"""
-
-
 @pytest.mark.full
-@pytest.mark.parametrize("enable", ["", "import cudasim; cudasim.enable(gpus=2)"])
-def test_processes_that_a_program_starts_see_the_gpus(tmp_path, enable):
-    script = write(tmp_path / "parent.py", CHILDREN.replace("{enable}", enable))
-    command = [script] if enable else ["-m", "cudasim", script]
-    got = run(*command, cwd=tmp_path)
+@pytest.mark.parametrize("before", [["-m", "cudasim"], []], ids=["command", "call"])
+def test_processes_that_a_program_starts_see_the_gpus(tmp_path, before):
+    arguments = [] if before else ["enable"]
+    script = SCRIPTS / "child_processes.py"
+    got = run(*before, script, *arguments, cwd=tmp_path)
     assert got.returncode == 0, got.stderr
     assert got.stdout.removeprefix(LINE).splitlines() == [
         "fork ('cuda:1', [5.0, 5.0])",
@@ -234,23 +215,6 @@ def test_a_jupyter_kernel_in_the_folder_of_the_user(tmp_path):
     assert spec["argv"][3 : 3 + len(options)] == options
 
 
-NOTEBOOK = """
-    import time, torch
-    from IPython.core.interactiveshell import InteractiveShell
-    shell = InteractiveShell.instance()
-    shell.run_line_magic("load_ext", "cudasim")
-    print(torch.cuda.device_count())
-    shell.run_line_magic("cudasim", "3 --card H100")
-    for bad in "0", "2 --crad T4", "2 --card", "2 --device-type mps":
-        shell.run_line_magic("cudasim", bad)
-    print(torch.cuda.device_count(), torch.cuda.get_device_properties(2).total_memory >> 30)
-    shell.run_line_magic("cudasim", "1 --clock modelled")
-    print(torch.cuda.device_count(), time.perf_counter() < 1)
-    shell.run_line_magic("cudasim", "--device-type mps")
-    print(torch.accelerator.current_accelerator(), torch.ones(1, device="mps"))
-    shell.run_line_magic("unload_ext", "cudasim")
-    print(torch.accelerator.is_available(), shell.find_line_magic("cudasim"))
-"""
 USAGE = (
     "usage: %cudasim [GPUS] [--card NAME] [--device-type TYPE] [--clock CLOCK] [--races ACTION] "
     "[--force]"
@@ -258,8 +222,7 @@ USAGE = (
 
 
 def test_ipython_extension(tmp_path):
-    script = write(tmp_path / "shell.py", NOTEBOOK)
-    got = run(script, cwd=tmp_path, IPYTHONDIR=tmp_path)
+    got = run(SCRIPTS / "ipython_shell.py", cwd=tmp_path, IPYTHONDIR=tmp_path)
     assert got.stdout.splitlines() == [
         line().strip(),
         "2",
@@ -279,13 +242,12 @@ def test_ipython_extension(tmp_path):
 
 @pytest.mark.parametrize("kind", ["cuda", pytest.param("mps", marks=pytest.mark.full)])
 def test_leaving_restores_torch_exactly(tmp_path, kind):
-    script = write(tmp_path / "leave.py", LEAVING.replace("{kind}", kind))
-    got = run(script, cwd=tmp_path)
+    got = run(SCRIPTS / "leaving.py", kind, cwd=tmp_path)
     assert got.returncode == 0, got.stderr
-    lines = [
-        text for text in got.stdout.splitlines() if not text.startswith("cudasim:")
+    lines = got.stdout.splitlines()
+    *changes, environment, errors = [
+        line for line in lines if not line.startswith("cudasim:")
     ]
-    *changes, environment, errors = lines
     assert changes == []
     assert environment == "environment is the same: True"
     assert int(errors.removeprefix("errors: ")) > 8  # texts of errors were compared

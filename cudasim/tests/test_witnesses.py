@@ -18,9 +18,9 @@ WITNESSES = tomllib.loads(TEXT)["witness"]
 HEAD = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
 
 
-def pattern(said):
-    """Return a compiled pattern of the words `said`, in which [...] stands for anything."""
-    parts = [re.escape(part) for part in said.strip().split("[...]")]
+def pattern(quotation):
+    """Return a compiled pattern of a quotation, in which [...] stands for anything."""
+    parts = [re.escape(part) for part in quotation.strip().split("[...]")]
     return re.compile(".*".join(parts), re.DOTALL)
 
 
@@ -39,15 +39,15 @@ def captured_output(warns):
 
 
 def simulated(witness):
-    """Run a program in this process: the names of its error's classes, and what was said."""
+    """Run a program in this process; return the names of its error's classes, and its text."""
     program = compile(HEAD + witness["program"], witness["name"], "exec")
     with cudasim.simulate(gpus=2, card=witness.get("card", "T4")):
         with captured_output(witness.get("warns")) as output:
             try:
                 exec(program, {})
             except Exception as error:
-                names = {kind.__name__ for kind in type(error).__mro__}
-                return names, str(error)
+                classes = type(error).__mro__
+                return {kind.__name__ for kind in classes}, str(error)
     return {"nothing"}, output.getvalue()
 
 
@@ -68,8 +68,9 @@ def test_simulated_gpus_say_it_too(witness, tmp_path, request):
         mark = pytest.mark.xfail(reason=witness["differs"], strict=True)
         request.applymarker(mark)
     if witness.get("alone") or witness.get("ranks"):
-        kinds, said = {"nothing"}, in_processes(witness, tmp_path)
+        error_classes = {"nothing"}
+        text = in_processes(witness, tmp_path)
     else:
-        kinds, said = simulated(witness)
-    assert pattern(witness["said"]).fullmatch(said.strip()), said
-    assert witness.get("raises", "nothing") in kinds, said
+        error_classes, text = simulated(witness)
+    assert pattern(witness["said"]).fullmatch(text.strip()), text
+    assert witness.get("raises", "nothing") in error_classes, text

@@ -4,25 +4,25 @@ from rooms import clear
 
 
 def pytest_configure(config):
-    if not hasattr(config, "workerinput"):  # once, not in each process of pytest-xdist
+    # Once, not in each process of pytest-xdist.
+    if not hasattr(config, "workerinput"):
         clear()
 
 
 def pytest_collection_modifyitems(items):
-    """While one worker makes the room that all are copies of, the other asks indexes."""
-    items.sort(
-        key=lambda item: not item.name.startswith("test_chapter_runs[bare-computing")
-    )
+    """While one worker makes the room that all are copies of, let the other ask indexes."""
+    first = "test_chapter_runs[bare-computing"
+    items.sort(key=lambda item: not item.name.startswith(first))
 
 
 def pytest_terminal_summary(terminalreporter):
     """List what each room is made of, what it lacks, and what the set-up cells installed."""
-    reports = [
-        *terminalreporter.getreports("passed"),
-        *terminalreporter.getreports("failed"),
-    ]
-    said = sorted({line for report in reports for line in report.user_properties})
-    if said:
+    reports = terminalreporter.getreports("passed")
+    reports += terminalreporter.getreports("failed")
+    lines = set()
+    for report in reports:
+        lines.update(report.user_properties)
+    if lines:
         terminalreporter.section("clean rooms")
-        for name, text in said:
+        for name, text in sorted(lines):
             terminalreporter.line(f"{name}: {text}")

@@ -21,17 +21,16 @@ from helpers import ROOT
 from tools.book.repository import read_repository
 
 HERE = Path(__file__).parent
-ROOMS = (
-    ROOT / "_build" / ".cleanroom"
-)  # hidden: building the site looks through other folders
+BINDER = ROOT / ".binder"
+# Hidden, because building the site looks through other folders.
+ROOMS = ROOT / "_build" / ".cleanroom"
 REPOSITORY = ROOMS / "repository.git"
-AT_HAND = f"{sys.version_info.major}.{sys.version_info.minor}"
-CUDA = (
-    os.environ.get("CLEANROOM_TORCH") == "cuda"
-)  # the builds for CUDA, as on Colab: 8 GB
+THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+# Whether to install the builds for CUDA, as on Colab: 8 GB.
+CUDA = os.environ.get("CLEANROOM_TORCH") == "cuda"
 BUILD = "" if CUDA else "+cpu"
 INDEX = [] if CUDA else ["--extra-index-url", "https://download.pytorch.org/whl/cpu"]
-# What a service has and a test machine may lack. Nothing else of this process gets in.
+# The variables that a room's processes see of this one's.
 PASSED = re.compile(r"PATH$|LANG$|LC_|TMPDIR$|SSL_|PIP_|.*_proxy$|.*_PROXY$")
 
 
@@ -54,22 +53,34 @@ class Room:
     def pip(self, *arguments: object, cwd: Path = ROOT) -> None:
         run(self.python, "-m", "pip", "install", "--quiet", *arguments, cwd=cwd)
 
+    def packages(self) -> dict[str, str]:
+        """Return the version of each package that is installed."""
+        versions = {}
+        for path in self.folder.glob("lib/python*/site-packages/*.dist-info"):
+            name, version = path.stem.rsplit("-", 1)
+            versions[name] = version
+        return versions
+
 
 def run(*command: object, cwd: Path = ROOT, **variables: str) -> str:
-    words, environ = list(map(str, command)), environment(**variables)
-    done = subprocess.run(words, cwd=cwd, env=environ, capture_output=True, text=True)
-    if done.returncode:
-        raise Unavailable(f"{' '.join(words)}\n{done.stdout}{done.stderr}")
-    return done.stdout + done.stderr
+    """Return what a command prints in a room's environment. Raises Unavailable if it fails."""
+    words = [str(word) for word in command]
+    process = subprocess.run(
+        words, cwd=cwd, env=environment(**variables), capture_output=True, text=True
+    )
+    printed = process.stdout + process.stderr
+    if process.returncode:
+        raise Unavailable(f"{' '.join(words)}\n{printed}")
+    return printed
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """What a room's processes see. The book's address leads to a clone of this repository."""
+    """Return the variables of a room's processes.
+
+    They have what a service has and a test machine may lack, and nothing else of this
+    process. The book's address leads to a clone of this repository.
+    """
     passed = {name: value for name, value in os.environ.items() if PASSED.match(name)}
-    folders = os.environ["PATH"].split(os.pathsep)
-    outside = [
-        folder for folder in folders if not Path(folder).is_relative_to(sys.prefix)
-    ]
     home = ROOMS / "home"
     home.mkdir(parents=True, exist_ok=True)
     own = {
@@ -77,33 +88,40 @@ def environment(**variables: str) -> dict[str, str]:
         "GIT_CONFIG_KEY_0": f"url.{REPOSITORY.as_uri()}.insteadOf",
         "GIT_CONFIG_VALUE_0": read_repository(ROOT).url,
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-        "PIP_COMPILE": "0",  # Python does it for what is imported, which is far less
+        # Python compiles what is imported, which is far less.
+        "PIP_COMPILE": "0",
         "PIP_CACHE_DIR": str(ROOMS / "pip"),
-        "PIP_RETRIES": "1",  # it asks an index that is out of reach for every package
-        "OMP_NUM_THREADS": "1",  # rooms run side by side: threads would wait for each other, busily
-        "PATH": os.pathsep.join(outside),
+        # pip asks an index that is out of reach again for every package.
+        "PIP_RETRIES": "1",
+        # Rooms run side by side: threads would wait for each other, busily.
+        "OMP_NUM_THREADS": "1",
+        "PATH": path_outside(),
         "HOME": str(home),
     }
     return passed | own | variables
 
 
+def path_outside() -> str:
+    """Return the PATH without the programs of this environment."""
+    outside = []
+    for folder in os.environ["PATH"].split(os.pathsep):
+        if not Path(folder).is_relative_to(sys.prefix):
+            outside.append(folder)
+    return os.pathsep.join(outside)
+
+
 def make_repository() -> None:
-    """A repository that holds this folder as it is, for pip to clone; nothing is committed here."""
+    """Make a repository that holds this folder as it is, for pip to clone.
+
+    Nothing is committed here.
+    """
     branch = read_repository(ROOT).branch
-    git = ["git", "--git-dir", REPOSITORY, "-c", "core.bare=false", "--work-tree", ROOT]
     run("git", "init", "--quiet", "--bare", "--initial-branch", branch, REPOSITORY)
+    git = ["git", "--git-dir", REPOSITORY, "--work-tree", ROOT]
+    for setting in ("core.bare=false", "user.name=x", "user.email=x@x"):
+        git += ["-c", setting]
     run(*git, "add", "--all")
-    run(
-        *git,
-        "-c",
-        "user.name=x",
-        "-c",
-        "user.email=x@x",
-        "commit",
-        "--quiet",
-        "--message",
-        "x",
-    )
+    run(*git, "commit", "--quiet", "--message", "x")
 
 
 def once(folder: Path, make: Callable, *arguments: object) -> None:
@@ -119,21 +137,27 @@ def once(folder: Path, make: Callable, *arguments: object) -> None:
 def clear() -> None:
     """Remove what earlier runs made, but for what pip has downloaded."""
     for path in ROOMS.glob("*"):
-        if path.name != "pip":
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if path.name == "pip":
+            continue
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
-def with_torch(room: Room, *wanted: tuple[str, str]) -> None:
+def with_torch(room: Room, *pairs: tuple[str, str]) -> None:
     """Make a room that holds torch: the first pair of Python and torch that can be had."""
     refused = []
-    for python, torch in wanted:
+    for python, torch in pairs:
         pair = f"Python {python} with torch {torch}"
         base = Room(f"torch-{python}-{torch}")
         try:
             once(base.folder, make_base, base, python, torch)
-        except Unavailable as reason:
-            refused.append(f"left out: {pair} ({str(reason).strip().splitlines()[-1]})")
+        except Unavailable as error:
+            reason = str(error).strip().splitlines()[-1]
+            refused.append(f"left out: {pair} ({reason})")
             continue
+
         link(base, room)
         (room.folder / "made").unlink()
         for line in [pair, *refused]:
@@ -142,23 +166,27 @@ def with_torch(room: Room, *wanted: tuple[str, str]) -> None:
     raise Unavailable("; ".join(refused))
 
 
+def interpreter(version: str) -> str:
+    """Return the path of a Python that runs. Raises Unavailable if there is none."""
+    if version == THIS_PYTHON:
+        return sys.executable
+    program = shutil.which(f"python{version}")
+    # A shim of pyenv is there without its Python.
+    if program and not subprocess.run([program, "-V"], capture_output=True).returncode:
+        return program
+    raise Unavailable(f"no python{version} on this machine")
+
+
 def make_base(base: Room, python: str, torch: str) -> None:
-    """A virtual environment with torch alone; without CUDA unless that is asked for."""
-    program = sys.executable if python == AT_HAND else shutil.which(f"python{python}")
-    if (
-        program is None
-        or subprocess.run([program, "-V"], capture_output=True).returncode
-    ):
-        raise Unavailable(f"no python{python} on this machine")
-    run(program, "-m", "venv", base.folder)
+    """Make a virtual environment with torch alone; without CUDA unless that is asked for."""
+    run(interpreter(python), "-m", "venv", base.folder)
     base.pip(f"torch=={torch}{BUILD}", *INDEX)
-    run(
-        base.python, "-c", "import torch._dynamo, torch.distributed.run"
-    )  # compiled for all copies
+    # This compiles it for all copies.
+    run(base.python, "-c", "import torch._dynamo, torch.distributed.run")
 
 
 def link(base: Room, room: Room) -> None:
-    """A copy of a room made of hard links: pip replaces files, it does not write into them."""
+    """Copy a room by hard links: pip replaces files, it does not write into them."""
     shutil.copytree(base.folder, room.folder, symlinks=True, copy_function=os.link)
 
 
@@ -168,72 +196,80 @@ def pin(name: str) -> str:
 
 
 def make_bare(room: Room) -> None:
-    with_torch(room, (AT_HAND, pin("torch")))
+    with_torch(room, (THIS_PYTHON, pin("torch")))
     room.pip("ipykernel")
 
 
+def colab_packages() -> dict[str, str]:
+    """Return the version of each package that Colab has, without that of its build."""
+    versions = {}
+    for line in (HERE / "colab.txt").read_text().splitlines():
+        if not line.startswith("#"):
+            name, version = line.split("==")
+            versions[name] = version
+    return versions
+
+
 def make_colab(room: Room) -> None:
-    lines = (HERE / "colab.txt").read_text().splitlines()
-    packages = dict(line.split("==") for line in lines if not line.startswith("#"))
-    torch, vision = (
-        packages.pop(name).partition("+")[0] for name in ("torch", "torchvision")
-    )
-    room_pairs = [("3.12", torch), ("3.13", torch)]
-    with_torch(
-        room,
-        *room_pairs,
-        *([] if CUDA else [(AT_HAND, torch), (AT_HAND, pin("torch"))]),
-    )
-    room.pip(*(f"{name}=={version}" for name, version in packages.items()))
+    packages = colab_packages()
+    torch, _, _ = packages.pop("torch").partition("+")
+    vision, _, _ = packages.pop("torchvision").partition("+")
+    pairs = [("3.12", torch), ("3.13", torch)]
+    if not CUDA:
+        pairs += [(THIS_PYTHON, torch), (THIS_PYTHON, pin("torch"))]
+    with_torch(room, *pairs)
+
+    room.pip(*[f"{name}=={version}" for name, version in packages.items()])
+    vision = f"{vision}{BUILD}"
     try:
-        room.pip("--no-deps", f"torchvision=={vision}{BUILD}", *INDEX)
+        room.pip("--no-deps", f"torchvision=={vision}", *INDEX)
     except Unavailable:
-        room.note(
-            f"left out: torchvision {vision}{BUILD}; the set-up cell installs one"
-        )
+        room.note(f"left out: torchvision {vision}; the set-up cell installs one")
 
 
 def make_studio_lab(room: Room) -> None:
-    *packages, last = yaml.safe_load((ROOT / "environment.yml").read_text())[
-        "dependencies"
-    ]
-    (python,) = (line for line in packages if line.startswith("python="))
-    with_torch(room, (python.partition("=")[2], pin("torch")), (AT_HAND, pin("torch")))
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    *packages, of_pip = environment["dependencies"]
+    [python] = [line for line in packages if line.startswith("python=")]
+    version = python.removeprefix("python=")
+    with_torch(room, (version, pin("torch")), (THIS_PYTHON, pin("torch")))
+
+    lines = "\n".join(of_pip["pip"])
     requirements = room.folder / "environment.txt"
-    requirements.write_text(
-        "\n".join(last["pip"]).replace(" .binder/", f" {ROOT}/.binder/")
-    )
+    requirements.write_text(lines.replace(" .binder/", f" {BINDER}/"))
     room.pip("--requirement", requirements)
     room.note("left out: conda; its packages here are pip's")
 
 
 def binder_python() -> str:
-    return (
-        (ROOT / ".binder" / "runtime.txt").read_text().strip().removeprefix("python-")
-    )
+    return (BINDER / "runtime.txt").read_text().strip().removeprefix("python-")
 
 
 def make_binder(room: Room) -> None:
-    """Binder: runtime.txt, requirements.txt and postBuild of .binder/, as repo2docker runs them."""
-    with_torch(room, (binder_python(), pin("torch")), (AT_HAND, pin("torch")))
+    """Run what repo2docker does: runtime.txt, requirements.txt and postBuild of .binder/."""
+    with_torch(room, (binder_python(), pin("torch")), (THIS_PYTHON, pin("torch")))
+    once(REPOSITORY, make_repository)
     with tempfile.TemporaryDirectory() as folder:
         checkout = Path(folder) / "book"
-        once(REPOSITORY, make_repository)
         run("git", "clone", "--quiet", REPOSITORY, checkout, cwd=Path(folder))
-        room.pip(
-            "--no-cache-dir", "--requirement", ".binder/requirements.txt", cwd=checkout
-        )
-        path = os.pathsep.join([str(room.python.parent), environment()["PATH"]])
+        requirements = ["--requirement", ".binder/requirements.txt"]
+        room.pip("--no-cache-dir", *requirements, cwd=checkout)
+        path = os.pathsep.join([str(room.python.parent), path_outside()])
         run("./.binder/postBuild", cwd=checkout, PATH=path)
     room.note("left out: JupyterLab, which repo2docker installs with conda")
 
 
-MAKERS = {"bare": make_bare, "colab": make_colab, "studio-lab": make_studio_lab}
-MAKERS["binder"] = make_binder
+MAKERS = {
+    "bare": make_bare,
+    "colab": make_colab,
+    "studio-lab": make_studio_lab,
+    "binder": make_binder,
+}
 
 
 @contextmanager
 def copied(name: str) -> Iterator[Room]:
+    """Yield a copy of a room, which is removed afterwards."""
     once(REPOSITORY, make_repository)
     base = Room(name)
     once(base.folder, MAKERS[name], base)

@@ -11,9 +11,9 @@ import inspect
 import re
 import shutil
 import sys
+from dataclasses import dataclass
 from datetime import datetime
 
-import nbformat
 import pytest
 from helpers import CHAPTERS, ROOT, cell, code, copy_kernel, read
 from nbclient import NotebookClient
@@ -25,14 +25,11 @@ from tools.book.book import Book
 from tools.languages.language import read_languages
 
 BOOK = Book(ROOT)
-PINNED = ("studio-lab", "binder")
-DEAREST = "neural-networks-on-gpus"  # the one that needs d2l and torchvision
-RANKS = {  # take long: rooms start those of one chapter only
-    name
-    for name, chapter in BOOK.chapters.items()
-    if any("torch.distributed.run" in cell.source for cell in chapter.code_cells)
-} - {"when-a-process-dies"}
+# The one that needs d2l and torchvision.
+HEAVIEST_SETUP = "neural-networks-on-gpus"
+WITHOUT_GPUS = [name for name in CHAPTERS if not BOOK.chapters[name].gpus]
 SWITCH = "SIMULATE_GPUS = 'if none'"
+# Run in a room, this defines and calls the function of the kernels.
 COMPLETE = f"""\
 import importlib.util, sys
 from pathlib import Path
@@ -51,62 +48,77 @@ print(hasattr(sys.modules[__name__], "torchvision_library"))
 """
 
 
-def cases():
-    """(room, chapter, others for their set-ups and imports, switch on, all cells of the first)."""
-    alike, local = {}, [name for name in CHAPTERS if not BOOK.chapters[name].gpus]
+@dataclass(frozen=True)
+class Case:
+    """What is run in a copy of a room."""
+
+    room: str
+    chapter: str
+    # These have their set-ups and imports run after it.
+    others: tuple[str, ...] = ()
+    is_simulated: bool = False
+    is_whole: bool = False  # all cells of the chapter, not its imports alone
+
+
+def starts_ranks(name):
+    """Return whether a chapter starts processes, which take long."""
+    # This one is the chapter whose ranks are started, in every room.
+    if name == "when-a-process-dies":
+        return False
+    sources = [cell.source for cell in BOOK.chapters[name].code_cells]
+    return any("torch.distributed.run" in source for source in sources)
+
+
+def bare_cases():
+    """Yield a case for each set-up, with all chapters that have the same."""
+    alike = {}
     for name in CHAPTERS:
-        same = cell(BOOK.chapters[name].notebook, "setup").source, name not in local
-        alike.setdefault(same, []).append(name)
-    for (_, switch), (name, *others) in alike.items():
-        if not (switch and CUDA):
-            yield "bare", name, others, switch, name not in {DEAREST, *RANKS}
-    for name in local:
-        yield "colab", name, [], False, name not in RANKS
-    for room in PINNED:
-        yield room, DEAREST, [name for name in local if name != DEAREST], False, False
-    for language in read_languages(ROOT):  # all other code is the same in all
-        yield (
-            "bare",
-            f"../languages/{language}/notebooks/computing-devices",
-            [],
-            False,
-            False,
-        )
+        setup = cell(BOOK.chapters[name].notebook, "setup").source
+        is_simulated = name not in WITHOUT_GPUS
+        alike.setdefault((setup, is_simulated), []).append(name)
+    for (_, is_simulated), (name, *others) in alike.items():
+        if is_simulated and CUDA:
+            continue
+        is_whole = name != HEAVIEST_SETUP and not starts_ranks(name)
+        yield Case("bare", name, tuple(others), is_simulated, is_whole)
+    # All other code is the same in all languages.
+    for language in read_languages(ROOT):
+        translated = f"../languages/{language}/notebooks/computing-devices"
+        yield Case("bare", translated)
 
 
+def service_cases():
+    for name in WITHOUT_GPUS:
+        yield Case("colab", name, is_whole=not starts_ranks(name))
+    others = [name for name in WITHOUT_GPUS if name != HEAVIEST_SETUP]
+    for room in ("studio-lab", "binder"):
+        yield Case(room, HEAVIEST_SETUP, tuple(others))
+
+
+CASES = [*bare_cases(), *service_cases()]
 # No worker is to be left with a long one at the end.
-LONGEST_FIRST = sorted(cases(), key=lambda case: not case[-1])
+CASES.sort(key=lambda case: not case.is_whole)
+
+
+def chapter_id(case):
+    return f"{case.room}-{case.chapter.removeprefix('../')}"
 
 
 def imports_of(notebook):
-    """What a chapter imports after its set-up, wherever it does, as one cell."""
+    """Return what a chapter imports after its set-up, wherever it does, as one cell."""
     place = notebook.cells.index(cell(notebook, "setup")) + 1
-    lines = "\n".join(c.source for c in notebook.cells[place:] if c.cell_type == "code")
-    found = dict.fromkeys(
-        re.findall(r"^(?:import|from) (?!shared\b)[^\n(]*(?:\([^)]*\))?", lines, re.M)
-    )
-    return "\n".join(found)
-
-
-def the_others(chapters):
-    """The set-ups and the imports of chapters, for a room that has what all need."""
-    for name in chapters:
-        notebook = read(ROOT / "notebooks" / f"{name}.ipynb")
-        yield code(f"room-setup-{name}", cell(notebook, "setup").source)
-        yield code(f"room-imports-{name}", imports_of(notebook))
-
-
-def packages(room):
-    found = [
-        path.stem for path in room.folder.glob("lib/python*/site-packages/*.dist-info")
-    ]
-    return dict(name.rsplit("-", 1) for name in found)
+    later = notebook.cells[place:]
+    sources = [part.source for part in later if part.cell_type == "code"]
+    statement = r"^(?:import|from) (?!shared\b)[^\n(]*(?:\([^)]*\))?"
+    imports = re.findall(statement, "\n".join(sources), re.M)
+    return "\n".join(dict.fromkeys(imports))
 
 
 def execute(notebook, room, folder, monkeypatch):
+    kernels = folder.parent / "jupyter"
     argv = [str(room.python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    copy_kernel(folder.parent / "jupyter", "cpu", "room", argv=argv, env={})
-    monkeypatch.setenv("JUPYTER_PATH", str(folder.parent / "jupyter"))
+    copy_kernel(kernels, "cpu", "room", argv=argv, env={})
+    monkeypatch.setenv("JUPYTER_PATH", str(kernels))
     client = NotebookClient(
         notebook,
         kernel_name="room",
@@ -116,13 +128,14 @@ def execute(notebook, room, folder, monkeypatch):
     return client.execute(env=environment())
 
 
-def seconds(executed):
-    times = executed.metadata.execution
-    begin, end = (times[name] for name in ("iopub.status.busy", "shell.execute_reply"))
-    return (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()
+def seconds(executed_cell):
+    times = executed_cell.metadata.execution
+    begin = datetime.fromisoformat(times["iopub.status.busy"])
+    end = datetime.fromisoformat(times["shell.execute_reply"])
+    return (end - begin).total_seconds()
 
 
-def said(notebook, id):
+def printed(notebook, id):
     return "".join(output.get("text", "") for output in cell(notebook, id).outputs)
 
 
@@ -132,60 +145,69 @@ def folder(tmp_path):
     return tmp_path / "alone"
 
 
-@pytest.mark.parametrize("name, chapter, more, simulated, whole", LONGEST_FIRST)
-def test_chapter_runs(
-    name, chapter, more, simulated, whole, folder, monkeypatch, record_property
-):
-    notebook = nbformat.read(
-        shutil.copy(ROOT / "notebooks" / f"{chapter}.ipynb", folder), 4
-    )
-    set_up, switch = cell(notebook, "setup"), cell(notebook, "switch")
+def prepared(case, folder):
+    """Return the notebook that a room executes, and the set-ups that must print nothing."""
+    path = ROOT / "notebooks" / f"{case.chapter}.ipynb"
+    shutil.copy(path, folder)
+    notebook = read(path)
+    setup = cell(notebook, "setup")
+    switch = cell(notebook, "switch")
     assert switch.source.startswith(SWITCH)
-    if not simulated:
+    if not case.is_simulated:
         switch.source = switch.source.replace(SWITCH, "SIMULATE_GPUS = False", 1)
-    place = notebook.cells.index(set_up) + 1
-    if not whole:
+
+    place = notebook.cells.index(setup) + 1
+    if not case.is_whole:
         notebook.cells[place:] = [code("room-imports", imports_of(notebook))]
     notebook.cells.insert(place, code("room-complete", COMPLETE))
-    others = list(the_others(more))
-    notebook.cells += others
-    notebook.cells.append(code("room-again", set_up.source))
-    if simulated:
+    silent_setups = []
+    for name in case.others:
+        other = read(ROOT / "notebooks" / f"{name}.ipynb")
+        other_setup = code(f"room-setup-{name}", cell(other, "setup").source)
+        other_imports = code(f"room-imports-{name}", imports_of(other))
+        notebook.cells += [other_setup, other_imports]
+        silent_setups.append(other_setup)
+    again = code("room-again", setup.source)
+    silent_setups.append(again)
+    notebook.cells.append(again)
+    if case.is_simulated:
         notebook.cells.append(code("room-count", "print(torch.cuda.device_count())"))
+    return notebook, silent_setups
 
-    with copied(name) as room:
-        before = packages(room)
-        done = execute(notebook, room, folder, monkeypatch)
-        after, notes = packages(room), room.notes.read_text().splitlines()
 
-    new = sorted(
-        f"{package} {after[package]}" for package in after.keys() - before.keys()
-    )
-    took = f"measured {seconds(cell(done, 'setup')):.1f} s"
-    notes.append(f"{chapter}: set-up installed {', '.join(new) or 'nothing'}, {took}")
-    if said(done, "room-complete") == "True\n":
+@pytest.mark.parametrize("case", CASES, ids=chapter_id)
+def test_chapter_runs(case, folder, monkeypatch, record_property):
+    notebook, silent_setups = prepared(case, folder)
+    with copied(case.room) as room:
+        before = room.packages()
+        executed = execute(notebook, room, folder, monkeypatch)
+        after = room.packages()
+        notes = room.notes.read_text().splitlines()
+
+    new = sorted(after.keys() - before.keys())
+    installed = ", ".join(f"{name} {after[name]}" for name in new) or "nothing"
+    took = f"measured {seconds(cell(executed, 'setup')):.1f} s"
+    notes.append(f"{case.chapter}: set-up installed {installed}, {took}")
+    if printed(executed, "room-complete") == "True\n":
         notes.append("torchvision: a CUDA build beside a CPU one of torch, completed")
     for note in notes:
-        record_property(name, note)
+        record_property(case.room, note)
 
-    assert (
-        bool(said(done, "setup")) == bool(new) or simulated
-    )  # silent where all is there
-    assert {
-        package: after[package] for package in before
-    } == before  # and nothing replaced
-    silent = [*others[::2], cell(done, "room-again")]
-    assert [(each.id, words) for each in silent if (words := said(done, each.id))] == []
-    assert seconds(cell(done, "room-again")) < 10
-    if simulated:
-        assert "2 simulated GPUs" in said(done, "setup")
-        assert said(done, "room-count") == "2\n"
+    # Nothing was replaced.
+    assert before.items() <= after.items()
+    if case.is_simulated:
+        assert "2 simulated GPUs" in printed(executed, "setup")
+        assert printed(executed, "room-count") == "2\n"
+    else:
+        # A set-up is silent where all is there.
+        assert bool(printed(executed, "setup")) == bool(new)
+    for setup in silent_setups:
+        assert printed(executed, setup.id) == "", setup.id
+    assert seconds(cell(executed, "room-again")) < 10
 
 
 def test_chapter_without_its_set_up_fails(folder, monkeypatch):
-    notebook = nbformat.read(
-        ROOT / "notebooks" / "copying-between-devices.ipynb", as_version=4
-    )
+    notebook = read(ROOT / "notebooks" / "copying-between-devices.ipynb")
     cell(notebook, "setup").source = ""
     with copied("bare") as room:
         with pytest.raises(CellExecutionError, match="No module named 'matplotlib'"):
@@ -198,22 +220,13 @@ def test_binder_reads_what_its_room_is_made_of(record_property):
     run(sys.executable, "-m", "venv", room.folder)
     room.pip("jupyter-repo2docker==2026.4.0")
     program = room.folder / "bin" / "jupyter-repo2docker"
-    told = run(
-        program,
-        "--no-build",
-        "--debug",
-        "--user-name",
-        "reader",
-        "--user-id",
-        1000,
-        ROOT,
-    )
-    assert f"Building conda environment for python={binder_python()}\n" in told
-    assert re.findall(r"^.*(?:pip install|RUN .*postBuild).*$", told, re.M) == [
+    user = ["--user-name", "reader", "--user-id", 1000]
+    log = run(program, "--no-build", "--debug", *user, ROOT)
+    assert f"Building conda environment for python={binder_python()}\n" in log
+    assert re.findall(r"^.*(?:pip install|RUN .*postBuild).*$", log, re.M) == [
         'RUN ${KERNEL_PYTHON_PREFIX}/bin/pip install --no-cache-dir -r ".binder/requirements.txt"',
         "RUN chmod +x .binder/postBuild",
         "RUN ./.binder/postBuild",
     ]
-    record_property(
-        "binder", "jupyter-repo2docker 2026.4.0 reads .binder/ as the room does"
-    )
+    note = "jupyter-repo2docker 2026.4.0 reads .binder/ as the room does"
+    record_property("binder", note)

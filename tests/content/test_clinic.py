@@ -33,13 +33,13 @@ def clinic_cells(name):
 
 def definitions(source):
     """Return what a program defines, by name: its functions, and what it assigns."""
-    found = {}
+    by_name = {}
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef):
-            found[node.name] = ast.unparse(node)
+            by_name[node.name] = ast.unparse(node)
         elif isinstance(node, ast.Assign):
-            found[ast.unparse(node.targets[0])] = ast.unparse(node)
-    return found
+            by_name[ast.unparse(node.targets[0])] = ast.unparse(node)
+    return by_name
 
 
 def shown_in(name):
@@ -131,14 +131,15 @@ def scoreboards(notebook):
 
 
 def test_a_version_has_one_value_in_every_scoreboard(recordings):
-    known = {}
+    values = {}
     for name in ORDER:
         for version, row in scoreboards(recordings["simulated", name]):
             for head, value in row.items():
                 place = (name, version, head)
-                assert known.setdefault((version, head), value) == value, place
+                first = values.setdefault((version, head), value)
+                assert value == first, place
     # As it was found, twelve mends, and on both GPUs.
-    versions = {version for version, _ in known}
+    versions = {version for version, _ in values}
     assert len(versions) == 14
 
 

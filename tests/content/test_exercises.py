@@ -9,61 +9,48 @@ from nbval_net import run_nbval
 
 from tools.book.notebooks import write_notebook
 
-SOLUTION, WRONG = "double = lambda x: 2 * x", "double = lambda x: x"
+SOLUTION = "double = lambda x: 2 * x"
+WRONG = "double = lambda x: x"
 CHECK = """\
 if double is not ...:
     assert double(3) == 6
 'Exercise {n}: ' + ('no answer yet' if double is ... else 'it holds')"""
-BLANK = "no answer yet"
-FOLDS = "\n\n".join(
-    f'<details class="{kind}">\n<summary>It</summary>\n\n```python\n{{{kind}}}\n```\n\n</details>'
-    for kind in ("solution", "wrong")
-)
-SILENT = CHECK.replace("'Ex", "_ = 'Ex")
-PARTS = {
-    "answer": "double = ...",
-    "shows": "3 if double is ... else 4",
-    "check": CHECK,
-    "blank": BLANK,
-    "solution": SOLUTION,
-    "wrong": WRONG,
-    "folds": FOLDS,
-}
-# What is changed in a sound exercise, and what is said of it then.
-FAULTS = [
-    ({}, None),
-    (
-        {"answer": SOLUTION, "shows": "3", "blank": "it holds"},
-        "blank, its check shows 'Exercise 2: it holds'",
-    ),
-    ({"check": SILENT, "blank": None}, "blank, its check shows nothing"),
-    ({"wrong": "double = lambda x: x + 3"}, "does not refuse the wrong answer"),
-    ({"wrong": "double = lambda x: x / 0"}, None),
-    ({"wrong": "double = nothing"}, "an answer itself fails: NameError"),
-    ({"solution": WRONG}, "its solution does not hold: AssertionError"),
-    ({"shows": "3 if double is ... else 3 / 0"}, "does not hold: ZeroDivisionError"),
-    (
-        {"check": CHECK.replace("it holds", "fine")},
-        "solved, its check shows 'Exercise 9: fine'",
-    ),
-    ({"folds": "Think."}, "it lacks a solution"),
-]
+SILENT_CHECK = CHECK.replace("'Ex", "_ = 'Ex")
+OTHER_CHECK = CHECK.replace("it holds", "fine")
+FOLD = '<details class="{}">\n<summary>It</summary>\n\n```python\n{}\n```\n\n</details>'
 
 
-def exercise(n, **changes):
-    """Return the cells of an exercise as they are recorded, sound but for `changes`."""
-    parts = PARTS | changes
-    shown = [value("3")]
-    check = parts["check"].replace("{n}", str(n))
-    checked = []
-    if parts["blank"]:
-        checked = [value(f"'Exercise {n}: {parts['blank']}'")]
+def exercise(
+    n,
+    answer="double = ...",
+    shows="3 if double is ... else 4",
+    check=CHECK,
+    shown="no answer yet",
+    solution=SOLUTION,
+    wrong=WRONG,
+):
+    """Return the cells of an exercise as they are recorded: sound, unless an argument is not.
+
+    `shown` is what its check has shown, None for nothing; `solution` is None for a text
+    without one.
+    """
+    check_outputs = []
+    if shown:
+        check_outputs = [value(f"'Exercise {n}: {shown}'")]
+    folds = "Think."
+    if solution:
+        folds = FOLD.format("solution", solution) + "\n\n" + FOLD.format("wrong", wrong)
     return [
         prose(f"exercise-{n}", f"**{n}. Double.** *Recall.* Write it."),
-        code(f"answer-{n}", parts["answer"]),
-        code(f"shows-{n}", parts["shows"], outputs=shown, execution_count=1),
-        code(f"holds-{n}", check, outputs=checked, execution_count=1),
-        prose(f"solution-{n}", parts["folds"].format(**parts)),
+        code(f"answer-{n}", answer),
+        code(f"shows-{n}", shows, outputs=[value("3")], execution_count=1),
+        code(
+            f"holds-{n}",
+            check.replace("{n}", str(n)),
+            outputs=check_outputs,
+            execution_count=1,
+        ),
+        prose(f"solution-{n}", folds),
     ]
 
 
@@ -72,6 +59,7 @@ def value(text):
 
 
 def tried(folder, recorded, runner="cpu"):
+    """Try the exercises of a recorded chapter on a runner, as `run_nbval` returns it."""
     for place in ("notebooks", f"outputs/{runner}"):
         (folder / place).mkdir(parents=True)
         write_notebook(recorded, folder / place / "small.ipynb", folder)
@@ -79,13 +67,31 @@ def tried(folder, recorded, runner="cpu"):
     return run_nbval(folder, *plugin, runner=runner, notebooks=f"outputs/{runner}")
 
 
+# What is changed in a sound exercise, and what is said of it then.
+SOUND = [{}, {"wrong": "double = lambda x: x / 0"}]
+FAULTY = [
+    (
+        {"answer": SOLUTION, "shows": "3", "shown": "it holds"},
+        "blank, its check shows 'Exercise 3: it holds'",
+    ),
+    ({"check": SILENT_CHECK, "shown": None}, "blank, its check shows nothing"),
+    ({"check": OTHER_CHECK}, "solved, its check shows 'Exercise 5: fine'"),
+    ({"wrong": "double = lambda x: x + 3"}, "does not refuse the wrong answer"),
+    ({"wrong": "double = nothing"}, "an answer itself fails: NameError"),
+    ({"solution": WRONG}, "its solution does not hold: AssertionError"),
+    ({"shows": "3 if double is ... else 3 / 0"}, "does not hold: ZeroDivisionError"),
+    ({"solution": None}, "it lacks a solution"),
+]
+
+
 def test_an_exercise_that_does_not_work_is_named(tmp_path):
     cells = []
-    expected = {}
-    for n, (changes, words) in enumerate(FAULTS, start=1):
+    for n, changes in enumerate(SOUND, start=1):
         cells += exercise(n, **changes)
-        if words:
-            expected[f"exercise-{n}"] = words
+    expected = {}
+    for n, (changes, words) in enumerate(FAULTY, start=3):
+        cells += exercise(n, **changes)
+        expected[f"exercise-{n}"] = words
 
     returncode, failed, log = tried(tmp_path, notebook(*cells))
     assert returncode == 1, log

@@ -11,23 +11,14 @@ from helpers import ROOT, assert_one_line, copy_code, read, run_tool
 from tools.book.book import Book
 from tools.book.grammar import SETUP
 from tools.book.notebooks import code_cells, tags
-from tools.environment import PINS
-from tools.languages.edition import Edition
+from tools.environment import REQUIREMENTS
 from tools.languages.language import read_languages
+from tools.languages.translated_book import TranslatedBook
 from tools.languages.translations import po_text
 
 LANGUAGES = read_languages(ROOT)
-FOLDERS = (
-    "book",
-    "cudasim/docs",
-    "img",
-    "kernels",
-    "languages",
-    "notebooks",
-    "tools",
-    "coursework",
-)
-FILES = ("_config.yml", "_toc.yml", *PINS)
+FOLDERS = "book cudasim/docs img kernels languages notebooks tools coursework".split()
+FILES = ("_config.yml", "_toc.yml", *REQUIREMENTS)
 
 
 @pytest.fixture
@@ -52,40 +43,54 @@ def test_code_is_the_same_in_every_language(language):
     translated = sorted((ROOT / "languages" / language / "notebooks").glob("*.ipynb"))
     assert translated
     for path in translated:
-        own = [cell for cell in code_cells(read(path)) if SETUP not in tags(cell)]
-        assert sources(own) == sources(english[path.stem].keyed_cells), path
+        # A set-up has messages in the language.
+        cells = [cell for cell in code_cells(read(path)) if SETUP not in tags(cell)]
+        assert sources(cells) == sources(english[path.stem].keyed_cells), path
 
 
-def replaced(old, new):
+# What may be done to a translation.
+
+
+def replace(old, new):
     return lambda text: text.replace(old, new)
 
 
-# By the check that names it: how a message begins, and what spoils its translation.
+def add(words):
+    return lambda text: text + words
+
+
+def turn_around(text):
+    return "\n".join(reversed(text.split("\n")))
+
+
+def cut(text):
+    return text[:6]
+
+
+def write_english(text):
+    return "It has to be on one device"
+
+
+# By the check that names it: how an English text begins, and what spoils its translation.
 SPOILT = {
-    "number": ("It is worth the trouble.", replaced("212", "221")),
-    "negation": ("Two things are needed: a driver", replaced("不", "")),
-    "order": ("- in the host's memory", lambda text: "\n".join(text.split("\n")[::-1])),
-    "choice": ("**The first.** A new array is", replaced("第一", "第二")),
-    "link": ("A card's memory is the first", replaced("-memory", "-time")),
-    "code": ("`X.cuda(1)` does the same", replaced("cpu()", "gpu()")),
-    "formula": ("A bus in between is worth it", replaced("^2", "^3")),
-    "tag": ('<details class="choice right">\n<summary>Print', replaced(" right", "")),
-    "strong": ("**Copies are slow.**", replaced("。** ", "。**")),
-    "em": ("A *device* is a processor", replaced("*", "")),
-    "item": (
-        "- another array with the same",
-        lambda text: text.replace("\n- ", "\n", 1),
-    ),
-    "heading": ("## Is there a GPU?", lambda text: text[1:]),
-    "english": (
-        "An operation is computed on",
-        lambda text: "It has to be on one device",
-    ),
-    "term": ("No real GPU has run this book", lambda text: text + "图形处理器"),
-    "writing": ("**What you will learn.** Where", replaced("，", ", ")),
-    "length": ("So name the device, and best", lambda text: text[:6]),
-    "block": ("An array takes memory of its", replaced("。", "。\n\n")),
-    "letter": ("a few fast cores", lambda text: text + "翯"),
+    "number": ("It is worth the trouble.", replace("212", "221")),
+    "negation": ("Two things are needed: a driver", replace("不", "")),
+    "order": ("- in the host's memory", turn_around),
+    "choice": ("**The first.** A new array is", replace("第一", "第二")),
+    "link": ("A card's memory is the first", replace("-memory", "-time")),
+    "code": ("`X.cuda(1)` does the same", replace("cpu()", "gpu()")),
+    "formula": ("A bus in between is worth it", replace("^2", "^3")),
+    "tag": ('<details class="choice right">\n<summary>Print', replace(" right", "")),
+    "strong": ("**Copies are slow.**", replace("。** ", "。**")),
+    "em": ("A *device* is a processor", replace("*", "")),
+    "item": ("- another array with the same", replace("\n- ", "\n")),
+    "heading": ("## Is there a GPU?", replace("## ", "# ")),
+    "english": ("An operation is computed on", write_english),
+    "term": ("No real GPU has run this book", add("图形处理器")),
+    "writing": ("**What you will learn.** Where", replace("，", ", ")),
+    "length": ("So name the device, and best", cut),
+    "block": ("An array takes memory of its", replace("。", "。\n\n")),
+    "letter": ("a few fast cores", add("翯")),
 }
 
 
@@ -95,15 +100,15 @@ def check(book):
 
 def test_a_spoilt_translation_is_named(book):
     language = read_languages(book)["zh"]
-    for begins, spoil in SPOILT.values():
+    for beginning, spoil in SPOILT.values():
         for entry in language.catalog:
-            if entry.id and entry.id.startswith(begins):
+            if entry.id and entry.id.startswith(beginning):
                 entry.string = spoil(entry.string)
     write_catalog(book, language)
     run = check(book)
     assert run.returncode == 1
-    named = re.findall(r"^languages/zh\.po: \S+: '.+': (\w+): .+$", run.stderr, re.M)
-    assert set(named) >= set(SPOILT)
+    failed = re.findall(r"^languages/zh\.po: \S+: '.+': (\w+): .+$", run.stderr, re.M)
+    assert set(failed) >= set(SPOILT)
 
 
 def write_catalog(book, language):
@@ -134,8 +139,8 @@ def test_an_edit_makes_only_its_own_translations_stale(book):
         # The translation is kept for someone to look at.
         assert entry.fuzzy
         assert "GPU" in entry.string
-        edition = Edition(book, language=language)
-        text = edition.text("book/preface", page.read_text("utf-8"))
+        translated = TranslatedBook(book, language=language)
+        text = translated.text("book/preface", page.read_text("utf-8"))
         assert NEW in text
         assert "You name devices" not in text
 

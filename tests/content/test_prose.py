@@ -12,12 +12,12 @@ from tools.book.length import length
 
 def code_in_table(source):
     """Return the code that stands in the second column of a table."""
-    found = set()
+    code = set()
     for line in source.splitlines()[1:]:
         columns = line.split(" | ")
         if len(columns) > 1:
-            found.update(re.findall(r"`([^`]+)`", columns[1]))
-    return found
+            code.update(re.findall(r"`([^`]+)`", columns[1]))
+    return code
 
 
 def texts_in_code(source):
@@ -40,7 +40,7 @@ def test_every_line_in_the_table_of_hidden_copies_runs():
 
 
 def test_twenty_minutes_are_enough_in_every_framework():
-    for chapter in Book(ROOT).editions("gpus-in-twenty-minutes"):
+    for chapter in Book(ROOT).chapters_on("gpus-in-twenty-minutes"):
         title = chapter.notebook.cells[0].source
         [minutes] = HOW_LONG.findall(title)
         assert length(chapter).minutes <= int(minutes), chapter.where

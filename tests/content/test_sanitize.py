@@ -21,9 +21,14 @@ def rules_in(name):
 
 
 PATTERNS = {name: rules_in(name) for name in (SANITIZE, SANITIZE_MODELLED)}
-DRAWING = (
-    '<svg width="7pt">\n <g>\n  <!-- {} -->\n  <path d="M 1 2 L 3 4"/>\n </g>\n</svg>\n'
-)
+DRAWING = """\
+<svg width="7pt">
+ <g>
+  <!-- {} -->
+  <path d="M 1 2 L 3 4"/>
+ </g>
+</svg>
+"""
 PEAKS = DRAWING.format("Peak figures from data sheets")
 
 
@@ -44,44 +49,57 @@ def test_times_are_compared_where_the_clock_is_modelled(words):
     assert sanitized(words, SANITIZE_MODELLED) == words
 
 
-REAL_TABLE = Path(__file__).with_name("nvidia-smi.txt").read_text(encoding="utf-8")
-OUT_OF_MEMORY = (
-    "GPU 0 has a total capacity of 14.74 GiB of which {} Of the allocated memory"
-)
-CPU = "[enforce fail at alloc_cpu.cpp:{}] err == 0. DefaultCPUAllocator: {}: you tried to allocate "
-CPU_SANITIZED = "THE CPU: you tried to allocate 2048 bytes"
-NO_MEMORY = CPU.format("127", "can't allocate memory")
-NOT_ENOUGH = CPU.format("116", "not enough memory")
-NO_DRIVER = "RuntimeError: Found no NVIDIA driver on your system. Please check"
-NOT_COMPILED = "AssertionError: Torch not compiled with CUDA enabled"
-IN_USE = "13.97 GiB is free. Process 77 has 9 MiB memory in use."
 # The row of a process, as the simulated nvidia-smi prints it.
-ROW = "|   0 {:>10}  {:>10}  {:<48}|"
+PROCESS_ROW = "|   0     123456      919MiB  " + "python3.13".ljust(48) + "|"
 # What is printed, and what is left of it.
-LEFT = [
-    (ROW.format(123456, "919MiB", "python3.13"), "|   0 PROCESS      919MiB"),
-    ("<Box object at 0x7f3a5c0de1f0>", "<Box object at ADDRESS>"),
+TIMES = [
     ("('a ≈ 12.5 ms', 'b ≈ 3 µs')", "('a TIME', 'b TIME')"),
     ("copy ≈ 12,345.6 GB/s of 64", "copy TIME of 64"),
     ("| 64 | ≈  8.1e-05 s | ≈ 1.02 |", "| 64 | TIME | TIME |"),
     ("≈ 3 times, ≈ 95 %, 5, ≈ 1, 234", "TIME, TIME, 5, TIME, 234"),
     ("≈ 3 samples, ≈ 3 ms/step", "TIME samples, TIME ms/step"),
-    (f"{PEAKS}|{DRAWING.format('≈ 3 ms')}", f"{PEAKS}|DRAWING OF TIMES\n"),
     ('{"unit":"≈ ns","total":3}', "TIMELINE"),
+    (PEAKS + DRAWING.format("≈ 3 ms"), PEAKS + "DRAWING OF TIMES\n"),
+]
+RESULTS = [
     ("'355 of 360'", "'MOST of 360'"),
-    (f"{PEAKS}|{DRAWING.format('Loss, measured')}", f"{PEAKS}|MEASURED PLOT\n"),
-    (
-        "0, NVIDIA H100 80GB HBM3, 81559 MiB\n1, Tesla T4, 15360 MiB\n",
-        "0, CARD\n1, CARD\n",
-    ),
+    (PEAKS + DRAWING.format("Loss, measured"), PEAKS + "MEASURED PLOT\n"),
+    ("<Box object at 0x7f3a5c0de1f0>", "<Box object at ADDRESS>"),
+    (PROCESS_ROW, "|   0 PROCESS      919MiB"),
+]
+
+TWO_CARDS = "0, NVIDIA H100 80GB HBM3, 81559 MiB\n1, Tesla T4, 15360 MiB\n"
+NOT_COMPILED = "AssertionError: Torch not compiled with CUDA enabled"
+NO_DRIVER = "RuntimeError: Found no NVIDIA driver on your system. Please check"
+# What a real nvidia-smi prints.
+TABLE = Path(__file__).with_name("nvidia-smi.txt").read_text(encoding="utf-8")
+_, _, TABLE_WITHOUT_DATE = TABLE.partition("\n")
+OUT_OF_MEMORY = (
+    "GPU 0 has a total capacity of 14.74 GiB of which {} Of the allocated memory"
+)
+IN_USE = "13.97 GiB is free. Process 77 has 9 MiB memory in use."
+DRIVERS = [
+    (TWO_CARDS, "0, CARD\n1, CARD\n"),
     (f"last:\n{NOT_COMPILED}\n", "last:\nNO GPU\n"),
     ("RuntimeError: No CUDA GPUs are available", "NO GPU"),
     (f"{NO_DRIVER}\n3", "NO GPU\n3"),
-    (REAL_TABLE, "TABLE OF THE DRIVER\n"),
-    (REAL_TABLE.partition("\n")[2], "TABLE OF THE DRIVER\n"),
+    (TABLE, "TABLE OF THE DRIVER\n"),
+    (TABLE_WITHOUT_DATE, "TABLE OF THE DRIVER\n"),
     (OUT_OF_MEMORY.format(IN_USE), OUT_OF_MEMORY.format("FREE.")),
-    (f"{NO_MEMORY}2048 bytes. Error code 12 (Out of it)", CPU_SANITIZED),
-    (f"{NOT_ENOUGH}2048 bytes.", CPU_SANITIZED),
+]
+
+# The CPU without memory, as it is said on Linux and on Windows.
+ON_LINUX = (
+    "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: "
+    "you tried to allocate 2048 bytes. Error code 12 (Out of it)"
+)
+ON_WINDOWS = (
+    "[enforce fail at alloc_cpu.cpp:116] err == 0. DefaultCPUAllocator: not enough memory: "
+    "you tried to allocate 2048 bytes."
+)
+CPU_MEMORY = [
+    (ON_LINUX, "THE CPU: you tried to allocate 2048 bytes"),
+    (ON_WINDOWS, "THE CPU: you tried to allocate 2048 bytes"),
 ]
 LEFT_ALONE = [
     "+----+\n| SIMULATED GPUs, by cudasim |\n+----+\n| NVIDIA |\n+----+",
@@ -101,7 +119,7 @@ LEFT_ALONE = [
 ]
 
 
-@pytest.mark.parametrize(("words", "left"), LEFT)
+@pytest.mark.parametrize(("words", "left"), TIMES + RESULTS + DRIVERS + CPU_MEMORY)
 def test_rules_take_out_what_no_two_runs_repeat(words, left):
     assert sanitized(words) == left
 
@@ -117,7 +135,8 @@ LEFT_OUT = {
     SANITIZE_MODELLED: (
         r"(?s:<svg.*<!-- Loss, measured -->.*)",
         r"\b3(?:4[3-9]|5\d|60) of 360\b",
-        r"\d+(?= +\d+MiB  \S)|(?<=MiB  )\S+ +(?=\|)",  # a process in the simulated nvidia-smi
+        # A process in the simulated nvidia-smi.
+        r"\d+(?= +\d+MiB  \S)|(?<=MiB  )\S+ +(?=\|)",
     ),
     SANITIZE: (
         r"(?s:<svg.*≈.*)|(?s:\A\{\"unit\":\"≈ ns\".*)",

@@ -1,19 +1,22 @@
+"""Jobs on this machine, and one run without a fault."""
+
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from launch import Job, epochs, train
 
 
-class Undisturbed(NamedTuple):
-    """What a run of two processes prints of each epoch, and the folder of its checkpoints."""
+@dataclass(frozen=True)
+class Undisturbed:
+    """A run of two processes without a fault."""
 
-    epochs: dict[int, str]
+    epochs: dict[int, str]  # what it printed of each
     checkpoints: Path
 
     def give(self, job: Job, count: int) -> Path:
-        """Let a job begin after `count` epochs of this run; returns its newest checkpoint."""
+        """Let a job begin after `count` epochs of this run; return its newest checkpoint."""
         folder = job.folder / "checkpoints"
         folder.mkdir()
         for file in sorted(self.checkpoints.iterdir())[:count]:
@@ -23,16 +26,15 @@ class Undisturbed(NamedTuple):
 
 @pytest.fixture(scope="session")
 def undisturbed(once):
-    """One run without a fault, which many tests compare with or go on from."""
+    """One run without a fault, which many tests compare with or continue."""
 
     def make(folder):
         folder.mkdir()
-        (folder / "said.txt").write_text(train(Job(folder)))
+        (folder / "log.txt").write_text(train(Job(folder)))
 
     folder = once("undisturbed", make)
-    return Undisturbed(
-        epochs((folder / "said.txt").read_text()), folder / "checkpoints"
-    )
+    log = (folder / "log.txt").read_text()
+    return Undisturbed(epochs(log), folder / "checkpoints")
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
     torchrun ... fault.py FAULT train.py [arguments of train.py]
 
-A fault strikes the last rank of a server, in its first life only, unless SPARED is set there: at
-its 30th step, in the midst of the second epoch. The hook on optimizers is PyTorch's own, so that
-the script knows nothing of it.
+A fault strikes the last rank of a server, in its first life only, at its 30th step, in the
+midst of the second epoch. Where SPARED is set, it strikes nobody. The hook on optimizers is
+PyTorch's own, so that the script knows nothing of it.
 """
 
 import itertools
@@ -27,27 +27,42 @@ def killed() -> None:
 
 
 def stopped() -> None:
-    """Waits for what never comes; the file tells the test that it does."""
+    """Wait for what never comes; the file tells the test that it does."""
     Path("stopped").touch()
     time.sleep(3600)
 
 
 def shape() -> None:
-    """Takes part in the next collective with a tensor of another shape."""
+    """Take part in the next collective with a tensor of another shape."""
     dist.all_reduce(torch.ones(3))
 
 
 def order() -> None:
-    """Calls one collective while the others call another."""
+    """Call one collective while the others call another."""
     dist.broadcast(torch.ones(3), src=0)
 
 
+FAULTS = {"killed": killed, "stopped": stopped, "shape": shape, "order": order}
+
+
+def is_struck() -> bool:
+    """Return whether this rank is the one that meets with the fault."""
+    if "SPARED" in os.environ:
+        return False
+    is_last = int(os.environ["LOCAL_RANK"]) == int(os.environ["LOCAL_WORLD_SIZE"]) - 1
+    is_first_life = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+    return is_last and is_first_life
+
+
 def main(name: str, script: str, *arguments: str) -> None:
-    fault, steps = globals()[name], itertools.count(1)
-    last = os.environ["LOCAL_RANK"] == str(int(os.environ["LOCAL_WORLD_SIZE"]) - 1)
-    first_life = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
-    if last and first_life and "SPARED" not in os.environ:
-        register_optimizer_step_post_hook(lambda *_: next(steps) == STEP and fault())
+    steps = itertools.count(1)
+
+    def after_step(*_: object) -> None:
+        if next(steps) == STEP:
+            FAULTS[name]()
+
+    if is_struck():
+        register_optimizer_step_post_hook(after_step)
     sys.argv = [script, *arguments]
     runpy.run_path(script, run_name="__main__")
 

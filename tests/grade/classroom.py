@@ -1,12 +1,14 @@
-"""Two small masters, what is made of them, and a stand-in for a sandbox."""
+"""A small class: its assignment, what students hand in, and a stand-in for a sandbox."""
 
 import builtins
 import copy
+import csv
+import io
 import json
 import re
 import shutil
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import helpers
@@ -17,6 +19,7 @@ from coursework.exercises.assignment import make_assignment
 from coursework.exercises.masters import read_master
 from coursework.exercises.variants import draws_of
 from coursework.grade.judge import judge
+from coursework.grade.results import Grade
 from coursework.grade.sandbox import Ended, Gap, Raised
 from coursework.grade.sandbox.inside.question import Notebook, answer_to
 from coursework.grade.tables import read_table
@@ -26,50 +29,109 @@ DATA = Path(__file__).with_name("data")
 KEY = "an invented key of this class"
 BOOK = Book(ROOT)
 
-# --- a class: its assignment, the edition that it was given, and answers
+
+def entries(path):
+    """Return the entries of a file of programs as pairs of a header and a source.
+
+    A header follows `== ` at the start of a line; the text above the first one is for
+    readers.
+    """
+    _, *parts = re.split("^== ", path.read_text(encoding="utf-8"), flags=re.M)
+    return [tuple(part.split("\n", 1)) for part in parts]
+
+
+# --- a class: its assignment, the edition that students get, and their answers
 
 MASTER = read_master(DATA / "class" / "small.md", ROOT)
 SMALL = make_assignment(MASTER, None, draws_of(KEY))
-RIGHT = {exercise.number: exercise.code("Solution") for exercise in MASTER.exercises}
-WRONG = {
-    exercise.number: exercise.code("Wrong answer") for exercise in MASTER.exercises
-}
-HERE = (
-    RIGHT
-    | {  # the stand-in runs in the tests' own process, where there is no second card
-        3: "import types\n"
-        "zeros = lambda n: types.SimpleNamespace(device='cuda:1', tolist=lambda: [0.0] * n)"
-    }
-)
+
+
+def codes(part):
+    """Return the code of a part of the master, by the number of its exercise."""
+    return {exercise.number: exercise.code(part) for exercise in MASTER.exercises}
+
+
+RIGHT = codes("Solution")
+WRONG = codes("Wrong answer")
+# The stand-in runs in the tests' own process, where there is no second card.
+ZEROS = """\
+import types
+zeros = lambda n: types.SimpleNamespace(device='cuda:1', tolist=lambda: [0.0] * n)"""
+# Right answers, for the stand-in.
+ANSWERS = RIGHT | {3: ZEROS}
+# The same, with another answer to the exercise that is read by a person.
+ANOTHER_HAND_IN = ANSWERS | {3: f"{ZEROS}\n# new"}
 
 
 def small(**changes):
-    """A copy of the assignment, to be changed at will."""
+    """Return a copy of the assignment, to be changed at will."""
     return replace(copy.deepcopy(SMALL), **changes)
 
 
 def edition(answers=None, assignment=SMALL):
-    """The student edition, with these answers in it."""
-    asked = {question.number for question in assignment.questions}
-    exercises = [exercise for exercise in MASTER.exercises if exercise.number in asked]
+    """Return the student edition with these answers in it, as a file holds it."""
+    answers = answers or {}
+    numbers = {question.number for question in assignment.questions}
+    exercises = [item for item in MASTER.exercises if item.number in numbers]
     master = replace(MASTER, exercises=exercises)
-    made = editions.edition("student", master, assignment, BOOK)
-    for number in asked & (answers or {}).keys():
-        helpers.cell(made, f"answer-{number}").source = answers[number]
-    return json.loads(json.dumps(made))
+    notebook = editions.edition("student", master, assignment, BOOK)
+    for number in numbers & answers.keys():
+        helpers.cell(notebook, f"answer-{number}").source = answers[number]
+    return json.loads(json.dumps(notebook))
 
 
-LOST = edition(HERE)  # of which nothing says what it is
-del LOST["metadata"]["assignment"]
+# An edition that does not say which assignment it is.
+UNNAMED = edition(ANSWERS)
+del UNNAMED["metadata"]["assignment"]
+
+
+def insert_cell(notebook, before, kind, source):
+    """Insert a cell of the student's own before the cell with this id."""
+    ids = [cell["id"] for cell in notebook["cells"]]
+    cell = {"cell_type": kind, "id": "mine", "metadata": {}, "source": source}
+    if kind == "code":
+        cell |= {"outputs": [], "execution_count": None}
+    notebook["cells"].insert(ids.index(before), cell)
+
+
+# --- what grading wrote
 
 
 def table(out, name="grades.csv"):
-    """The rows of a table that grading wrote."""
+    """Return the rows of a table that grading wrote."""
     return read_table((out / name).read_text(encoding="utf-8"))
 
 
+def rows_by_student(out):
+    return {row["student"]: row for row in table(out)}
+
+
 def totals(out):
-    return {row["student"]: row["total"] for row in table(out)}
+    return {student: row["total"] for student, row in rows_by_student(out).items()}
+
+
+def csv_text(rows, separator=","):
+    """Return the text of a table, whose columns are those of its first row."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, rows[0], delimiter=separator)
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def results(out):
+    """Return the grades that were saved, by student."""
+    grades = {}
+    for path in (out / "results").glob("*.json"):
+        grade = Grade.from_json(json.loads(path.read_text(encoding="utf-8")))
+        grades[grade.student] = grade
+    return grades
+
+
+def contents(folder: Path):
+    """Return the bytes of each file below a folder, by its path in it."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 # --- a book of one chapter, for releases
@@ -85,7 +147,7 @@ def write_master(folder, text=CHAPTER, name="small"):
 
 
 def book_of_one(root):
-    """A book of one chapter, whose exercises come from a master."""
+    """Make a book of one chapter, whose exercises come from a master."""
     copy_code(root, "kernels/cpu")
     for folder in ("notebooks", "cudasim"):
         (root / folder).mkdir()
@@ -97,20 +159,14 @@ def book_of_one(root):
         prose("title", "# Small numbers"),
         helpers.code("switch", "SIMULATE_GPUS = False", tags=["setup"]),
         helpers.code("base", "base = 10"),
-        *(
-            prose(id, "old")
-            for id in ("exercise-1", "answer-1", "between", "exercise-2")
-        ),
+        prose("exercise-1", "old"),
+        prose("answer-1", "old"),
+        prose("between", "old"),
+        prose("exercise-2", "old"),
     )
     (root / "_toc.yml").write_text("format: jb-book\nroot: notebooks/small\n")
     write_master(root / "masters")
     return Book(root)
-
-
-def contents(folder: Path):
-    """The bytes of each file below a folder, by its path in it."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 # --- a sandbox without walls
@@ -128,14 +184,19 @@ class Grader:
             yield task, judge(task, StandIn())
 
 
+@dataclass
 class StandIn:
-    """A tier for tests of the judge alone: `end('time')` ends its session, `gap('why')` makes a gap
-    in a measurement."""
+    """A tier for tests of the judge alone, which remembers the cells that it ran.
+
+    In a cell `end('time')` ends the session, and `gap('why')` makes a gap in a
+    measurement.
+    """
 
     name = about = "stand-in"
-
-    def __init__(self):
-        self.sessions, self.ran, self.given, self.begun = 0, [], [], []
+    sessions: int = 0
+    ran: list[str] = field(default_factory=list)
+    given: list[str] = field(default_factory=list)
+    begun: list[str] = field(default_factory=list)
 
     @contextmanager
     def session(self, memory, runner="simulated"):
@@ -144,18 +205,21 @@ class StandIn:
 
 
 class End(BaseException):
-    pass
+    """Raised by a cell that ends its session."""
+
+
+def end(kind):
+    raise End(kind)
+
+
+def gap(reason):
+    raise Gap([reason])
 
 
 class Session:
     def __init__(self, tier):
-        def end(kind):
-            raise End(kind)
-
-        def gap(reason):
-            raise Gap([reason])
-
-        self.tier, self.names = tier, {"end": end, "gap": gap}
+        self.tier = tier
+        self.names = {"end": end, "gap": gap}
         self.over = None
 
     def end(self, kind):
@@ -182,10 +246,8 @@ class Session:
     def ask(self, code, inputs=None, seconds=10, answer=""):
         if self.over:
             raise Ended(self.over)
-        names = self.names | {
-            "__builtins__": builtins,
-            "notebook": Notebook(self.names, lambda x: x),
-        }
+        notebook = Notebook(self.names, lambda value: value)
+        names = self.names | {"__builtins__": builtins, "notebook": notebook}
         try:
             return answer_to(code, inputs or {}, names)
         except End as ended:

@@ -8,13 +8,17 @@ from dataclasses import replace
 
 import pytest
 from classroom import SMALL, StandIn, edition
+from helpers import ROOT
 
+from coursework.exercises.assignment import make_drafts
+from coursework.exercises.variants import draws_of
 from coursework.grade import command
 from coursework.grade.judge import judge
 from coursework.grade.sandbox import NoSandbox, strongest
 from tools.errors import BookError
 
-# Something in the judge's environment, before its first sandbox starts, that no session may have.
+# Something in the judge's environment, before its first sandbox starts, that no session
+# may have.
 os.environ["HOSTILE_SECRET"] = secrets.token_hex(16)
 
 
@@ -30,48 +34,73 @@ def sandbox():
         pytest.skip(str(reason))
 
 
-class Grade:
-    """`make grade` in this process, of students by name: their answers, or what their file holds.
+@pytest.fixture(scope="session")
+def drafts():
+    """Master and assignment of each chapter of this book, by name: only read them."""
+    all_drafts = make_drafts(ROOT, ROOT / "masters", draws_of(None))
+    return {draft.master.name: draft for draft in all_drafts}
 
-    KEYS are the fingerprints themselves. It notes whom it asked, and may be stopped or fail.
+
+class Grade:
+    """`make grade` in this process, of students by name.
+
+    A student has answers, a notebook, or the text of a file. A key is the fingerprint
+    itself. `asked` holds the students who were judged; grading can be stopped after some
+    of them, and fails for those who are `ill`.
     """
 
     def __init__(self, folder):
-        self.folder, self.asked, self.stop_after, self.ill = folder, [], None, ()
+        self.folder = folder
         self.assignments = [SMALL]
+        self.asked = []
+        self.stop_after = None
+        self.ill = ()
 
     def engine(self, tasks):
         for place, task in enumerate(tasks):
             if place == self.stop_after:
                 raise KeyboardInterrupt
             self.asked.append(task.student)
-            is_ill = task.student in self.ill
-            yield task, BookError("it is ill") if is_ill else judge(task, StandIn())
+            if task.student in self.ill:
+                yield task, BookError("it is ill")
+            else:
+                yield task, judge(task, StandIn())
 
     def __call__(self, students, key=SMALL.group, assignment=SMALL, out="out"):
         self.asked = []
         with zipfile.ZipFile("week.zip", "w") as archive:
-            for student, answers in students.items():
-                made = (
-                    edition(answers, assignment)
-                    if set(answers) <= {1, 2, 3}
-                    else answers
-                )
-                text = made if isinstance(made, str) else json.dumps(made)
+            for student, hand_in in students.items():
+                text = file_text(hand_in, assignment)
                 archive.writestr(f"{student}.ipynb", text)
-        command.grade_class(
-            self.folder / "week.zip", key, out=out and self.folder / out
-        )
+        folder = self.folder / out if out else None
+        command.grade_class(self.folder / "week.zip", key, out=folder)
+
+
+def file_text(hand_in, assignment):
+    """Return the text of a file: of answers by number, of a notebook, or of a text."""
+    if isinstance(hand_in, str):
+        return hand_in
+    if set(hand_in) <= {1, 2, 3}:
+        hand_in = edition(hand_in, assignment)
+    return json.dumps(hand_in)
 
 
 @pytest.fixture
 def grade(tmp_path, monkeypatch):
+    """Grades students in this process by a stand-in for a sandbox: see `Grade`."""
     monkeypatch.chdir(tmp_path)
-    made = Grade(tmp_path)
+    grade = Grade(tmp_path)
 
     def assignments_of(key, masters=None, choice=None):
-        return {one.name: replace(one, group=key or "book") for one in made.assignments}
+        group = key or "book"
+        return {item.name: replace(item, group=group) for item in grade.assignments}
 
     monkeypatch.setattr(command, "assignments_of", assignments_of)
-    monkeypatch.setattr(command, "engine_for", lambda workers, address: made.engine)
-    return made
+    monkeypatch.setattr(command, "engine_for", lambda workers, address: grade.engine)
+    return grade
+
+
+@pytest.fixture
+def out(tmp_path):
+    """The folder into which `grade` writes."""
+    return tmp_path / "out"

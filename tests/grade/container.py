@@ -11,21 +11,38 @@ import sys
 
 import pyseccomp
 
-KEPT = "chown dac_override fowner fsetid kill setgid setuid setpcap net_bind_service net_raw"
-KEPT += " sys_chroot mknod audit_write setfcap"
-DENIED = "unshare setns mount umount2 pivot_root move_mount fsopen fsmount open_tree mount_setattr"
-DENIED += " bpf perf_event_open keyctl add_key"
-NAMESPACES = 0x7E020000  # CLONE_NEW*
-
-filter = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
-for name in DENIED.split():
-    filter.add_rule(pyseccomp.ERRNO(errno.EPERM), name)
-for bit in (1 << place for place in range(32) if NAMESPACES & 1 << place):
-    masked = pyseccomp.Arg(0, pyseccomp.MASKED_EQ, bit, bit)
-    filter.add_rule(pyseccomp.ERRNO(errno.EPERM), "clone", masked)
-filter.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
-filter.load()
-bounds = ",".join(["-all", *(f"+{name}" for name in KEPT.split())])
-os.execvp(
-    "setpriv", ["setpriv", f"--bounding-set={bounds}", "--inh-caps=-all", *sys.argv[1:]]
+CAPABILITIES = (
+    "chown dac_override fowner fsetid kill setgid setuid setpcap net_bind_service "
+    "net_raw sys_chroot mknod audit_write setfcap"
+).split()
+DENIED_CALLS = (
+    "unshare setns mount umount2 pivot_root move_mount fsopen fsmount open_tree "
+    "mount_setattr bpf perf_event_open keyctl add_key"
+).split()
+# The flags of `clone` that make a namespace: CLONE_NEW* in linux/sched.h.
+NAMESPACES = (
+    0x00020000,
+    0x02000000,
+    0x04000000,
+    0x08000000,
+    0x10000000,
+    0x20000000,
+    0x40000000,
 )
+
+denied = pyseccomp.ERRNO(errno.EPERM)
+unknown = pyseccomp.ERRNO(errno.ENOSYS)
+filter = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
+for name in DENIED_CALLS:
+    filter.add_rule(denied, name)
+for flag in NAMESPACES:
+    has_flag = pyseccomp.Arg(0, pyseccomp.MASKED_EQ, flag, flag)
+    filter.add_rule(denied, "clone", has_flag)
+filter.add_rule(unknown, "clone3")
+filter.load()
+
+bounds = "-all"
+for name in CAPABILITIES:
+    bounds += f",+{name}"
+options = [f"--bounding-set={bounds}", "--inh-caps=-all"]
+os.execvp("setpriv", ["setpriv", *options, *sys.argv[1:]])

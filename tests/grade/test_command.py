@@ -7,15 +7,15 @@ from html.parser import HTMLParser
 
 import pytest
 from classroom import (
-    HERE,
-    LOST,
+    ANSWERS,
     RIGHT,
     SMALL,
+    UNNAMED,
     WRONG,
     contents,
     edition,
+    rows_by_student,
     small,
-    table,
     totals,
 )
 from helpers import refused
@@ -28,103 +28,120 @@ from tools.errors import BookError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
 ENDS = {1: "def double(x):\n    return end('time')"}
-CLASS = {"ann": HERE, "bob": HERE | ENDS, "cy": WRONG, "dee": {}, "=cmd()": HERE}
-IN_SANDBOX = {
-    "ann": RIGHT,
-    "bob": RIGHT | {1: "while True:\n    pass"},
+CLASS = {
+    "ann": ANSWERS,
+    "bob": ANSWERS | ENDS,
     "cy": WRONG,
-    "dee": RIGHT | {2: "import os\nos._exit(0)"},
-    "=cmd()": RIGHT | {3: "def zeros(n):\n    print('SECRET', n)\n    return n"},
+    "dee": {},
+    "=cmd()": ANSWERS,
 }
-FEWER = edition(RIGHT)
-FEWER["metadata"]["assignment"]["exercises"] = [1]
-REFUSED = {  # and a word of the reason
+
+
+# --- a row for each student
+
+ONE_EXERCISE = edition(RIGHT)
+ONE_EXERCISE["metadata"]["assignment"]["exercises"] = [1]
+NO_CELLS = edition(RIGHT)
+NO_CELLS["cells"] = []
+# What is handed in, and a word of the reason that it is refused with.
+REFUSED = {
     "other": (edition(RIGHT, small(group="f" * 12)), "another class"),
     "unknown": (edition(RIGHT, small(name="another")), "'another' is not among"),
-    "fewer": (FEWER, "ASSIGNMENT="),
-    "none": (edition(RIGHT) | {"cells": []}, "no exercise"),
+    "fewer": (ONE_EXERCISE, "ASSIGNMENT="),
+    "none": (NO_CELLS, "no exercise"),
     "bad": ("{", "not a notebook"),
-}
-TRYING = {  # code that is dear to read, or not to be read at all
-    "deep": "if 0: torch" + ".a" * 900,
-    "deeper": "x = " + "(" * 180 + ")" * 180 + "\n" + "-" * 50_000 + "1",
-    "branches": "if 0: pass\n" + "elif 0: pass\n" * 1500,
-    "dear": "f'" + "{1}" * 100_000 + "'",
-    "magics": "%time 1\n" * 40_000,
-    "long": "x = 1\n" * 1_000_000,
 }
 
 
 @pytest.fixture
-def out(tmp_path):
-    return tmp_path / "out"
+def graded_with_faults(grade, out):
+    """The folder of a class some of whose notebooks cannot be graded."""
+    another = replace(SMALL.questions[0], checks=["1 + 1"])
+    grade.assignments = [small(name="other", questions=[another]), SMALL]
+    faulty = {student: hand_in for student, (hand_in, _) in REFUSED.items()}
+    grade(CLASS | {"lost": UNNAMED} | faulty)
+    return out
 
 
-def rows(out):
-    return {row["student"]: row for row in table(out)}
-
-
-def test_a_class_has_a_row_a_student_with_points_or_a_reason(grade, out, capsys):
-    unlike = replace(SMALL.questions[0], checks=["1 + 1"])
-    grade.assignments = [small(name="other", questions=[unlike]), SMALL]
-    students = CLASS | {"lost": LOST}
-    for name, (notebook, _) in REFUSED.items():
-        students[name] = notebook
-    grade(students)
-
-    row_of = rows(out)
-    assert totals(out) == {
+def test_each_student_has_points_or_a_reason(graded_with_faults):
+    assert totals(graded_with_faults) == {
         "=cmd[]": "9",
         "ann": "9",
         "bob": "6",
         "cy": "0",
         "dee": "0",
         "lost": "9",
-        **dict.fromkeys(REFUSED, ""),
+        "other": "",
+        "unknown": "",
+        "fewer": "",
+        "none": "",
+        "bad": "",
     }
-    for name, (_, words) in REFUSED.items():
-        assert words in row_of[name]["not graded because"]
+    row_of = rows_by_student(graded_with_faults)
+    for student, (_, words) in REFUSED.items():
+        assert words in row_of[student]["not graded because"]
     assert row_of["ann"]["small 1 (of 3)"] == "3"
     assert row_of["ann"]["small 3 by hand (of 2)"] == ""
     assert row_of["ann"]["of"] == "11"
-    assert "'=cmd" in (out / "grades.csv").read_text(encoding="utf-8")
-    assert "graded: 6 of 11 submissions, 0 with full points" in capsys.readouterr().out
+    text = (graded_with_faults / "grades.csv").read_text(encoding="utf-8")
+    assert "'=cmd" in text
+
+
+def test_all_that_a_person_reads_is_written(capsys, graded_with_faults):
     for name in ("by-hand.csv", "by-hand.html", "review.html"):
-        assert (out / name).is_file()
-    assert len(contents(out / "feedback")) == 11
+        assert (graded_with_faults / name).is_file()
+    assert len(contents(graded_with_faults / "feedback")) == 11
+    line = "graded: 6 of 11 submissions, 0 with full points"
+    assert line in capsys.readouterr().out
 
 
 def released_from(masters):
-    notebook = edition(HERE, small(masters=masters))
+    """Return right answers in an edition of these masters, or one that names none."""
+    notebook = edition(ANSWERS, small(masters=masters))
     if masters is None:
         del notebook["metadata"]["assignment"]["masters"]
     return notebook
 
 
-def test_notebooks_of_other_masters_are_refused_and_both_sets_are_named(grade, out):
-    own = SMALL.masters
-    other = "0123456789ab"
-    of_others = released_from(other)
-    unknown = released_from(None)
-    with refused("MASTERS: ", other, own, "MASTERS=..."):
-        grade({"ann": of_others, "bob": of_others, "cy": HERE})
+OWN_MASTERS = SMALL.masters
+OTHER_MASTERS = "0123456789ab"
+
+
+def test_a_class_of_other_masters_is_refused(grade, out):
+    others = released_from(OTHER_MASTERS)
+    with refused("MASTERS: ", OTHER_MASTERS, OWN_MASTERS, "MASTERS=..."):
+        grade({"ann": others, "bob": others, "cy": ANSWERS})
     assert not out.exists()
 
-    grade({"ann": of_others, "bob": HERE, "cy": HERE, "dee": unknown})
-    assert len(rows(out)) == 4
 
-    grade({"ann": of_others, "dee": unknown})
+def test_a_notebook_of_other_masters_is_refused(grade, out):
+    others = released_from(OTHER_MASTERS)
+    unknown = released_from(None)
+    grade({"ann": others, "bob": ANSWERS, "cy": ANSWERS, "dee": unknown})
+    assert len(rows_by_student(out)) == 4
+
+    grade({"ann": others, "dee": unknown})
+
     assert totals(out) == {"ann": "", "bob": "9", "cy": "9", "dee": "9"}
-    reason = rows(out)["ann"]["not graded because"]
-    for words in (other, own, "hand in the notebook that this class got"):
-        assert words in reason
+    reason = rows_by_student(out)["ann"]["not graded because"]
+    assert OTHER_MASTERS in reason
+    assert OWN_MASTERS in reason
+    assert "hand in the notebook that this class got" in reason
 
 
-EVIL = "<img src=x onerror=f>"  # a name, and code
-ALIKE = HERE[3] + "".join(f"\nx{n} = '{EVIL}', {n}" for n in range(9))
+# --- pages
+
+# A student's name, and code.
+EVIL = "<img src=x onerror=f>"
+LONG_ANSWER = ANSWERS[3] + "".join(f"\nx{n} = '{EVIL}', {n}" for n in range(9))
+EVIL_ANSWERS = {
+    1: f"print('{EVIL}')",
+    2: f"raise ValueError('{EVIL}')",
+    3: LONG_ANSWER,
+}
 WATCHED = {
-    "Ann": HERE | {2: WRONG[2], 3: ALIKE},
-    EVIL: HERE | {1: f"print('{EVIL}')", 2: f"raise ValueError('{EVIL}')", 3: ALIKE},
+    "Ann": ANSWERS | {2: WRONG[2], 3: LONG_ANSWER},
+    EVIL: EVIL_ANSWERS,
     "Bob": ENDS,
     f"Cy {EVIL}": "{",
 }
@@ -134,30 +151,37 @@ TAGS = (
 ).split()
 
 
-class Safe(HTMLParser):
+class SafeReader(HTMLParser):
     """Fails on what a page of ours never holds."""
 
     def handle_starttag(self, tag, attributes):
-        assert tag in TAGS, tag
+        assert tag in TAGS
         for name, _ in attributes:
             assert name not in ("href", "src")
             assert not name.startswith("on")
 
 
-def test_pages_say_what_a_person_should_see_and_hold_nothing_of_a_student_but_text(
-    grade, out
-):
-    changed = edition(HERE)
-    changed["cells"][-2]["source"] = "# another check"
-    grade(WATCHED | {"Dee": changed})
-    pages = {}
-    for path in out.rglob("*.html"):
-        pages[path.name] = path.read_text(encoding="utf-8")
-        assert EVIL not in pages[path.name]
-    assert "&lt;img" in pages.pop("by-hand.html")
-    for page in pages.values():
-        Safe().feed(page)
+@pytest.fixture
+def pages(grade, out):
+    """The pages of a class with a hostile student, by name."""
+    notebook = edition(ANSWERS)
+    notebook["cells"][-2]["source"] = "# another check"
+    grade(WATCHED | {"Dee": notebook})
+    paths = out.rglob("*.html")
+    return {path.name: path.read_text(encoding="utf-8") for path in paths}
 
+
+def test_pages_hold_nothing_of_a_student_but_text(pages):
+    for page in pages.values():
+        assert EVIL not in page
+    assert "&lt;img" in pages["by-hand.html"]
+    for name, page in pages.items():
+        # It has a script of ours.
+        if name != "by-hand.html":
+            SafeReader().feed(page)
+
+
+def test_the_review_lists_what_a_person_should_see_in_order(pages):
     in_order = (
         "not a notebook",
         "Bob: small, exercise 1",
@@ -168,7 +192,10 @@ def test_pages_say_what_a_person_should_see_and_hold_nothing_of_a_student_but_te
     places = [pages["review.html"].index(words) for words in in_order]
     assert places == sorted(places)
 
-    [feedback] = [page for page in pages.values() if ">Ann<" in page]
+
+def test_feedback_says_what_was_tested_and_not_how(pages):
+    [feedback] = [page for name, page in pages.items() if name.startswith("ann-")]
+    assert ">Ann<" in feedback
     assert "Doubles any number." in feedback
     assert "passed" in feedback
     assert "your code raised a ValueError" in feedback
@@ -177,114 +204,154 @@ def test_pages_say_what_a_person_should_see_and_hold_nothing_of_a_student_but_te
     assert "student.ask" not in feedback
 
 
-def test_only_what_changed_is_asked_again_and_the_bytes_are_those_of_a_fresh_run(
-    grade, out
-):
+# --- graded again
+
+
+def test_nothing_is_asked_again_if_nothing_changed(grade, out):
     grade(CLASS)
     before = contents(out)
     grade(CLASS)
-    assert not grade.asked
+    assert grade.asked == []
     assert contents(out) == before
 
-    changed = small()
-    question = changed.questions[2]
-    grade.assignments = [changed]
-    question.by_hand = ByHand(3, "x")
-    changed.due = datetime(2026, 12, 1, 12, tzinfo=UTC)
-    grade({"ann": HERE})
-    assert not grade.asked
 
-    tests = question.tests.replace("(2, 9)", "(2, 8)")
-    changes = [  # one after the other, each beside those before
-        (changed, "seed", "cpu"),
-        (changed, "runner", "cpu"),
-        (changed, "given", SMALL.given + "\n1"),
+def test_points_by_hand_and_a_due_date_ask_nothing_again(grade):
+    grade(CLASS)
+    changed = small(due=datetime(2026, 12, 1, 12, tzinfo=UTC))
+    changed.questions[2].by_hand = ByHand(3, "x")
+    grade.assignments = [changed]
+    grade({"ann": ANSWERS})
+    assert grade.asked == []
+
+
+def test_each_change_of_an_assignment_asks_again(grade):
+    grade(CLASS)
+    assignment = small()
+    question = assignment.questions[2]
+    grade.assignments = [assignment]
+    changes = [
+        (assignment, "seed", "cpu"),
+        (assignment, "runner", "cpu"),
+        (assignment, "given", SMALL.given + "\n1"),
         (question, "seconds", 3),
         (question, "memory", 99),
-        (question, "tests", tests),
+        (question, "tests", question.tests.replace("(2, 9)", "(2, 8)")),
     ]
-    for owner, name, value in changes:
-        setattr(owner, name, value)
-        grade({"ann": HERE})
-        assert grade.asked == ["ann"], name
 
+    # Each change stays when the next one is made.
+    for owner, attribute, value in changes:
+        assert getattr(owner, attribute) != value
+        setattr(owner, attribute, value)
+        grade({"ann": ANSWERS})
+        assert grade.asked == ["ann"], attribute
+
+
+def test_graded_again_it_has_the_bytes_of_a_fresh_run(grade, out, tmp_path):
     grade(CLASS)
+    before = contents(out)
+    grade.assignments = [small(seed="another")]
+    grade({"ann": ANSWERS})
+    grade(CLASS)
+
     grade(CLASS, out="fresh")
+
     after = contents(out)
     written = {path for path in after if not path.startswith("earlier/")}
     assert written == before.keys()
-    assert contents(out.parent / "fresh").items() <= after.items()
+    assert contents(tmp_path / "fresh").items() <= after.items()
 
-    grade(CLASS | {"dee": HERE})
+
+def test_a_student_who_hands_in_again_is_asked_alone(grade, out):
+    grade(CLASS)
+    grade(CLASS | {"dee": ANSWERS})
     assert grade.asked == ["dee"]
     assert totals(out)["dee"] == "9"
 
 
-def test_the_grader_its_pins_and_its_kernels_are_in_every_key(tmp_path):
-    digests = {store.code_digest.__wrapped__("cpu", tmp_path)}
-    for name in (
-        "coursework/grade/judge.py",
-        "requirements.txt",
-        "kernels/k/kernel.json",
-    ):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("x")
-        digests.add(store.code_digest.__wrapped__("cpu", tmp_path))
-    assert len(digests) == 4
+@pytest.mark.parametrize(
+    "name",
+    ["coursework/grade/judge.py", "requirements.txt", "kernels/k/kernel.json"],
+)
+def test_grader_pins_and_kernels_are_in_every_key(name, tmp_path):
+    code_digest = store.code_digest.__wrapped__
+    before = code_digest("cpu", tmp_path)
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("x")
+    assert code_digest("cpu", tmp_path) != before
 
 
-def test_interrupted_and_resumed_it_ends_with_the_same_bytes(grade, out):
-    grade(CLASS, out="plain")
-    for grade.stop_after in (0, 3):
+def test_interrupted_and_resumed_it_ends_with_the_same_bytes(grade, out, tmp_path):
+    grade(CLASS, out="uninterrupted")
+    for count in (0, 3):
+        grade.stop_after = count
         with pytest.raises(KeyboardInterrupt):
             grade(CLASS)
-    [half, *_] = out.glob("results/*.json")  # as a crash may leave it
-    half.write_text(half.read_text()[:-9])
-    half.with_suffix(".json.part").write_text("{")
+    # A crash may leave a result half written.
+    [result, *_] = out.glob("results/*.json")
+    result.write_text(result.read_text()[:-9])
+    result.with_suffix(".json.part").write_text("{")
+
     grade.stop_after = None
     grade(CLASS)
+
     assert len(grade.asked) == 3
-    assert contents(out) == contents(out.parent / "plain")
+    assert contents(out) == contents(tmp_path / "uninterrupted")
 
 
-def test_one_grading_at_a_time_and_what_failed_is_tried_again(grade, out):
-    with (
-        store.Store(out).one_at_a_time(),
-        refused("out: another 'make grade' writes there"),
-    ):
-        grade(CLASS)
+# --- what fails
+
+
+def test_only_one_grading_writes_at_a_time(grade, out):
+    with store.Store(out).one_at_a_time():
+        with refused("out: another 'make grade' writes there"):
+            grade(CLASS)
+
+
+def test_a_submission_that_failed_is_tried_again(grade, out):
     grade.ill = {"ann"}
     grade(CLASS)
-    assert rows(out)["ann"]["not graded because"] == "it is ill"
+    assert rows_by_student(out)["ann"]["not graded because"] == "it is ill"
+
     grade.ill = ()
     grade(CLASS)
     assert grade.asked == ["ann"]
     assert totals(out)["ann"] == "9"
 
 
+# Code that takes long to read, or that cannot be read at all.
+HARD_TO_READ = {
+    "deep": "if 0: torch" + ".a" * 900,
+    "deeper": "x = " + "(" * 180 + ")" * 180 + "\n" + "-" * 50_000 + "1",
+    "branches": "if 0: pass\n" + "elif 0: pass\n" * 1500,
+    "slow": "f'" + "{1}" * 100_000 + "'",
+    "magics": "%time 1\n" * 40_000,
+    "long": "x = 1\n" * 1_000_000,
+}
+HARD_TEXTS = ("`" * 80_000, "```\n" * 20_000, "x" * 2_000_000)
+
+
 def test_no_submission_stops_a_class(grade, out, monkeypatch):
     monkeypatch.setattr("coursework.grade.reading.SECONDS", 3)
-    ticks = edition(HERE)
-    for text in ("`" * 80_000, "```\n" * 20_000, "x" * 2_000_000):
+    ticks = edition(ANSWERS)
+    for text in HARD_TEXTS:
         ticks["cells"].append({"cell_type": "markdown", "metadata": {}, "source": text})
-    students = {"ann": HERE, "ticks": ticks, "nested": "[" * 100_000}
-    for name, source in TRYING.items():
-        students[name] = HERE | {1: f"{source}\n{RIGHT[1]}"}
+    students = {"ann": ANSWERS, "ticks": ticks, "nested": "[" * 100_000}
+    for name, source in HARD_TO_READ.items():
+        students[name] = ANSWERS | {1: f"{source}\n{RIGHT[1]}"}
+
     grade(students)
 
-    row_of = rows(out)
+    row_of = rows_by_student(out)
     for name in ("ann", "ticks", "branches"):
         assert row_of[name]["total"] == "9"
-    assert "too long" in row_of["dear"]["not graded because"]
-    for name in (*TRYING, "nested"):
+    assert "too long" in row_of["slow"]["not graded because"]
+    for name in (*HARD_TO_READ, "nested"):
         row = row_of[name]
         assert row["not graded because"] or int(row["total"]) >= 6, name
 
 
-def test_a_fault_of_the_grader_is_not_said_to_be_the_students(
-    grade, monkeypatch, capfd
-):
+def test_a_fault_of_the_grader_is_not_the_students(grade, monkeypatch, capfd):
     def fail(*_):
         raise KeyError("ours")
 
@@ -295,10 +362,10 @@ def test_a_fault_of_the_grader_is_not_said_to_be_the_students(
     assert "KeyError: 'ours'" in capfd.readouterr().err
 
 
-def test_if_all_are_refused_up_to_twenty_reasons_are_printed(grade, out):
-    broken = {f"s{number:02}": "{" for number in range(23)}
+def test_if_all_are_refused_twenty_reasons_are_printed(grade, out):
     with pytest.raises(BookError) as error:
-        grade(broken)
+        grade({f"s{number:02}": "{" for number in range(23)})
+
     head, *lines = str(error.value).splitlines()
     assert head == "none of 23 submissions can be graded, so nothing is written:"
     for number, line in enumerate(lines[:20]):
@@ -307,19 +374,37 @@ def test_if_all_are_refused_up_to_twenty_reasons_are_printed(grade, out):
     assert not out.exists()
 
 
-def test_no_sandbox_nothing_is_graded(grade, out, monkeypatch):
-    monkeypatch.setattr(
-        "coursework.grade.sandbox.try_out", lambda name: f"{name}: not here"
-    )
+@pytest.mark.parametrize("workers", ["0", "two", "-1", "1.5"])
+def test_a_bad_number_of_workers_is_refused(workers):
+    with refused(f"WORKERS={workers}: name a number of processes, 1 or more"):
+        engine_for(workers, None)
+
+
+@pytest.fixture
+def no_sandbox(monkeypatch):
+    """A machine on which no sandbox works."""
+    monkeypatch.setattr("coursework.grade.sandbox.try_out", lambda name: "not here")
     monkeypatch.delenv("GRADE_TIER", raising=False)
     strongest.cache_clear()
+    yield
+    strongest.cache_clear()
+
+
+@pytest.mark.usefixtures("no_sandbox")
+def test_without_a_sandbox_nothing_is_graded(grade, out):
     grade.engine = engine_for(1, None)
-    try:
-        with refused("no sandbox on this machine, so nothing is graded"):
-            grade(CLASS)
-    finally:
-        strongest.cache_clear()
+    with refused("no sandbox on this machine, so nothing is graded"):
+        grade(CLASS)
     assert not (out / "results").exists()
+
+
+IN_SANDBOX = {
+    "ann": RIGHT,
+    "bob": RIGHT | {1: "while True:\n    pass"},
+    "cy": WRONG,
+    "dee": RIGHT | {2: "import os\nos._exit(0)"},
+    "=cmd()": RIGHT | {3: "def zeros(n):\n    print('SECRET', n)\n    return n"},
+}
 
 
 @pytest.mark.usefixtures("sandbox")
@@ -327,4 +412,5 @@ def test_in_a_sandbox_by_two_workers(grade, out):
     grade.engine = engine_for(2, None)
     grade(IN_SANDBOX)
     assert totals(out) == {"=cmd[]": "6", "ann": "9", "bob": "6", "cy": "0", "dee": "6"}
-    assert not any(b"SECRET" in page for page in contents(out / "feedback").values())
+    for page in contents(out / "feedback").values():
+        assert b"SECRET" not in page

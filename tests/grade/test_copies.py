@@ -6,19 +6,39 @@ short, in names that every student chooses. So most answers have many twins.
 
 import random
 import tomllib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from time import perf_counter
 
 import pytest
-from classroom import DATA, HERE, SMALL, small
+from classroom import ANSWERS, DATA, SMALL, small
 
 from coursework.grade import similar
 from coursework.grade.copies import PUBLISHED, ShortAnswers, copies_in
 from coursework.grade.results import Grade
 
+
+@dataclass(frozen=True)
+class Exercise:
+    name: str
+    # How often students choose each way, and its text; the first way is published.
+    answers: list[tuple[int, str]]
+
+    @property
+    def weights(self):
+        return [weight for weight, _ in self.answers]
+
+    @property
+    def ways(self):
+        return [text for _, text in self.answers]
+
+    @property
+    def published(self):
+        return self.ways[0]
+
+
 VARIETY = tomllib.loads((DATA / "variety.toml").read_text(encoding="utf-8"))
-EXERCISES = VARIETY["exercise"]
+EXERCISES = [Exercise(**entry) for entry in VARIETY["exercise"]]
 NAMES = {
     "a": ["x", "t", "tensors", "items", "n", "net", "value", "obj"],
     "b": ["device", "out", "result", "dev", "r", "where"],
@@ -29,58 +49,57 @@ COMMENTS = ["# my own work", "# see lecture 3", "# works!", ""]
 lines_of = cache(similar.lines_of)
 
 
-def texts_of(exercise):
-    """Return the ways of an exercise; the first one is published."""
-    return [text for _, text in exercise["answers"]]
-
-
 def assignment():
+    """Return the assignment whose exercises are those of the class."""
     questions = []
     for number, exercise in enumerate(EXERCISES, start=1):
-        published = texts_of(exercise)[0]
         question = replace(
             SMALL.questions[0],
             number=number,
-            solution=typed(published, random.Random(0)),
-            starter=f"{exercise['name']} = ...",
+            solution=typed(exercise.published, random.Random(0)),
+            starter=f"{exercise.name} = ...",
             checks=[],
         )
         questions.append(question)
     return small(name="variety", given="import torch", questions=questions)
 
 
-def ways(rng):
+def draw_ways(rng):
     """Draw the way in which an honest student does each exercise."""
-    drawn = []
+    ways = []
     for exercise in EXERCISES:
-        weights = [weight for weight, _ in exercise["answers"]]
-        drawn += rng.choices(texts_of(exercise), weights)
-    return drawn
+        ways += rng.choices(exercise.ways, exercise.weights)
+    return ways
 
 
 def typed(way, rng):
     """Write an answer in somebody's own names, with a comment."""
     names = {place: rng.choice(choice) for place, choice in NAMES.items()}
-    return f"{rng.choice(COMMENTS)}\n{way.format(**names)}".strip()
+    comment = rng.choice(COMMENTS)
+    return f"{comment}\n{way.format(**names)}".strip()
 
 
-def notebook(ways, rng):
+def answers_in(ways, rng):
     return [typed(way, rng) for way in ways]
 
 
-def result(submission, answers):
+def grade_of(student, answers):
     numbered = dict(enumerate(answers, start=1))
     lines = {number: lines_of(answer) for number, answer in numbered.items()}
-    return Grade(submission, submission, answers=numbered, lines=lines)
+    return Grade(student, student, answers=numbered, lines=lines)
 
 
-def honest(rng, count=192):
-    return {f"honest-{n}": notebook(ways(rng), rng) for n in range(count)}
+def honest_students(rng, count=192):
+    """Return the answers of honest students by name."""
+    students = {}
+    for n in range(count):
+        students[f"honest-{n}"] = answers_in(draw_ways(rng), rng)
+    return students
 
 
 def copies(students):
-    results = [result(who, answers) for who, answers in students.items()]
-    return copies_in(assignment(), results)
+    grades = [grade_of(student, answers) for student, answers in students.items()]
+    return copies_in(assignment(), grades)
 
 
 EIGHT = tuple(f"copy-{n}" for n in range(8))
@@ -89,7 +108,8 @@ SEEDS = range(3)
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_honest_twins_are_counted_and_not_listed(seed):
-    found = copies(honest(random.Random(seed), 200))
+    found = copies(honest_students(random.Random(seed), 200))
+
     assert found.groups == []
     assert [short.exercise for short in found.short] == [1, 2, 3, 4, 5, 6]
     for short in found.short:
@@ -100,17 +120,20 @@ def test_honest_twins_are_counted_and_not_listed(seed):
     assert second.text.endswith("and are too short to tell")
 
 
-def eight_copies(source, rng):
-    return {who: notebook(source, rng) for who in EIGHT}
+def eight_copies(ways, rng):
+    return {student: answers_in(ways, rng) for student in EIGHT}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_eight_copies_in_their_own_names_are_one_group(seed):
     rng = random.Random(seed)
-    students = honest(rng)
-    # A notebook of ways that few take, in each exercise the last or the last but one.
-    source = [rng.choice(texts_of(exercise)[-2:]) for exercise in EXERCISES]
-    [group] = copies(students | eight_copies(source, rng)).groups
+    students = honest_students(rng)
+    # Few take these ways, in each exercise the last or the last but one.
+    ways = [rng.choice(exercise.ways[-2:]) for exercise in EXERCISES]
+    students |= eight_copies(ways, rng)
+
+    [group] = copies(students).groups
+
     assert group.submissions == EIGHT
     assert group.text.startswith("6 of 6 answers are the same once names")
 
@@ -118,52 +141,66 @@ def test_eight_copies_in_their_own_names_are_one_group(seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_four_pairs_who_differ_in_an_answer_are_four_groups(seed):
     rng = random.Random(seed)
-    students = honest(rng)
+    students = honest_students(rng)
     pairs = []
     for n in range(4):
-        source = notebook(ways(rng), rng)
+        source = answers_in(draw_ways(rng), rng)
         # In each pair the second wrote the first answer in a way of their own.
-        first = f"def device_kind(d):\n    kinds = {{'cpu': 'host', {n}: n}}\n    return kinds[d]"
-        copy = [first, *source[1:]]
-        students |= {f"copy-{n}-a": source, f"copy-{n}-b": copy}
-        pairs.append((f"copy-{n}-a", f"copy-{n}-b"))
-    found = copies(students)
-    assert [group.submissions for group in found.groups] == pairs
-    for group in found.groups:
+        own_answer = f"""\
+def device_kind(d):
+    kinds = {{'cpu': 'host', {n}: n}}
+    return kinds[d]"""
+        pair = (f"copy-{n}-a", f"copy-{n}-b")
+        students[pair[0]] = source
+        students[pair[1]] = [own_answer, *source[1:]]
+        pairs.append(pair)
+
+    groups = copies(students).groups
+
+    assert [group.submissions for group in groups] == pairs
+    for group in groups:
         assert group.exercises == (2, 3, 4, 5, 6)
         assert group.text.startswith("5 of 6 answers are the same")
+
+
+def draw_good_ways(rng):
+    """Draw the ways of a student who leans far towards the same ones as others."""
+    good_ways = []
+    for exercise, way in zip(EXERCISES, draw_ways(rng), strict=True):
+        if rng.random() < 0.8:
+            way = exercise.published
+            if exercise.name == "newest":
+                way = exercise.ways[1]
+        good_ways.append(way)
+    return good_ways
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_good_students_who_write_alike_are_no_copies(seed):
     rng = random.Random(seed)
-    students = honest(rng, 120)
+    students = honest_students(rng, 120)
     for n in range(80):
-        students[f"good-{n}"] = notebook(good_ways(rng), rng)
+        students[f"good-{n}"] = answers_in(draw_good_ways(rng), rng)
     assert copies(students).groups == []
-
-
-def good_ways(rng):
-    """Draw the ways of a student who leans far towards the same ones as others."""
-    drawn = []
-    for exercise, way in zip(EXERCISES, ways(rng), strict=True):
-        texts = texts_of(exercise)
-        best = texts[1] if exercise["name"] == "newest" else texts[0]
-        drawn.append(best if rng.random() < 0.8 else way)
-    return drawn
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_published_solutions_are_listed_as_such(seed):
     rng = random.Random(seed)
-    published = [texts_of(exercise)[0] for exercise in EXERCISES]
-    [group] = copies(honest(rng) | eight_copies(published, rng)).groups
-    assert {*group.submissions} >= {*EIGHT, PUBLISHED}
+    published = [exercise.published for exercise in EXERCISES]
+    students = honest_students(rng) | eight_copies(published, rng)
+    [group] = copies(students).groups
+    assert set(group.submissions) >= {*EIGHT, PUBLISHED}
+
+
+def without_comments(text):
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    return "\n".join(lines)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_published_solutions_without_comments_are_found(seed):
-    students = honest(random.Random(seed), 199)
+    students = honest_students(random.Random(seed), 199)
     solutions = [question.solution for question in assignment().questions]
     students["ann"] = [without_comments(text) for text in solutions]
     [group] = copies(students).groups
@@ -187,35 +224,28 @@ def test_short_answers_are_told_in_a_sentence(answers, published, text):
     assert ShortAnswers(1, answers, published).text == f"{text} too short to tell"
 
 
-def without_comments(text):
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
-    return "\n".join(lines)
-
-
-def large_class(rng):
-    students = honest(rng, 1000)
-    for who in EIGHT:
-        students[who] = notebook(ways(rng), random.Random(1))
-    return students
-
-
 def test_the_order_of_submissions_changes_nothing():
     rng = random.Random(7)
-    students = large_class(rng)
+    students = honest_students(rng, 1000)
+    for student in EIGHT:
+        students[student] = answers_in(draw_ways(rng), random.Random(1))
     shuffled = list(students.items())
     rng.shuffle(shuffled)
+
     start = perf_counter()
     in_order = copies(students)
-    # A thousand take two seconds, and longer on a busy machine.
-    assert perf_counter() - start < 60
+    seconds = perf_counter() - start
+
     assert copies(dict(shuffled)) == in_order
+    # A thousand take two seconds, and longer on a busy machine.
+    assert seconds < 60
 
 
-def answers_with(own):
+def answers_with(own_lines):
     """Return right answers to all exercises, each with lines of one's own."""
     answers = {}
     for number in (1, 2, 3):
-        answers[number] = f"{HERE[number]}\n{own.format(n=number)}"
+        answers[number] = f"{ANSWERS[number]}\n{own_lines.format(n=number)}"
     return answers
 
 
@@ -227,7 +257,9 @@ def test_the_review_shows_notebooks_that_agree(grade, out):
     students |= {"tom": short, "tim": short}
     copied = answers_with("note_{n} = 'as Ann typed it, {n}'\nmore_{n} = {n}")
     students |= {"Ann": copied, "Bob": copied}
+
     grade(students)
+
     review = (out / "review.html").read_text(encoding="utf-8")
     group = "Ann, Bob: small, exercises 1, 2, 3"
     assert f"{group}: 3 of 3 answers are the same once" in review
@@ -236,8 +268,3 @@ def test_the_review_shows_notebooks_that_agree(grade, out):
     assert "exercise 1: 2 answers equal another one and are too short to tell" in review
     assert "tom, tim" not in review
     assert "tim, tom" not in review
-
-
-@pytest.fixture
-def out(tmp_path):
-    return tmp_path / "out"

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from classroom import SMALL
-from helpers import wait_until
+from helpers import refused, wait_until
 
 from coursework.grade import engine
 from coursework.grade.sandbox import NoSandbox
@@ -20,16 +20,20 @@ from tools.errors import BookError
 
 
 def answer(task):
-    """What a task is called says what happens to it."""
-    name, mark = task["submission"], Path(task["folder"], task["submission"])
-    first = not mark.exists()
+    """Do what the name of a task says, and answer with its name."""
+    name = task["submission"]
+    mark = Path(task["folder"], name)
+    is_first = not mark.exists()
     mark.touch()
-    if name == "dies always" or (name.startswith("dies") and first):
+    if name == "dies always" or (name.startswith("dies") and is_first):
         os.kill(os.getpid(), signal.SIGKILL)
     if name == "sleeps":
         time.sleep(600)
-    special = {"fault": BookError("it is ill"), "none": NoSandbox("there is none")}
-    return special.get(name, {"submission": name})
+    if name == "fault":
+        return BookError("it is ill")
+    if name == "none":
+        return NoSandbox("there is none")
+    return {"submission": name}
 
 
 def serve(tasks):
@@ -43,52 +47,75 @@ def grade(tmp_path, monkeypatch):
     """Grades by such workers; when a test ends, none is left."""
     monkeypatch.setattr(engine, "serve", serve)
 
-    def run(names):
-        about = {"assignment": SMALL, "folder": str(tmp_path)}
-        tasks = (about | {"submission": name, "student": name} for name in names)
-        return engine.on_this_machine(tasks, 2)
+    def tasks(names):
+        for name in names:
+            yield {
+                "assignment": SMALL,
+                "folder": str(tmp_path),
+                "submission": name,
+                "student": name,
+            }
 
-    yield run
+    yield lambda names: engine.on_this_machine(tasks(names), 2)
     assert multiprocessing.active_children() == []
 
 
-def test_worker_that_dies_is_replaced_and_a_task_that_kills_all_is_a_row_with_a_reason(
-    grade,
-):
-    names = ["a", "dies once", "b", "dies too", "c"]
-    outcomes = grade([*names, "dies always", "fault"])
-    found = {task["submission"]: result for task, result in outcomes}
-    deadly, ill = found.pop("dies always"), found.pop("fault")
-    assert found == {name: {"submission": name} for name in names}
+def test_a_worker_that_dies_is_replaced(grade):
+    names = ["a", "dies once", "b", "dies too", "c", "fault"]
+    outcomes = {task["submission"]: outcome for task, outcome in grade(names)}
+
+    fault = outcomes.pop("fault")
+    assert isinstance(fault, BookError)
+    assert outcomes == {
+        "a": {"submission": "a"},
+        "dies once": {"submission": "dies once"},
+        "b": {"submission": "b"},
+        "dies too": {"submission": "dies too"},
+        "c": {"submission": "c"},
+    }
+
+
+def test_a_task_that_kills_every_worker_has_a_reason(grade):
+    outcomes = {
+        task["submission"]: outcome
+        for task, outcome in grade(["a", "dies always", "b"])
+    }
+    assert outcomes["a"] == {"submission": "a"}
+    assert outcomes["b"] == {"submission": "b"}
+    deadly = outcomes["dies always"]
+    assert isinstance(deadly, BookError)
     assert "ended every worker" in str(deadly)
-    assert isinstance(deadly, BookError) and isinstance(ill, BookError)
 
 
-def test_few_tasks_are_taken_ahead_and_no_sandbox_stops_all(grade):
-    taken = itertools.count()
-    found = grade(str(next(taken)) for _ in range(1000))
+def test_few_tasks_are_taken_ahead(grade):
+    numbers = itertools.count()
+    outcomes = grade(str(next(numbers)) for _ in range(1000))
     for _ in range(5):
-        next(found)
-    found.close()
-    assert next(taken) <= 5 + 2
+        next(outcomes)
+    outcomes.close()
+    # One for each worker.
+    assert next(numbers) <= 5 + 2
+
+
+def test_no_sandbox_stops_all(grade):
+    names = [str(number) for number in range(50)]
     with pytest.raises(NoSandbox, match="there is none"):
-        list(grade(["none", *map(str, range(50))]))
+        list(grade(["none", *names]))
 
 
 def test_interrupt_leaves_no_worker(grade, tmp_path):
-    found = grade(["a", "sleeps", "sleeps"])
-    next(found)
+    outcomes = grade(["a", "sleeps", "sleeps"])
+    next(outcomes)
     wait_until((tmp_path / "sleeps").exists)
     with pytest.raises(KeyboardInterrupt):
-        found.throw(KeyboardInterrupt())
+        outcomes.throw(KeyboardInterrupt())
 
 
 def test_dask_that_is_not_there_is_one_line(monkeypatch):
     monkeypatch.setattr(engine, "WAIT", 1)
-    with pytest.raises(
-        BookError, match=r"DASK=tcp://127.0.0.1:1: no scheduler answers"
-    ):
-        list(engine.on_dask([], "tcp://127.0.0.1:1"))
+    address = "tcp://127.0.0.1:1"
+    with refused(f"DASK={address}: no scheduler answers"):
+        list(engine.on_dask([], address))
 
 
 COORDINATOR = """
@@ -107,7 +134,8 @@ def test_workers_end_when_their_coordinator_is_killed(tmp_path):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", COORDINATOR, str(tmp_path)]
     with subprocess.Popen(command, env=environment) as coordinator:
-        wait_until(lambda: (tmp_path / "a").exists() and (tmp_path / "b").exists())
+        wait_until((tmp_path / "a").exists)
+        wait_until((tmp_path / "b").exists)
         workers = psutil.Process(coordinator.pid).children()
         coordinator.kill()
     assert len(workers) >= 2

@@ -21,19 +21,19 @@ from coursework.grade.results import Grade
 from tools.errors import BookError
 
 
-def export(name, line_end):
+def export_text(name, line_end):
     text = (DATA / f"{name}.csv").read_text(encoding="utf-8-sig")
     return "\ufeff" + text.replace("\n", line_end)
 
 
-CANVAS = export("canvas", "\r\n")
-MOODLE = export("moodle", "\n")
-[JANE] = [line for line in CANVAS.splitlines(keepends=True) if "Jane" in line]
+CANVAS = export_text("canvas", "\r\n")
+MOODLE = export_text("moodle", "\n")
+[JANES_ROW] = [line for line in CANVAS.splitlines(keepends=True) if "Jane" in line]
 
 
 def result(student, points, of=12, **changes):
     """Return what grading writes of a submission."""
-    written = {
+    fields = {
         "submission": f"id-{student}",
         "student": student,
         "reason": None,
@@ -41,12 +41,14 @@ def result(student, points, of=12, **changes):
         "points": points,
         "of": of,
     }
-    return written | changes
+    return fields | changes
 
 
 TOO_LARGE = "'hw.ipynb' has 500 MB; the limit is 20 MB"
+JANE = "doejane (Canvas 340934)"
+JANES_RESULT = result(JANE, 9.5)
 CLASS = [
-    result("doejane (Canvas 340934)", 9.5),
+    JANES_RESULT,
     result("roerichard (Canvas 340935)", 12),
     result("eve (Canvas 340936)", 12),
     result("ztrk (Canvas 340937)", 0, reason=TOO_LARGE),
@@ -56,7 +58,7 @@ CLASS = [
 
 
 @pytest.fixture
-def filled(tmp_path, capsys):
+def fill(tmp_path, capsys):
     """Fill an export, and return the filled one with what was printed.
 
     It is called with a text or with bytes, and returns the same kind.
@@ -66,9 +68,9 @@ def filled(tmp_path, capsys):
         folder = tmp_path / "results"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        for number, written in enumerate(results):
-            content = json.dumps(written)
-            (folder / f"{number}.json").write_text(content, encoding="utf-8")
+        for number, content in enumerate(results):
+            path = folder / f"{number}.json"
+            path.write_text(json.dumps(content), encoding="utf-8")
 
         export = tmp_path / "export.csv"
         data = text if isinstance(text, bytes) else text.encode()
@@ -77,15 +79,16 @@ def filled(tmp_path, capsys):
         assert export.read_bytes() == data
 
         filled = (tmp_path / "export-filled.csv").read_bytes()
-        if not isinstance(text, bytes):
-            filled = filled.decode()
-        return filled, capsys.readouterr().out
+        printed = capsys.readouterr().out
+        if isinstance(text, bytes):
+            return filled, printed
+        return filled.decode(), printed
 
     return fill
 
 
-def test_canvas_gets_the_grades_and_nothing_else(filled, tmp_path):
-    text, printed = filled(CANVAS, CLASS)
+def test_canvas_gets_the_grades_and_nothing_else(fill, tmp_path):
+    text, printed = fill(CANVAS, CLASS)
     expected = CANVAS.replace('Group B",,5,,41.67', 'Group B",,5,9.5,41.67')
     assert text == expected.replace("+1,,3,,", "+1,,12,,")
     assert printed.splitlines() == [
@@ -101,47 +104,47 @@ def test_canvas_gets_the_grades_and_nothing_else(filled, tmp_path):
     ]
 
 
-def test_a_filled_export_is_filled_again_the_same(filled):
-    text, _ = filled(CANVAS, CLASS)
-    again, printed = filled(text, CLASS)
+def test_a_filled_export_is_filled_again_the_same(fill):
+    text, _ = fill(CANVAS, CLASS)
+    again, printed = fill(text, CLASS)
     assert again == text
     assert "replaced" not in printed
 
 
-def test_a_space_is_no_grade_that_is_replaced(filled):
-    _, printed = filled(CANVAS.replace('B",,5,,', 'B",,5, ,'), CLASS)
+def test_a_space_is_no_grade_that_is_replaced(fill):
+    _, printed = fill(CANVAS.replace('B",,5,,', 'B",,5, ,'), CLASS)
     assert "replaced: doejane" not in printed
 
 
-def test_an_export_that_is_not_there_is_one_line(filled, tmp_path):
-    filled(CANVAS, CLASS)
+def test_an_export_that_is_not_there_is_one_line(fill, tmp_path):
+    fill(CANVAS, CLASS)
     (tmp_path / "export.csv").unlink()
     with refused("cannot be read"):
         fill_export(tmp_path / "export.csv", tmp_path)
 
 
 def another_jane(n):
-    row = JANE.replace("340934", f"9{n:02}").replace("S1001", f"S{n}")
+    row = JANES_ROW.replace("340934", f"9{n:02}").replace("S1001", f"S{n}")
     return row.replace("jane@", f"jane{n}@")
 
 
 @pytest.mark.parametrize(
     ("count", "more"), [(9, ""), (10, " and 1 more"), (11, " and 2 more")]
 )
-def test_of_those_who_handed_nothing_in_ten_are_named(filled, count, more):
+def test_of_those_who_handed_nothing_in_ten_are_named(fill, count, more):
     rows = [another_jane(n) for n in range(count)]
-    _, printed = filled(CANVAS + "".join(rows), CLASS)
+    _, printed = fill(CANVAS + "".join(rows), CLASS)
     named = "; ".join(["Student, Test", *["Doe, Jane"] * 9])
     assert f"nothing handed in: {named}{more}\n" in printed
 
 
-def test_moodle_gets_the_grades_and_nothing_else(filled):
+def test_moodle_gets_the_grades_and_nothing_else(fill):
     results = [
         result("Jane Doe (Moodle 123456)", 7),
         result("eve (Moodle 1234)", 0),
         result("b (Moodle 23456)", 2),
     ]
-    text, printed = filled(MOODLE, results)
+    text, printed = fill(MOODLE, results)
     expected = MOODLE.replace("grading - ,,12.00", "grading - ,7,12.00")
     assert text == expected.replace("grading - ,5.00", "grading - ,0")
     assert "Moodle: 'Grade', 12 points\n" in printed
@@ -150,13 +153,13 @@ def test_moodle_gets_the_grades_and_nothing_else(filled):
     assert "b (Moodle 23456): is not in" in printed
 
 
-def test_an_export_in_another_language_is_filled(filled):
+def test_an_export_in_another_language_is_filled(fill):
     text = MOODLE.replace("Identifier", "ID").replace("Participant ", "Teilnehmer/in")
     text = text.replace("12.00", '"12,00"').replace(",Grade,", ",Bewertung,")
     results = [result("Jane Doe (Moodle 123456)", 7.5)]
     with refused("0 columns for 'Grade'; name one with --column: Bewertung"):
-        filled(text, results)
-    with_grade, _ = filled(text, results, column="Bewertung")
+        fill(text, results)
+    with_grade, _ = fill(text, results, column="Bewertung")
     assert with_grade == text.replace('grading - ,,"12', 'grading - ,7.5,"12', 1)
 
 
@@ -173,115 +176,129 @@ def rewritten(text, delimiter, line_end, encoding):
 @pytest.mark.parametrize(
     "manner", [(";", "\n", "latin-1"), ("\t", "\r\n", "utf-8")], ids=["Excel", "tabs"]
 )
-def test_an_export_keeps_the_way_it_is_written(filled, manner):
-    expected, _ = filled(CANVAS, CLASS)
-    text, _ = filled(rewritten(CANVAS, *manner), CLASS)
+def test_an_export_keeps_the_way_it_is_written(fill, manner):
+    expected, _ = fill(CANVAS, CLASS)
+    text, _ = fill(rewritten(CANVAS, *manner), CLASS)
     assert text == rewritten(expected, *manner)
 
 
-WAITS = {"by_hand": {"2": {"points": None, "of": 2}, "3": {"points": 1, "of": 2}}}
-GIVEN = {"by_hand": {"2": {"points": 0, "of": 2}}}
-TWICE = CANVAS.replace("Puzzles (4710)", "Computing-devices! (4709)")
-STRAY = result("poe (Canvas 340938)", 3, of=5, assignment="puzzles")
-AGAIN = result("doe (Canvas 340934)", 1, submission="another")
-BOTH = result("doejane (Canvas 340934)", 1, assignment="puzzles")
-ENDS_EARLY = CANVAS.replace(",5,,41.67,41.67", "")
-LATE = CANVAS.replace('B",,5,,', 'B",,5,late,')
-NINTHS = [result("doejane (Canvas 340934)", 7, of=9)]
-IN_WORDS = {"column": "computing Devices"}
-ROW, LEFT = ",5,9.5,41.67", ",5,,41.67"
-PENALTY = {"penalty": {"days": 1, "percent": 20, "points": 2.4}, "points_after": 9.6}
-LATE_BY_A_DAY = [result("doejane (Canvas 340934)", 12, **PENALTY)]
+# --- what Jane gets
+
+
+def janes_grade(text, column="Computing devices (4711)"):
+    """Return what stands in Jane's row of the filled export of Canvas."""
+    head, *rows = csv.reader(io.StringIO(text, newline=""))
+    [row] = [row for row in rows if row[0] == "Doe, Jane"]
+    return row[head.index(column)]
+
+
+def test_a_column_is_named_by_its_number(fill):
+    same_names = CANVAS.replace("Puzzles (4710)", "Computing-devices! (4709)")
+    text, _ = fill(same_names, CLASS, column="4711")
+    assert janes_grade(text) == "9.5"
+
+
+def test_a_column_is_named_in_words(fill):
+    text, _ = fill(CANVAS, CLASS, column="computing Devices")
+    assert janes_grade(text) == "9.5"
+
+
+def test_points_are_scaled_to_two_decimals(fill):
+    text, _ = fill(CANVAS, [result(JANE, 7, of=9)], scale=True)
+    assert janes_grade(text) == "9.33"
+
+
+def test_of_two_results_neither_counts(fill):
+    another = result("doe (Canvas 340934)", 1, submission="another")
+    text, printed = fill(CANVAS, [*CLASS, another])
+    assert janes_grade(text) == ""
+    assert f"two results, 'another' and 'id-{JANE}'" in printed
+
+
+def test_a_result_that_waits_for_a_person_is_left(fill):
+    by_hand = {"2": {"points": None, "of": 2}, "3": {"points": 1, "of": 2}}
+    waits = JANES_RESULT | {"by_hand": by_hand}
+    text, printed = fill(CANVAS, [waits, CLASS[2]])
+    assert janes_grade(text) == ""
+    assert "exercise 2 waits for points in by-hand.csv" in printed
+
+
+def test_no_points_from_a_person_are_points(fill):
+    graded = JANES_RESULT | {"by_hand": {"2": {"points": 0, "of": 2}}}
+    text, printed = fill(CANVAS, [graded])
+    assert janes_grade(text) == "9.5"
+    assert "filled in: 1" in printed
+
+
+def test_a_word_in_place_of_a_grade_is_replaced(fill):
+    text, printed = fill(CANVAS.replace('B",,5,,', 'B",,5,late,'), CLASS)
+    assert janes_grade(text) == "9.5"
+    assert "(Canvas 340934): late by 9.5" in printed
+
+
+def test_a_late_result_is_filled_in_after_its_penalty(fill):
+    penalty = {"days": 1, "percent": 20, "points": 2.4}
+    late = result(JANE, 12, penalty=penalty, points_after=9.6)
+    text, printed = fill(CANVAS, [late])
+    assert janes_grade(text) == "9.6"
+    assert "filled in after a penalty for being late: 1" in printed
+
+
+def test_a_result_late_at_an_unknown_time_is_filled_in_whole(fill):
+    penalty = {"days": None, "percent": 0, "points": 0}
+    late = JANES_RESULT | {"penalty": penalty, "points_after": 9.5}
+    text, printed = fill(CANVAS, [late])
+    assert janes_grade(text) == "9.5"
+    assert "at an unknown time, so nothing was taken off: 1" in printed
+
+
 STRANGER = result("gone (Canvas 999)", 0, reason=TOO_LARGE)
-UNDATED = {"penalty": {"days": None, "percent": 0, "points": 0}, "points_after": 9.5}
-# An export, the results, options, and what Jane's row and what is printed must hold.
-JANES = {
-    "a column by its number": (TWICE, CLASS, {"column": "4711"}, ROW, ""),
-    "a column in words": (CANVAS, CLASS, IN_WORDS, ROW, ""),
-    # Two decimals: a grade is never a formula.
-    "scaled": (CANVAS, NINTHS, {"scale": True}, ",5,9.33,41.67", ""),
-    "two results": (
-        CANVAS,
-        [*CLASS, AGAIN],
-        {},
-        LEFT,
-        "two results, 'another' and 'id-doejane (Canvas 340934)'",
-    ),
-    "waits for a person": (
-        CANVAS,
-        [CLASS[0] | WAITS, CLASS[2]],
-        {},
-        LEFT,
-        "exercise 2 waits for points in by-hand.csv",
-    ),
-    "a person gave nothing": (CANVAS, [CLASS[0] | GIVEN], {}, ROW, "filled in: 1"),
-    "a word is replaced": (
-        LATE,
-        CLASS,
-        {},
-        ",5,9.5,",
-        "(Canvas 340934): late by 9.5",
-    ),
-    "late": (
-        CANVAS,
-        LATE_BY_A_DAY,
-        {},
-        ",5,9.6,",
-        "filled in after a penalty for being late: 1",
-    ),
-    "at an unknown time": (
-        CANVAS,
-        [CLASS[0] | UNDATED],
-        {},
-        ROW,
-        "at an unknown time, so nothing was taken off: 1",
-    ),
-    "a stranger": (
-        CANVAS,
-        [CLASS[0], STRANGER],
-        {},
-        ROW,
-        f"gone (Canvas 999): {TOO_LARGE}",
-    ),
-    "in two rows": (CANVAS + JANE, CLASS, {}, LEFT, "340934): is in several rows of"),
-    "a row that ends early": (ENDS_EARLY, CLASS, {}, 'B",,,9.5\r', ""),
-    "another chapter": (
-        CANVAS,
-        [BOTH, *CLASS[:4], STRAY],
-        {},
-        ROW,
-        "poe (Canvas 340938): handed in puzzles",
-    ),
-    "the other chapter": (
-        CANVAS,
-        [CLASS[0], STRAY],
-        {"chapter": "puzzles"},
-        "A,,3,N/A",
-        "",
-    ),
-}
 
 
-@pytest.mark.parametrize(
-    ("export", "results", "options", "row", "words"), JANES.values(), ids=JANES.keys()
-)
-def test_what_is_not_plain_is_left_and_named(
-    export, results, options, row, words, filled
-):
-    text, printed = filled(export, results, **options)
-    assert row in text
-    assert words in printed
+def test_a_stranger_is_named_and_changes_no_other_row(fill):
+    text, printed = fill(CANVAS, [JANES_RESULT, STRANGER])
+    assert janes_grade(text) == "9.5"
+    assert f"gone (Canvas 999): {TOO_LARGE}" in printed
 
 
-# Where students of other sources stand in the export.
+def test_a_student_in_two_rows_is_left(fill):
+    text, printed = fill(CANVAS + JANES_ROW, CLASS)
+    assert JANES_ROW in text
+    assert "9.5" not in text
+    assert "340934): is in several rows of" in printed
+
+
+def test_a_row_that_ends_early_is_filled_up(fill):
+    text, _ = fill(CANVAS.replace(",5,,41.67,41.67", ""), CLASS)
+    assert 'Group B",,,9.5\r\n' in text
+
+
+OF_PUZZLES = result("poe (Canvas 340938)", 3, of=5, assignment="puzzles")
+
+
+def test_a_result_of_another_chapter_is_left(fill):
+    janes_puzzles = result(JANE, 1, assignment="puzzles")
+    text, printed = fill(CANVAS, [janes_puzzles, *CLASS[:4], OF_PUZZLES])
+    assert janes_grade(text) == "9.5"
+    assert "poe (Canvas 340938): handed in puzzles" in printed
+
+
+def test_a_chapter_may_be_named(fill):
+    text, _ = fill(CANVAS, [JANES_RESULT, OF_PUZZLES], chapter="puzzles")
+    assert text == CANVAS.replace("A,,,N/A", "A,,3,N/A")
+
+
+# --- who is who
+
+# A student of another source, and the row of the export that is hers.
 MATCHES = {
     # As Gradescope knows them.
-    "Jane Doe (S1001)": "Group B",
-    "Jane Doe (JANE@example.org)": "Group B",
+    "Jane Doe (S1001)": "Doe, Jane",
+    "Jane Doe (JANE@example.org)": "Doe, Jane",
     # The name of an account, as JupyterHub knows them.
-    "jane@example.org": "Group B",
-    "Ann (x@example.org); Jane Doe (S1001)": "Group B",
-    "x (S340934)": "ayse",
+    "jane@example.org": "Doe, Jane",
+    "Ann (x@example.org); Jane Doe (S1001)": "Doe, Jane",
+    "x (S340934)": "Öztürk",
 }
 STRANGERS = [
     "x (340934)",
@@ -296,18 +313,20 @@ STRANGERS = [
 
 
 @pytest.mark.parametrize("student", MATCHES)
-def test_students_are_matched_by_what_is_theirs_alone(filled, student):
-    text, _ = filled(CANVAS, [result(student, 11)])
+def test_students_are_matched_by_what_is_theirs_alone(fill, student):
+    text, _ = fill(CANVAS, [result(student, 11)])
     [changed] = set(text.splitlines()) - set(CANVAS.splitlines())
     assert MATCHES[student] in changed
     assert ",11," in changed
 
 
 @pytest.mark.parametrize("student", STRANGERS)
-def test_nobody_is_matched_by_less(filled, student):
+def test_nobody_is_matched_by_less(fill, student):
     with pytest.raises(BookError, match="nobody can be filled in"):
-        filled(CANVAS, [result(student, 11)])
+        fill(CANVAS, [result(student, 11)])
 
+
+# --- exports and results that do not fit
 
 NO_POINTS = (
     "no column has points, as in a gradebook of Canvas or a grading worksheet of Moodle"
@@ -325,15 +344,15 @@ NO_EXPORTS = {
 
 
 @pytest.mark.parametrize("text", NO_EXPORTS.values(), ids=NO_EXPORTS.keys())
-def test_a_table_without_points_is_refused(text, filled):
+def test_a_table_without_points_is_refused(text, fill):
     with refused(NO_POINTS):
-        filled(text, CLASS)
+        fill(text, CLASS)
 
 
 @pytest.mark.parametrize("name", ["Final Score", "4712", "Computing"])
-def test_a_column_that_is_not_there_is_refused(name, filled):
+def test_a_column_that_is_not_there_is_refused(name, fill):
     with refused(NAMES):
-        filled(CANVAS, CLASS, column=name)
+        fill(CANVAS, CLASS, column=name)
 
 
 @pytest.mark.parametrize(
@@ -344,12 +363,12 @@ def test_a_column_that_is_not_there_is_refused(name, filled):
     ],
     ids=["two columns", "other points"],
 )
-def test_an_export_that_does_not_fit_is_refused(export, words, filled):
+def test_an_export_that_does_not_fit_is_refused(export, words, fill):
     with refused(words):
-        filled(export, CLASS)
+        fill(export, CLASS)
 
 
-BOTH_CHAPTERS = [CLASS[0], STRAY]
+BOTH_CHAPTERS = [JANES_RESULT, OF_PUZZLES]
 NO_CHAPTER = [STRANGER | {"assignment": None}]
 
 
@@ -363,10 +382,12 @@ NO_CHAPTER = [STRANGER | {"assignment": None}]
     ],
     ids=["two chapters", "none", "no chapter", "no result"],
 )
-def test_results_that_do_not_fit_are_refused(results, words, filled):
+def test_results_that_do_not_fit_are_refused(results, words, fill):
     with refused(words):
-        filled(CANVAS, results)
+        fill(CANVAS, results)
 
+
+# --- feedback that goes back
 
 PAGE = "<body>\n<h1>Well done</h1>\n</body>"
 HANDED_IN = {
@@ -380,30 +401,29 @@ HANDED_IN = {
 
 @pytest.fixture(scope="module")
 def feedback():
-    """The zips that go back to Canvas and to Moodle."""
-    pages = []
-    for student, path in HANDED_IN.items():
-        pages.append((Grade("", student, path), PAGE))
-    canvas, moodle = returned(pages).values()
-    return ZipFile(BytesIO(canvas)), ZipFile(BytesIO(moodle))
+    """The zips of feedback that go back, by name."""
+    grades = [Grade("", student, path) for student, path in HANDED_IN.items()]
+    zips = returned([(grade, PAGE) for grade in grades])
+    return {name: ZipFile(BytesIO(data)) for name, data in zips.items()}
 
 
 def test_canvas_gets_feedback_named_as_what_was_handed_in(feedback):
-    canvas, _ = feedback
-    notebook_name, zip_name = canvas.namelist()
-    assert notebook_name == "doe_LATE_34_208_work-1.ipynb"
+    canvas = feedback["feedback-canvas.zip"]
+    notebook_name = "doe_LATE_34_208_work-1.ipynb"
+    zip_name = "roe_35_209_work.zip"
+    assert canvas.namelist() == [notebook_name, zip_name]
     notebook = nbformat.reads(canvas.read(notebook_name), as_version=4)
     assert notebook.cells[0].source == "<h1>Well done</h1>\n"
-    assert zip_name == "roe_35_209_work.zip"
     within = ZipFile(BytesIO(canvas.read(zip_name)))
     assert within.namelist() == ["feedback.ipynb"]
 
 
 def test_moodle_gets_feedback_in_the_folders_it_named(feedback):
-    _, moodle = feedback
-    folders = ("Jane Doe_12_assignsubmission_file_", "Öz_13_assignsubmission_file_")
-    assert moodle.namelist() == [f"{folder}/feedback.html" for folder in folders]
-    assert moodle.read(moodle.namelist()[0]).decode() == PAGE
+    moodle = feedback["feedback-moodle.zip"]
+    first = "Jane Doe_12_assignsubmission_file_/feedback.html"
+    second = "Öz_13_assignsubmission_file_/feedback.html"
+    assert moodle.namelist() == [first, second]
+    assert moodle.read(first).decode() == PAGE
 
 
 def test_files_of_no_course_system_go_back_to_none():
@@ -419,10 +439,11 @@ def test_the_walk_ends_in_the_file_that_the_guide_shows():
     """The walk in the guide for instructors is run as it is written."""
     guide = (ROOT / "book" / "teaching.md").read_text(encoding="utf-8")
     blocks = BLOCK.findall(WALK.search(guide)[1])
-    commands = "".join(text for kind, text in blocks if kind == "sh")
     [shown] = [text for kind, text in blocks if kind == "text"]
-    *others, last = commands.splitlines()
-    script = "\n".join(["set -eu", "{", *others, "} >&2", last])
+    commands = "".join(text for kind, text in blocks if kind == "sh")
+    # Only what the last command prints is shown.
+    *commands_before, last = commands.splitlines()
+    script = "\n".join(["set -eu", "{", *commands_before, "} >&2", last])
 
     environment = dict(os.environ)
     environment.pop("MAKEFLAGS", None)
@@ -433,6 +454,7 @@ def test_the_walk_ends_in_the_file_that_the_guide_shows():
         capture_output=True,
         text=True,
     )
+
     assert run.returncode == 0, run.stderr
     assert "not graded: fontaineemil (Canvas 1005)" in run.stderr
     assert run.stdout == shown

@@ -32,11 +32,13 @@ from coursework.grade.exchange.gradescope import (
 )
 from tools.files import zipped
 
-CANARY = "rng.randrange(5, 400)"  # of a hidden test
+# It stands in a hidden test.
+CANARY = "rng.randrange(5, 400)"
+CONTAINER = Path(__file__).with_name("container.py")
 
 
-def submitted(answers=RIGHT, **changes):
-    """A notebook as a student hands it in."""
+def file_of(answers=RIGHT, **changes):
+    """Return the file of a notebook with these answers."""
     return json.dumps(edition(answers) | changes).encode()
 
 
@@ -45,99 +47,138 @@ def files():
     return autograder_files(SMALL)
 
 
-def test_the_command_makes_a_zip_of_what_grading_needs_with_the_tests_in_one_place(
-    files,
-):
-    with refused("no exercises for 'x'; choose from: small"):
-        make_autograder(choice_of("x", None), None, DATA / "class")
+def test_the_command_makes_a_zip_of_what_grading_needs(files):
     path = make_autograder(choice_of("small", None), KEY, DATA / "class")
     archive = path.read_bytes()
     path.unlink()
     assert path.stem == f"small-{SMALL.group}"
     assert len(archive) < 5_000_000
+    # In any order of its files, it is the same.
     assert archive == zipped(dict(reversed(files.items())), MODES)
+
+
+def test_the_tests_are_in_one_file_and_the_key_in_none(files):
+    with_tests = [name for name, data in files.items() if CANARY.encode() in data]
+    assert with_tests == [TESTS]
     for name, data in files.items():
-        assert (CANARY.encode() in data) == (name == TESTS)
-        assert KEY.encode() not in data
+        assert KEY.encode() not in data, name
 
 
-def test_the_packages_are_all_that_is_imported():
+def test_a_chapter_without_exercises_has_no_autograder():
+    with refused("no exercises for 'x'; choose from: small"):
+        make_autograder(choice_of("x", None), None, DATA / "class")
+
+
+def imported_packages():
+    """Return the packages that the autograder imports."""
     imports = "import sys, coursework.grade.exchange.autograder.__main__"
     command = [sys.executable, "-c", f"{imports}; print(*sys.modules)"]
     modules = subprocess.check_output(command, cwd=ROOT, text=True).split()
-    owners, needed = packages_distributions(), {"setuptools"}
-    imported = {name.split(".")[0] for name in modules} - sys.stdlib_module_names
-    imported = {canonicalize_name(owners[name][0]) for name in imported & owners.keys()}
-    installed = {canonicalize_name(found.name) for found in distributions()}
-    listed = ROOT / "coursework/grade/exchange/autograder/packages.txt"
-    left = re.findall(r"^\w[\w-]*$", listed.read_text(), re.M)
-    while left:
-        needed.add(name := left.pop())
-        more = {
-            canonicalize_name(Requirement(one).name) for one in requires(name) or ()
-        }
-        left += (more & installed) - needed
-    assert imported <= needed
+    packages_of = packages_distributions()
+    packages = set()
+    for module in modules:
+        name = module.partition(".")[0]
+        if name in packages_of and name not in sys.stdlib_module_names:
+            packages.add(canonicalize_name(packages_of[name][0]))
+    return packages
 
 
-class Gradescope:
-    """What their harness does, in a folder that stands for `/autograder`."""
-
-    def __init__(self, root, archive):
-        self.root, self.source = root, root / "source"
-        with zipfile.ZipFile(BytesIO(archive)) as content:
-            content.extractall(self.source)
-        shutil.copy(self.source / "run_autograder", root / "run_autograder")
-
-    def bash(self, *command, container=False, **variables):
-        within = (
-            (sys.executable, Path(__file__).with_name("container.py"))
-            if container
-            else ()
-        )
-        environment = os.environ | {
-            "AUTOGRADER": str(self.root),
-            "GRADING_PYTHON": sys.executable,
-        }
-        options = {"cwd": self.root, "env": environment | variables, "timeout": 300}
-        return subprocess.run(
-            [*within, "bash", *command], **options, capture_output=True, text=True
-        )
-
-    def grade(self, handed_in, **options):
-        """The results for files, in a format that Gradescope takes, and what was printed."""
-        for name in ("submission", "results"):
-            shutil.rmtree(self.root / name, ignore_errors=True)
-            (self.root / name).mkdir()
-        for name, data in handed_in.items():
-            (self.root / "submission" / name).write_bytes(data)
-        (self.root / "submission_metadata.json").write_text('{"users": ["Jane Doe"]}')
-        run = self.bash(self.root / "run_autograder", **options)
-        results = json.loads((self.root / "results" / "results.json").read_text())
-        assert results.keys() <= WHOLE and results["stdout_visibility"] == "hidden"
-        for entry in results.get("tests", []):
-            assert entry.keys() <= ENTRY
-            assert entry.get("status", "passed") in ("passed", "failed")
-            assert (
-                results["test_output_format"] == results["test_name_format"] == "text"
-            )
-            assert not re.search(
-                r"[\x00-\x08\x0b-\x1f\x7f]", entry["output"] + entry["name"]
-            )
-        return results, run.stdout + run.stderr
+def listed_packages():
+    """Return the packages that the autograder installs, with all that they need."""
+    installed = {canonicalize_name(package.name) for package in distributions()}
+    file = ROOT / "coursework" / "grade" / "exchange" / "autograder" / "packages.txt"
+    waiting = re.findall(r"^\w[\w-]*$", file.read_text(), re.M)
+    packages = {"setuptools"}
+    while waiting:
+        package = waiting.pop()
+        packages.add(package)
+        for line in requires(package) or ():
+            needed = canonicalize_name(Requirement(line).name)
+            if needed in installed and needed not in packages:
+                waiting.append(needed)
+    return packages
 
 
-# As their specification has it.
-WHOLE = {
+def test_the_packages_are_all_that_is_imported():
+    assert imported_packages() <= listed_packages()
+
+
+# As Gradescope's specification has it.
+RESULT_FIELDS = {
     "score",
     "output",
     "output_format",
     "test_output_format",
     "test_name_format",
     "tests",
+    "stdout_visibility",
+    "visibility",
+    "extra_data",
 }
-WHOLE |= {"stdout_visibility", "visibility", "extra_data"}
-ENTRY = {"score", "max_score", "name", "number", "output", "status", "visibility"}
+TEST_FIELDS = {
+    "score",
+    "max_score",
+    "name",
+    "number",
+    "output",
+    "status",
+    "visibility",
+}
+CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+def assert_valid(results):
+    """Assert that results have the format that Gradescope takes."""
+    assert results.keys() <= RESULT_FIELDS
+    assert results["stdout_visibility"] == "hidden"
+    for test in results.get("tests", []):
+        assert test.keys() <= TEST_FIELDS
+        assert test.get("status", "passed") in ("passed", "failed")
+        assert results["test_output_format"] == "text"
+        assert results["test_name_format"] == "text"
+        assert not CONTROL_CHARACTERS.search(test["output"] + test["name"])
+
+
+class Gradescope:
+    """What their harness does, in a folder that stands for `/autograder`."""
+
+    def __init__(self, root, archive):
+        self.root = root
+        self.source = root / "source"
+        with zipfile.ZipFile(BytesIO(archive)) as content:
+            content.extractall(self.source)
+        shutil.copy(self.source / "run_autograder", root / "run_autograder")
+
+    def bash(self, *arguments, in_container=False, **variables):
+        command = ["bash", *arguments]
+        if in_container:
+            command = [sys.executable, CONTAINER, *command]
+        environment = dict(os.environ)
+        environment["AUTOGRADER"] = str(self.root)
+        environment["GRADING_PYTHON"] = sys.executable
+        return subprocess.run(
+            command,
+            cwd=self.root,
+            env=environment | variables,
+            timeout=300,
+            capture_output=True,
+            text=True,
+        )
+
+    def grade(self, files, **options):
+        """Return the results for files that are handed in, and what was printed."""
+        for name in ("submission", "results"):
+            shutil.rmtree(self.root / name, ignore_errors=True)
+            (self.root / name).mkdir()
+        for name, data in files.items():
+            (self.root / "submission" / name).write_bytes(data)
+        (self.root / "submission_metadata.json").write_text('{"users": ["Jane Doe"]}')
+
+        run = self.bash(self.root / "run_autograder", **options)
+
+        results = json.loads((self.root / "results" / "results.json").read_text())
+        assert_valid(results)
+        return results, run.stdout + run.stderr
 
 
 @pytest.fixture(scope="module")
@@ -146,29 +187,30 @@ def harness(files):
         pytest.skip("Gradescope runs the autograder as root, and this is not root")
     with tempfile.TemporaryDirectory(prefix="autograder-") as folder:
         Path(folder).chmod(0o755)
-        made = Gradescope(Path(folder), zipped(files, MODES))
-        run = made.bash(made.source / "setup.sh", "--permissions")
+        harness = Gradescope(Path(folder), zipped(files, MODES))
+        run = harness.bash(harness.source / "setup.sh", "--permissions")
         assert run.returncode == 0, run.stderr
-        yield made
+        yield harness
 
 
 def test_tests_are_readable_by_root_alone(harness):
-    def as_student(*command):
-        drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
-        return subprocess.run([*drop, *command], capture_output=True).returncode
+    def student_can(*command):
+        as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        run = subprocess.run([*as_nobody, "--", *command], capture_output=True)
+        return run.returncode == 0
 
-    assert as_student("cat", harness.source / "tools" / "errors.py") == 0
-    assert as_student("cat", harness.source / TESTS)
-    assert as_student("ls", (harness.source / TESTS).parent)
-    assert as_student("touch", harness.root / "results" / "results.json")
+    assert student_can("cat", harness.source / "tools" / "errors.py")
+    assert not student_can("cat", harness.source / TESTS)
+    assert not student_can("ls", (harness.source / TESTS).parent)
+    assert not student_can("touch", harness.root / "results" / "results.json")
 
 
 def test_a_right_notebook(harness):
-    results, said = harness.grade({"small.ipynb": submitted()})
-    assert results["score"] == 9, said
+    results, printed = harness.grade({"small.ipynb": file_of()})
+    assert results["score"] == 9, printed
     output = "9 of 9 points by tests. A person reads exercise 3 besides."
     assert results["output"] == output
-    tests = [list(entry.values()) for entry in results["tests"] if "score" in entry]
+    tests = [list(test.values()) for test in results["tests"] if "score" in test]
     assert tests == [
         ["1.1", "Twice: Doubles any number.", 2, 2, "passed", ""],
         ["1.2", "Twice: Doubles a text.", 1, 1, "passed", ""],
@@ -178,24 +220,32 @@ def test_a_right_notebook(harness):
     ]
     assert results["extra_data"]["class"] == SMALL.group
     assert results["extra_data"]["sandbox"]
-    assert "Traceback" not in said
-    assert CANARY not in json.dumps(results) + said
+    assert "Traceback" not in printed
+    assert CANARY not in json.dumps(results)
+    assert CANARY not in printed
 
 
-def test_what_cannot_be_graded_gets_its_reason(harness):
-    other_class = submitted(metadata={"assignment": {"name": "small", "class": "book"}})
-    two = {"a.ipynb": b"", "b.ipynb": b""}
-    hand_ins = {
-        "Not graded: nothing was handed in.": {},
-        "'a.ipynb' and 'b.ipynb' were handed in; keep one": two,
-        "another class": {"a.ipynb": other_class},
-    }
-    for words, files in hand_ins.items():
-        results, said = harness.grade(files)
-        assert results["score"] == 0
-        assert words in results["output"]
-        assert "tests" not in results
-        assert "Traceback" not in said
+OTHER_CLASS = file_of(metadata={"assignment": {"name": "small", "class": "book"}})
+
+
+@pytest.mark.parametrize(
+    ("hand_in", "words"),
+    [
+        ({}, "Not graded: nothing was handed in."),
+        (
+            {"a.ipynb": b"", "b.ipynb": b""},
+            "'a.ipynb' and 'b.ipynb' were handed in; keep one",
+        ),
+        ({"a.ipynb": OTHER_CLASS}, "another class"),
+    ],
+    ids=["nothing", "two notebooks", "another class"],
+)
+def test_what_cannot_be_graded_gets_its_reason(hand_in, words, harness):
+    results, printed = harness.grade(hand_in)
+    assert results["score"] == 0
+    assert words in results["output"]
+    assert "tests" not in results
+    assert "Traceback" not in printed
 
 
 HOSTILE = """
@@ -213,43 +263,52 @@ def double(x):
 """
 
 
-# In a container no namespace can be had: root of Docker's has none, so another sandbox must hold.
+# In a container no namespace can be had: root of Docker's has none, so another sandbox must
+# hold.
 @pytest.mark.parametrize(
-    "container", [False, pytest.param(True, marks=pytest.mark.full)]
+    "in_container", [False, pytest.param(True, marks=pytest.mark.full)]
 )
-def test_a_hostile_notebook_reads_no_test_and_writes_no_result(container, harness):
+def test_a_hostile_notebook_reads_no_test_and_writes_no_result(in_container, harness):
     before = (harness.source / TESTS).read_bytes()
-    code = HOSTILE.replace("ROOT", repr(str(harness.root)))
-    files = {"work.ipynb": submitted(RIGHT | {1: code})}
-    results, said = harness.grade(files, container=container)
-    assert results["score"] == 6  # as its other answers are right
+    answer = HOSTILE.replace("ROOT", repr(str(harness.root)))
+    files = {"work.ipynb": file_of(RIGHT | {1: answer})}
 
-    [look] = [entry for entry in results["tests"] if entry["name"] == "To look at"]
-    words = "exercise 1, line 1: reads or writes files: from pathlib import Path # [31m"
-    assert look["visibility"] == "hidden"
-    assert look["output"].splitlines()[0] == words
+    results, printed = harness.grade(files, in_container=in_container)
 
-    if container:
+    # Its other answers are right.
+    assert results["score"] == 6
+    if in_container:
         assert "landlock" in results["extra_data"]["sandbox"]
-    shown = json.dumps(results) + said
     for secret in (CANARY, "Jane Doe", "test_numbers(student"):
-        assert secret not in shown
+        assert secret not in json.dumps(results)
+        assert secret not in printed
     assert (harness.source / TESTS).read_bytes() == before
 
+    [look] = [test for test in results["tests"] if test["name"] == "To look at"]
+    assert look["visibility"] == "hidden"
+    line = "exercise 1, line 1: reads or writes files: from pathlib import Path # [31m"
+    assert look["output"].splitlines()[0] == line
 
-@pytest.mark.parametrize(
-    "broken", ["private/assignment.json", "coursework/grade/judge.py", "no python"]
-)
-def test_a_grader_that_fails_says_so(broken, harness):
-    files = {"work.ipynb": submitted()}
-    if broken == "no python":
-        results, said = harness.grade(files, GRADING_PYTHON="/no/such")
-    else:
-        path = harness.source / broken
-        moved = path.rename(path.with_suffix(".moved"))
-        results, said = harness.grade(files)
-        moved.rename(path)
+
+def assert_is_no_fault_of_the_student(results, printed):
     assert results["score"] == 0
     assert "That is no fault of your notebook" in results["output"]
     assert "private" not in results["output"]
-    assert said
+    assert printed
+
+
+@pytest.mark.parametrize(
+    "name", ["private/assignment.json", "coursework/grade/judge.py"]
+)
+def test_a_grader_without_a_file_says_so(name, harness):
+    path = harness.source / name
+    moved = path.rename(path.with_suffix(".moved"))
+    results, printed = harness.grade({"work.ipynb": file_of()})
+    moved.rename(path)
+    assert_is_no_fault_of_the_student(results, printed)
+
+
+def test_a_grader_without_python_says_so(harness):
+    files = {"work.ipynb": file_of()}
+    results, printed = harness.grade(files, GRADING_PYTHON="/no/such")
+    assert_is_no_fault_of_the_student(results, printed)

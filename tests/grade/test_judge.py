@@ -1,10 +1,10 @@
-"""The judge asks from outside, and a session that ends costs the exercise in which it ended."""
+"""The judge asks from outside, and a session that ends costs one exercise."""
 
 import json
 import math
 
 import pytest
-from classroom import HERE, RIGHT, SMALL, WRONG, StandIn, edition, small
+from classroom import ANSWERS, RIGHT, SMALL, WRONG, StandIn, edition, small
 
 from coursework.exercises.tasks import Task
 from coursework.grade.hidden_tests import close
@@ -13,15 +13,8 @@ from coursework.grade.results import Finding
 from coursework.grade.splice import splice
 from tools.errors import BookError
 
-LEAK = """
-def total(xs):
-    print('SECRET', xs)
-    if xs:
-        raise ValueError('SECRET', xs)
-    return 'SECRET'
-"""
-NAMED = "class SECRET(Exception): pass\ndef total(xs):\n    raise SECRET\nraise SECRET"
-END = "def double(x):\n    return end('time') if x == 'ab' else 2 * x"
+ENDS_AT_TEXT = "def double(x):\n    return end('time') if x == 'ab' else 2 * x"
+TWO_S = "took more than 2 s"
 
 
 def task_of(answers, assignment=SMALL):
@@ -29,86 +22,183 @@ def task_of(answers, assignment=SMALL):
     return Task(assignment, cells, submission="jane")
 
 
-def graded(answers, tier=None, assignment=SMALL):
+def judged(answers, tier=None, assignment=SMALL):
     return judge(task_of(answers, assignment), tier or StandIn())
 
 
-def with_tests(tests):
-    """The assignment whose first exercise has other hidden tests, a line each."""
+def with_tests(**bodies):
+    """Return the assignment with other hidden tests of its first exercise, a line each."""
     assignment = small()
-    lines = (
-        f"def test_{name}(student, rng):\n    'It.'\n    {line}\n"
-        for name, line in tests
-    )
-    assignment.questions[0].tests = "\n".join(lines)
+    tests = []
+    for name, body in bodies.items():
+        tests.append(f"def test_{name}(student, rng):\n    'It.'\n    {body}\n")
+    assignment.questions[0].tests = "\n".join(tests)
     return assignment
 
 
-def reasons(result, number):
-    return [test.reason for test in result.questions[number].tests]
+def reasons(judgement, number):
+    """Return why each test of an exercise fails, or None."""
+    return [test.reason for test in judgement.questions[number].tests]
 
 
-def test_what_is_said_of_right_and_wrong_answers():
-    result = graded(HERE)
-    assert result.points == result.of == 9 and result.sandbox == "stand-in"
-    [test, _] = result.questions[1].tests
-    assert (test.name, test.about) == ("test_numbers", "Doubles any number.")
-    assert (test.passed, test.points, test.of, test.inputs) == (
-        True,
-        2,
-        2,
-        {},
-    )
-    wrong = graded({1: WRONG[1] + "\n1 / 0"}).questions[1]
-    assert wrong.error == "ZeroDivisionError"
-    assert 5 <= wrong.tests[0].inputs["n"] < 400
-    for before in ("", "x = 1\n", "if 0: torch" + ".a" * 900 + "\n"):
-        known = graded({1: before + WRONG[1] + "  # mine"}).questions[1]
-        assert known.remark == "It is 2, not 2.5."  # the master's, of that very answer
+# --- what is told of an answer
 
 
-def test_session_that_ends_costs_one_exercise():
-    said = Finding("memory", 2, "ended its session: memory")
-    for below in ("", "\nend('memory')"):
-        asked = f"def total(xs):\n    return end('memory') if xs else 0{below}"
-        result = graded(HERE | {2: asked})
-        assert result.questions[2].points == 0 and result.points == 6
-        assert result.findings == [said]
-    said.exercise = 1
-    assert graded({1: "end('memory')"}).findings == [said]  # not a blank one
+def test_right_answers_have_all_points():
+    judgement = judged(ANSWERS)
+    assert judgement.points == 9
+    assert judgement.of == 9
+    assert judgement.sandbox == "stand-in"
+
+    [test, _] = judgement.questions[1].tests
+    assert test.name == "test_numbers"
+    assert test.about == "Doubles any number."
+    assert test.passed
+    assert test.points == 2
+    assert test.of == 2
+    assert test.inputs == {}
 
 
-def test_an_end_leaves_the_points_before_it_and_asks_no_more():
-    tests = SMALL.questions[0].tests + "\ndef test_more(student, rng):\n    'More.'\n"
+def test_a_wrong_answer_is_told_its_error_and_inputs():
+    question = judged({1: WRONG[1] + "\n1 / 0"}).questions[1]
+    assert question.error == "ZeroDivisionError"
+    assert 5 <= question.tests[0].inputs["n"] < 400
+
+
+@pytest.mark.parametrize("above", ["", "x = 1\n", "if 0: torch" + ".a" * 900 + "\n"])
+def test_a_known_wrong_answer_has_the_masters_remark(above):
+    question = judged({1: f"{above}{WRONG[1]}  # mine"}).questions[1]
+    assert question.remark == "It is 2, not 2.5."
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [f"{WRONG[1]}\nx = 1", "def double(x):\n    return x * 3.5", "double = 1"],
+)
+def test_another_wrong_answer_has_no_remark(answer):
+    assert judged({1: answer}).questions[1].remark is None
+
+
+def test_each_exercise_has_its_own_remark():
+    assert judged({2: WRONG[2]}).questions[2].remark == "It is one of them."
+
+
+RAISES_SECRET = """
+class SECRET(Exception): pass
+def total(xs):
+    raise SECRET
+raise SECRET"""
+SAYS_SECRET = """
+def total(xs):
+    print('SECRET', xs)
+    if xs:
+        raise ValueError('SECRET', xs)
+    return 'SECRET'
+"""
+
+
+@pytest.mark.parametrize("answer", [SAYS_SECRET, RAISES_SECRET])
+def test_no_word_of_a_student_reaches_a_result(answer):
+    judgement = judged(ANSWERS | {1: ENDS_AT_TEXT, 2: answer})
+    assert "SECRET" not in repr(judgement)
+
+
+def test_an_error_is_told_by_its_name_if_python_has_it():
+    answers = {1: "def double(x):\n    return 1 / 0", 2: RAISES_SECRET}
+    questions = judged(ANSWERS | answers).questions
+    python = [test.error for test in questions[1].tests]
+    assert python == ["ZeroDivisionError", "ZeroDivisionError"]
+    own = [test.error for test in questions[2].tests]
+    assert own == ["an error of its own class", "an error of its own class"]
+
+
+# A third of the points is won.
+@pytest.mark.parametrize(
+    ("points", "won"), [(3, "1"), (2, "0.5"), (4, "1.5"), (1, "0.5")]
+)
+def test_points_are_whole_or_to_the_half(points, won):
     assignment = small()
-    assignment.questions[0].tests = tests
+    assignment.questions[0].points = points
+    answer = "def double(x):\n    return 'abab' if x == 'ab' else 0"
+    judgement = judged({1: answer}, assignment=assignment)
+    assert json.dumps(judgement.questions[1].points) == won
+
+
+# --- sessions that end
+
+
+@pytest.mark.parametrize("below", ["", "\nend('memory')"])
+def test_session_that_ends_costs_one_exercise(below):
+    answer = f"def total(xs):\n    return end('memory') if xs else 0{below}"
+    judgement = judged(ANSWERS | {2: answer})
+    assert judgement.questions[2].points == 0
+    assert judgement.points == 6
+    assert judgement.findings == [Finding("memory", 2, "ended its session: memory")]
+
+
+def test_an_end_is_laid_to_no_blank_exercise():
+    ended = Finding("memory", 1, "ended its session: memory")
+    assert judged({1: "end('memory')"}).findings == [ended]
+
+
+def test_an_end_leaves_the_points_before_it():
+    more = "def test_more(student, rng):\n    'More.'\n"
+    assignment = small()
+    assignment.questions[0].tests = f"{SMALL.questions[0].tests}\n{more}"
     assignment.questions[0].points = 4
-    result = graded(HERE | {1: END}, assignment=assignment)
-    late = "not asked, as a test before it ended the session"
-    assert reasons(result, 1) == [None, "took more than 2 s", late]
-    assert result.points == 8
-    again = graded(HERE | {1: END}, assignment=assignment)
-    assert again == result
+    answers = ANSWERS | {1: ENDS_AT_TEXT}
+
+    judgement = judged(answers, assignment=assignment)
+
+    not_asked = "not asked, as a test before it ended the session"
+    assert reasons(judgement, 1) == [None, TWO_S, not_asked]
+    assert judgement.points == 8
+    assert judged(answers, assignment=assignment) == judgement
 
 
 def test_no_more_sessions_are_started_than_are_ended():
     tier = StandIn()
-    assert graded(dict.fromkeys((1, 2, 3), "end('crash')"), tier).points == 0
+    crash = "end('crash')"
+    assert judged({1: crash, 2: crash, 3: crash}, tier).points == 0
     assert tier.sessions == 3
-    task = task_of(HERE)
-    task.cells[None] = ["end('time')"]  # cells above the exercises are left out
-    result = judge(task, StandIn())
-    assert result.points == 9 and result.findings[0].kind == "preamble"
-    with pytest.raises(
-        BookError, match=r"small: a given cell ended the session \(memory\)"
-    ):
-        graded(
-            RIGHT, assignment=small(given="end('memory')")
-        )  # which is nobody's fault
+
+
+def test_cells_above_the_exercises_are_left_out_if_they_end():
+    task = task_of(ANSWERS)
+    task.cells[None] = ["end('time')"]
+    judgement = judge(task, StandIn())
+    assert judgement.points == 9
+    assert judgement.findings[0].kind == "preamble"
+
+
+def test_a_given_cell_that_ends_is_nobodys_fault():
+    assignment = small(given="end('memory')")
+    words = r"small: a given cell ended the session \(memory\)"
+    with pytest.raises(BookError, match=words):
+        judged(RIGHT, assignment=assignment)
+
+
+ENDS_AFTER_ANOTHER = """
+def total(xs):
+    return end('crash') if 'ended' in globals() else sum(xs)
+"""
+
+
+def test_an_exercise_that_another_ended_is_asked_by_itself():
+    answers = {1: f"{ANSWERS[1]}\nended = []", 2: ENDS_AFTER_ANOTHER}
+    judgement = judged(ANSWERS | answers)
+    assert judgement.points == 9
+    assert judgement.findings == []
+
+
+def test_a_blank_exercise_is_not_asked_a_second_time():
+    tier = StandIn()
+    assert judged({1: ANSWERS[1]}, tier).points == 3
+    assert tier.sessions == 1
 
 
 @pytest.mark.parametrize(
-    ("number", "more"),
+    ("number", "line"),
     [
         (1, "sum = range = 5"),
         (1, "for xs in [1]: s = 1 / 0"),
@@ -119,66 +209,84 @@ def test_no_more_sessions_are_started_than_are_ended():
         (3, "import math\ndel double"),
     ],
 )
-def test_no_answer_costs_another_one_points(number, more):
-    answers = HERE | {2: "def total(xs):\n    return sum(xs)"}
-    assert graded(answers | {number: f"{answers[number]}\n{more}"}).points == 9
+def test_no_answer_costs_another_one_points(number, line):
+    answers = ANSWERS | {2: "def total(xs):\n    return sum(xs)"}
+    answers[number] += f"\n{line}"
+    assert judged(answers).points == 9
 
 
-def test_nothing_that_a_student_says_reaches_a_result():
-    for answer in (LEAK, NAMED):
-        assert "SECRET" not in repr(graded(HERE | {2: answer, 1: END}))
+# --- hidden tests
 
 
 def test_each_test_of_each_class_draws_its_own_inputs():
     asks = "student.ask('no', n=rng.random())"
-    drawn = set()
+    draws = set()
     for seed in ("00", "01"):
-        assignment = with_tests([("a", asks), ("b", asks)])
+        assignment = with_tests(a=asks, b=asks)
         assignment.seed = seed
         assignment.questions[1].tests = assignment.questions[0].tests
-        questions = graded(HERE, assignment=assignment).questions
+        questions = judged(ANSWERS, assignment=assignment).questions
         for test in [*questions[1].tests, *questions[2].tests]:
-            drawn.add(test.inputs["n"])
-    assert len(drawn) == 8
+            draws.add(test.inputs["n"])
+    assert len(draws) == 8
 
 
-def test_a_test_that_goes_astray_stops_nothing():
-    form = with_tests([("form", "assert student.ask('double(1)')['a'][2] == 1")])
-    said = ["the result is not of the form asked for"]
-    assert reasons(graded(HERE, assignment=form), 1) == said
-    swallows = "try: student.ask(\"double('ab')\")\n    except StudentError: pass"
-    ended = graded(HERE | {1: END}, assignment=with_tests([("catches", swallows)]))
-    assert reasons(ended, 1) == ["took more than 2 s"]  # though the test catches it
+def test_an_answer_of_another_form_fails_its_test():
+    assignment = with_tests(form="assert student.ask('double(1)')['a'][2] == 1")
+    judgement = judged(ANSWERS, assignment=assignment)
+    assert reasons(judgement, 1) == ["the result is not of the form asked for"]
 
 
-def test_a_test_that_the_given_program_passes_earns_nothing_alone():
-    tests = (
-        "@points(1, alone=False)\ndef test_value(student, rng):\n    'Value.'\n"
-        "    assert student.ask('double(2)') == 4\n"
-        "@points(2)\ndef test_better(student, rng):\n    'Better.'\n"
-        "    assert student.ask('double(3)') == {right}\n"
-    )
+def test_a_test_that_catches_the_end_has_failed_all_the_same():
+    catches = "try: student.ask(\"double('ab')\")\n    except StudentError: pass"
+    assignment = with_tests(catches=catches)
+    judgement = judged(ANSWERS | {1: ENDS_AT_TEXT}, assignment=assignment)
+    assert reasons(judgement, 1) == [TWO_S]
+
+
+VALUE_AND_BETTER = """
+@points(1, alone=False)
+def test_value(student, rng):
+    'Value.'
+    assert student.ask('double(2)') == 4
+
+@points(2)
+def test_better(student, rng):
+    'Better.'
+    assert student.ask('double(3)') == BETTER
+"""
+
+
+def judged_as_better(value):
+    """Judge right answers of which a test demands this value of 3 doubled."""
     assignment = small()
-    for right, points, said in (
-        (6, 3, [None, None]),
-        (7, 0, ["right, and no better than the program that was given"]),
-    ):
-        assignment.questions[0].tests = tests.format(right=right)
-        result = graded(HERE, assignment=assignment)
-        assert result.questions[1].points == points
-        assert reasons(result, 1)[: len(said)] == said
+    assignment.questions[0].tests = VALUE_AND_BETTER.replace("BETTER", value)
+    return judged(ANSWERS, assignment=assignment)
 
 
-def test_the_judge_itself_spends_no_time_outside_a_limit(monkeypatch):
+def test_what_the_given_program_passes_counts_with_another():
+    judgement = judged_as_better("6")
+    assert judgement.questions[1].points == 3
+    assert reasons(judgement, 1) == [None, None]
+
+
+def test_what_the_given_program_passes_earns_nothing_alone():
+    judgement = judged_as_better("7")
+    assert judgement.questions[1].points == 0
+    no_better = "right, and no better than the program that was given"
+    assert reasons(judgement, 1)[0] == no_better
+
+
+def test_a_test_takes_no_longer_than_its_limit(monkeypatch):
     """What a hidden test does with an answer may take long, whoever shaped it so."""
     monkeypatch.setattr("coursework.grade.judge.TEST_SECONDS", 0.3)
-    assignment = with_tests([("long", "while student.ask('double(1)'): pass")])
-    result = graded(HERE, assignment=assignment)
-    assert reasons(result, 1) == ["the result takes too long to look through"]
-    assert result.points == 6
+    assignment = with_tests(long="while student.ask('double(1)'): pass")
+    judgement = judged(ANSWERS, assignment=assignment)
+    assert reasons(judgement, 1) == ["the result takes too long to look through"]
+    assert judgement.points == 6
 
 
-LONG = """
+TAKES_LONG = """
 import time
 def double(x):
     end = time.thread_time() + 0.6
@@ -191,141 +299,125 @@ def double(x):
 def test_time_in_which_the_judge_waits_is_not_counted(monkeypatch):
     monkeypatch.setattr("coursework.grade.judge.TEST_SECONDS", 0.3)
     waits = "import time; assert student.ask('double(2)') == 4; time.sleep(0.5)"
-    assignment = with_tests([("waits", waits)])
-    assert reasons(graded(HERE | {1: LONG}, assignment=assignment), 1) == [None]
+    assignment = with_tests(waits=waits)
+    judgement = judged(ANSWERS | {1: TAKES_LONG}, assignment=assignment)
+    assert reasons(judgement, 1) == [None]
 
 
-def test_an_error_of_an_answer_is_told_by_its_name_if_python_has_it():
-    answers = {1: "def double(x):\n    return 1 / 0", 2: NAMED}
-    result = graded(HERE | answers)
-    errors = [[test.error for test in result.questions[n].tests] for n in (1, 2)]
-    assert errors == [["ZeroDivisionError"] * 2, ["an error of its own class"] * 2]
-
-
-ENDED_BY_ANOTHER = """
-def total(xs):
-    return end('crash') if 'ended' in globals() else sum(xs)
-"""
-
-
-def test_an_exercise_that_another_ended_is_asked_again_by_itself():
-    tier = StandIn()
-    answers = HERE | {1: f"{HERE[1]}\nended = []", 2: ENDED_BY_ANOTHER}
-    result = graded(answers, tier)
-    assert result.points == 9 and result.findings == []
-
-
-def test_figures_of_what_was_given_come_from_a_session_without_answers():
-    assignment = small()
-    question = assignment.questions[0]
-    question.starter = "def given(n):\n    return n + 1\n\ndouble = ..."
-    question.tests = (
-        "def test_given(student, rng):\n    'Given.'\n"
-        "    assert student.ask('given(1)') == 0 and student.reference('given(1)') == 2\n"
-        "    assert student.replay('given(n)', n=student.ask('double(1)')) == 3\n"
-    )
-    answer = {1: f"given = lambda n: 0\n{HERE[1]}"}
-    assert graded(HERE | answer, assignment=assignment).points == 9
-    question.tests = question.tests.replace(
-        "student.replay('given(n)'", "student.replay('1 / 0'"
-    )
-    result = graded(HERE | answer, assignment=assignment)
-    assert reasons(result, 1) == ["your code raised an error"]
-    question.tests = question.tests.replace(
-        "reference('given(1)')", "reference('1 / 0')"
-    )
-    with pytest.raises(BookError, match="reference of its hidden tests fails"):
-        graded(HERE | answer, assignment=assignment)
-
-
-def test_magics_behave():
-    answer = f"%%time\n!pip install x\n%matplotlib inline\n{RIGHT[1]}\ndouble?\ny = %time double(1)"
-    tier = StandIn()
-    assert graded(HERE | {1: answer}, tier).points == 9
-    assert not any(sign in "".join(tier.ran) for sign in "%!?")
-    assert graded(HERE | {1: "%%bash\nrm -rf /"}).questions[1].points == 0
-
-
-def test_a_remark_is_of_that_very_answer():
-    for answer in (
-        f"{WRONG[1]}\nx = 1",
-        "def double(x):\n    return x * 3.5",
-        "double = 1",
-    ):
-        assert graded({1: answer}).questions[1].remark is None
-    assert graded({2: WRONG[2]}).questions[2].remark == "It is one of them."
-
-
-def test_points_are_whole_or_to_the_half():
-    assignment = small()
-    for points, won in (
-        (3, "1"),
-        (2, "0.5"),
-        (4, "1.5"),
-        (1, "0.5"),
-    ):  # of which a third is won
-        assignment.questions[0].points = points
-        answer = "def double(x):\n    return 'abab' if x == 'ab' else 0"
-        found = graded({1: answer}, assignment=assignment).questions[1].points
-        assert json.dumps(found) == won
-
-
-def test_all_cells_of_a_submission_have_four_times_its_seconds_and_some_slack(
-    monkeypatch,
-):
+# The 3000 s of three exercises are counted four times.
+@pytest.mark.parametrize(("slack", "points"), [(-11_900, 9), (-12_001, 0)])
+def test_a_submission_has_four_times_its_seconds_and_slack(slack, points, monkeypatch):
+    monkeypatch.setattr("coursework.grade.judge.SLACK", slack)
     assignment = small()
     for question in assignment.questions:
         question.seconds = 1000
-    for slack, points in ((-11_900, 9), (-12_001, 0)):
-        monkeypatch.setattr("coursework.grade.judge.SLACK", slack)
-        result = graded(HERE, assignment=assignment)
-        assert result.points == points
-    assert reasons(result, 1) == ["took more than 1000 s"] * 2
+    judgement = judged(ANSWERS, assignment=assignment)
+    assert judgement.points == points
+    if points == 0:
+        late = "took more than 1000 s"
+        assert reasons(judgement, 1) == [late, late]
 
 
-def test_what_is_given_is_told_apart_and_an_exercise_begins_with_its_first_cell():
-    task, tier = task_of(HERE), StandIn()
-    task.cells[1] = ["x = 1", HERE[1]]
+def test_a_measurement_with_a_gap_counts_for_nothing():
+    answer = "def total(xs):\n    return gap('its record is not whole')"
+    judgement = judged(ANSWERS | {2: answer})
+    reason = "its measurement is not whole, so it counts for nothing; your instructor sees why"
+    assert reasons(judgement, 2) == [reason, reason]
+    assert judgement.points == 6
+    # It is told once.
+    text = "its measurement is void: its record is not whole"
+    assert judgement.findings == [Finding("gap", 2, text)]
+
+
+# --- what was given
+
+ASKS_WHAT_WAS_GIVEN = """
+def test_given(student, rng):
+    'Given.'
+    assert student.ask('given(1)') == 0
+    assert student.reference('given(1)') == 2
+    assert student.replay('given(n)', n=student.ask('double(1)')) == 3
+"""
+
+
+def judged_by_what_was_given(tests):
+    """Judge an answer that replaces the program that its exercise gave."""
+    assignment = small()
+    question = assignment.questions[0]
+    question.starter = "def given(n):\n    return n + 1\n\ndouble = ..."
+    question.tests = tests
+    answer = f"given = lambda n: 0\n{ANSWERS[1]}"
+    return judged(ANSWERS | {1: answer}, assignment=assignment)
+
+
+def test_figures_of_what_was_given_come_from_another_session():
+    assert judged_by_what_was_given(ASKS_WHAT_WAS_GIVEN).points == 9
+
+
+def test_data_that_break_the_given_program_are_the_answers():
+    tests = ASKS_WHAT_WAS_GIVEN.replace("replay('given(n)'", "replay('1 / 0'")
+    judgement = judged_by_what_was_given(tests)
+    assert reasons(judgement, 1) == ["your code raised an error"]
+
+
+def test_a_reference_that_fails_is_the_masters_fault():
+    tests = ASKS_WHAT_WAS_GIVEN.replace("reference('given(1)'", "reference('1 / 0'")
+    with pytest.raises(BookError, match="reference of its hidden tests fails"):
+        judged_by_what_was_given(tests)
+
+
+def test_the_given_program_is_asked_once_for_all_submissions():
+    asks_twice = "student.reference('double(21)') or student.reference('double(21)')"
+    assignment = with_tests(given=asks_twice)
+    assignment.questions[0].starter = "double = abs  # asked once"
+    tier = StandIn()
+
+    assert judged(ANSWERS, tier, assignment).points == 9
+    assert tier.sessions == 2
+    assert judged(ANSWERS, tier, assignment).points == 9
+    assert tier.sessions == 3
+
+
+# --- cells
+
+
+def test_magics_are_left_out():
+    magics = ["%%time", "!pip install x", "%matplotlib inline", RIGHT[1], "double?"]
+    magics.append("y = %time double(1)")
+    tier = StandIn()
+
+    assert judged(ANSWERS | {1: "\n".join(magics)}, tier).points == 9
+
+    ran = "".join(tier.ran)
+    for sign in "%!?":
+        assert sign not in ran
+
+
+def test_a_cell_of_another_language_is_no_answer():
+    judgement = judged(ANSWERS | {1: "%%bash\nrm -rf /"})
+    assert judgement.questions[1].points == 0
+
+
+def test_an_exercise_begins_with_its_first_cell():
+    task = task_of(ANSWERS)
+    task.cells[1] = ["x = 1", ANSWERS[1]]
+    tier = StandIn()
     assert judge(task, tier).points == 9
     assert tier.given == [SMALL.given]
-    assert tier.begun == ["x = 1", HERE[2], HERE[3]]
+    assert tier.begun == ["x = 1", ANSWERS[2], ANSWERS[3]]
 
 
-def test_a_blank_exercise_is_not_asked_a_second_time():
-    tier = StandIn()
-    assert graded({1: HERE[1]}, tier).points == 3
-    assert tier.sessions == 1
-
-
-def test_a_public_check_of_a_master_may_build_on_what_is_shown():
-    task = task_of(HERE, small())
+@pytest.mark.parametrize(("total", "check"), [(5, "holds"), (6, "fails")])
+def test_a_public_check_may_build_on_what_is_shown(total, check):
+    task = task_of(ANSWERS, small())
     task.checks = True
     question = task.assignment.questions[1]
     question.shows = "shown = total([2, 3])"
-    question.checks = ["assert shown == 5"]
-    assert judge(task, StandIn()).questions[2].check == "holds"
-    question.checks = ["assert shown == 6"]
-    assert judge(task, StandIn()).questions[2].check == "fails"
+    question.checks = [f"assert shown == {total}"]
+    assert judge(task, StandIn()).questions[2].check == check
 
 
-def test_a_measurement_with_a_gap_counts_for_nothing_and_is_told_once():
-    answer = "def total(xs):\n    return gap('its record is not whole')"
-    result = graded(HERE | {2: answer})
-    said = "its measurement is not whole, so it counts for nothing; your instructor sees why"
-    assert reasons(result, 2) == [said] * 2
-    assert result.points == 6
-    text = "its measurement is void: its record is not whole"
-    assert result.findings == [Finding("gap", 2, text)]
-
-
-def test_a_program_that_was_given_is_asked_once_for_all_submissions():
-    code = "student.reference('double(21)') or student.reference('double(21)')"
-    assignment = with_tests([("given", code)])
-    assignment.questions[0].starter = "double = abs  # asked once"
-    tier = StandIn()
-    for sessions in (2, 3):
-        assert graded(HERE, tier, assignment).points == 9
-        assert tier.sessions == sessions
+# --- numbers that are close
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ def read_small(folder, text=CHAPTER, **options):
     return read_master(write_master(folder, text) / "small.md", folder, **options)
 
 
-def wholes(parts):
+def texts_of(parts):
     return [part.whole for part in parts]
 
 
@@ -23,7 +23,7 @@ def test_a_master_is_read_whole(tmp_path):
     assert first.level == "Recall"
     assert first.seconds == 5
     assert first.drawn == {"factor": 2}
-    assert wholes(first.parts["Hint"]) == ["A star multiplies.", "`x * 1` is `x`."]
+    assert texts_of(first.parts["Hint"]) == ["A star multiplies.", "`x * 1` is `x`."]
     assert second.name == "larger"
     assert second.by_hand is None
     assert second.drawn == {}
@@ -33,11 +33,13 @@ def draw_last(place, values):
     return values[-1]
 
 
-BEFORE, BY_HAND, VARIANTS = re.split(r"(?=### By hand|### Variants)", FIRST)
-ORDERS = [CHAPTER, f"{HEAD}{BEFORE}{VARIANTS}\n{BY_HAND}{SECOND}"]
+EXERCISE, BY_HAND, VARIANTS = re.split(r"(?=### By hand|### Variants)", FIRST)
+BY_HAND_LAST = f"{HEAD}{EXERCISE}{VARIANTS}\n{BY_HAND}{SECOND}"
 
 
-@pytest.mark.parametrize("text", ORDERS, ids=["variants last", "by hand last"])
+@pytest.mark.parametrize(
+    "text", [CHAPTER, BY_HAND_LAST], ids=["variants last", "by hand last"]
+)
 def test_variants_are_drawn_wherever_they_stand(tmp_path, text):
     first, _ = read_small(tmp_path, text, draw=draw_last).exercises
     assert first.code("Checks").endswith("times(1) == 19")
@@ -60,63 +62,130 @@ def test_a_master_says_what_it_needs_and_where_it_is(tmp_path):
     assert master.runner == "cpu"
     assert master.given_cells == ["base"]
     assert master.given_code == ["offset = 1"]
-    outside = read_master(tmp_path / "small.md", tmp_path / "book")
-    assert outside.where == str(tmp_path / "small.md")
-    assert read_small(tmp_path, CHAPTER.replace("[base]", "")).given_cells == []
 
 
-TESTS = "### Hidden tests\n\n```python\n"
+def test_a_master_outside_the_book_has_its_whole_path(tmp_path):
+    path = write_master(tmp_path) / "small.md"
+    master = read_master(path, tmp_path / "book")
+    assert master.where == str(path)
+
+
+def test_a_master_may_need_no_cell(tmp_path):
+    master = read_small(tmp_path, CHAPTER.replace("[base]", ""))
+    assert master.given_cells == []
+
+
+HIDDEN_TESTS = "### Hidden tests\n\n```python\n"
 
 
 def test_text_around_the_code_of_a_part_is_kept(tmp_path):
     hint = "A star\n\n> ### Starter\n\nmultiplies."
     text = CHAPTER.replace("A star multiplies.", hint)
     text = text.replace("`x * 1` is `x`.", "")
-    text = text.replace(TESTS, f"{TESTS}N = 9\n")
+    text = text.replace(HIDDEN_TESTS, f"{HIDDEN_TESTS}N = 9\n")
     first, _ = read_small(tmp_path, text).exercises
-    assert wholes(first.parts["Hint"]) == [hint, ""]
+    assert texts_of(first.parts["Hint"]) == [hint, ""]
     assert first.parts["Solution"][0].text == "It is the plainest way to say it."
     assert first.parts["Shows"][0].options == {"times": "shown"}
     assert len(first.checks) == 2
 
 
-PYTHON = "```python\nx = 1\n```\n"
-INSTRUCTORS = "### For instructors\n\nA fun"
-SOLUTION = "### Solution\n\n```python\nlarger"
-VALUES = "factor: [2, 3, 5, 7, 11, 13, 17, 19]"
-NO_LIST = "cannot be drawn (a name without a list of values)"
-# What is in a master, what takes its place, and what the one line says.
-BAD = [
-    ("---\ntitle", "title", "begins without a '---' block"),
-    ("runner: cpu\n", "", "begins without a '---' block"),
-    (FIRST + SECOND, "", "no exercise"),
-    ("2. Which", "3. Which", "'3. Which"),
-    ("### Shows", "### Draws", "has a part 'Draws'"),
-    ("### Hidden tests", "### Hint", "0 parts 'Hidden tests'; write 1"),
-    ("### Hint", "### Shows", "1 parts 'Hint'; write 2 to 3"),
-    ("def test_both", "def tests_both", "needs hidden tests"),
-    ("def test_negative", "def test_any", "needs hidden tests"),
-    ('    """Finds it wherever it stands."""\n', "", "needs hidden tests"),
-    (INSTRUCTORS, f"### Solution\n\n{PYTHON}\n{INSTRUCTORS}", "2 parts 'Solution'"),
-    ("```python\nlarger = max\n```", "", "'Solution' of 0 ```python blocks"),
-    (INSTRUCTORS, PYTHON + INSTRUCTORS, "'Hidden tests' of 2 ```python"),
-    (SOLUTION, PYTHON * 2 + SOLUTION, "'Checks' of 3 ```python"),
-    ("    n = rng", "    %time n = rng", "'Hidden tests' that is not Python"),
-    ("- points: 1\n", "", "has no '- points: 3' in figures"),
-    ("- level: Invent\n", "", "has no level"),
-    ("larger = ...", "larger = 1", "nothing to answer"),
-    ("- points: 2\n", "", "has no '- points: 3' in figures"),
-    ("factor: [2,", "factor: [[2,", "cannot be drawn"),
-    (VALUES, "2", "cannot be drawn"),
-    (VALUES, "factor: []", NO_LIST),
-    (VALUES, "factor: ab", NO_LIST),
-    (VALUES, f"{VALUES}\nother: 2", NO_LIST),
-    ("by {{ factor }}", "by {{ facto }}", "'facto'"),
-]
+# --- masters with a fault: what is in one, what takes its place, and words of the refusal
 
 
-@pytest.mark.parametrize(("old", "new", "words"), BAD)
-def test_a_bad_master_is_one_line(tmp_path, old, new, words):
+def assert_refused(folder, old, new, words):
+    """Assert that the master is refused with its last `old` replaced by `new`."""
     before, after = CHAPTER.rsplit(old, 1)
     with refused("small.md", words):
-        read_small(tmp_path, before + new + after)
+        read_small(folder, before + new + after)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("---\ntitle", "title"), ("runner: cpu\n", "")]
+)
+def test_a_master_begins_with_what_it_needs(tmp_path, old, new):
+    assert_refused(tmp_path, old, new, "begins without a '---' block")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [(FIRST + SECOND, "", "no exercise"), ("2. Which", "3. Which", "'3. Which")],
+)
+def test_exercises_are_counted_from_one(tmp_path, old, new, words):
+    assert_refused(tmp_path, old, new, words)
+
+
+PYTHON = "```python\nx = 1\n```\n"
+SOLUTION = "### Solution\n\n```python\nlarger"
+INSTRUCTORS = "### For instructors\n\nA fun"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("### Shows", "### Draws", "has a part 'Draws'"),
+        ("### Hidden tests", "### Hint", "0 parts 'Hidden tests'; write 1"),
+        ("### Hint", "### Shows", "1 parts 'Hint'; write 2 to 3"),
+        (INSTRUCTORS, f"### Solution\n\n{PYTHON}\n{INSTRUCTORS}", "2 parts 'Solution'"),
+        ("```python\nlarger = max\n```", "", "'Solution' of 0 ```python blocks"),
+        (INSTRUCTORS, PYTHON + INSTRUCTORS, "'Hidden tests' of 2 ```python"),
+        (SOLUTION, PYTHON * 2 + SOLUTION, "'Checks' of 3 ```python"),
+    ],
+)
+def test_an_exercise_has_so_many_of_each_part(tmp_path, old, new, words):
+    assert_refused(tmp_path, old, new, words)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("def test_both", "def tests_both"),
+        ("def test_negative", "def test_any"),
+        ('    """Finds it wherever it stands."""\n', ""),
+    ],
+    ids=["none", "two of one name", "none that says what it tests"],
+)
+def test_an_exercise_needs_hidden_tests(tmp_path, old, new):
+    assert_refused(tmp_path, old, new, "needs hidden tests")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("    n = rng", "    %time n = rng", "'Hidden tests' that is not Python"),
+        ("larger = ...", "larger = 1", "nothing to answer"),
+    ],
+)
+def test_code_of_a_master_is_python_with_a_blank(tmp_path, old, new, words):
+    assert_refused(tmp_path, old, new, words)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("- level: Invent\n", "has no level"),
+        ("- points: 1\n", "has no '- points: 3' in figures"),
+        ("- points: 2\n", "has no '- points: 3' in figures"),
+    ],
+)
+def test_an_exercise_says_its_level_and_points(tmp_path, line, words):
+    assert_refused(tmp_path, line, "", words)
+
+
+VALUES = "factor: [2, 3, 5, 7, 11, 13, 17, 19]"
+NO_LIST = "cannot be drawn (a name without a list of values)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("factor: [2,", "factor: [[2,", "cannot be drawn"),
+        (VALUES, "2", "cannot be drawn"),
+        (VALUES, "factor: []", NO_LIST),
+        (VALUES, "factor: ab", NO_LIST),
+        (VALUES, f"{VALUES}\nother: 2", NO_LIST),
+        ("by {{ factor }}", "by {{ facto }}", "'facto'"),
+    ],
+)
+def test_a_variant_is_a_name_with_values(tmp_path, old, new, words):
+    assert_refused(tmp_path, old, new, words)

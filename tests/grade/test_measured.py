@@ -19,36 +19,47 @@ def f(n):
     torch.cuda.reset_peak_memory_stats(0)
     return total.item(), Y
 """
-ASKED = """
+TOTAL_AND_RECORD = """
 with watch() as record:
     total, Y = f(3)
 [total, str(Y.device), record]
+"""
+RECORD = """
+with watch() as record:
+    f()
+record
 """
 
 
 @pytest.fixture
 def session(sandbox):
-    with sandbox.session() as opened:
-        assert opened.run("import cudasim, torch", given=True) is None
-        yield opened
+    with sandbox.session() as session:
+        assert session.run("import cudasim, torch", given=True) is None
+        yield session
 
 
 def test_figures_of_a_program_are_those_counted_by_hand(session):
     session.run(WORK)
-    total, device, record = session.ask(ASKED, answer="f")
-    seen = Measured(record)
-    assert (total, device) == (3 * MIB, "cuda:1")
-    assert (seen.peak("cuda:0"), seen.kept("cuda:0")) == (
-        12 * MIB,
-        0,
-    )  # though it was reset
-    assert (seen.peak("cuda:1"), seen.kept("cuda:1")) == (12 * MIB + 512, 12 * MIB)
-    assert seen.copies == [12 * MIB, 4]
-    assert seen.waits == 1
-    assert seen.unfinished == 0
-    assert [span.name for span in seen.kernels(gpu="cuda:1")] == ["sum"]
-    assert 0 < seen.busy("cuda:1") < seen.busy() < seen.total
-    assert Measured(session.ask("with watch() as record:\n    pass\nrecord")).total == 0
+    total, device, record = session.ask(TOTAL_AND_RECORD, answer="f")
+    assert total == 3 * MIB
+    assert device == "cuda:1"
+
+    figures = Measured(record)
+    # Though the peak was reset.
+    assert figures.peak("cuda:0") == 12 * MIB
+    assert figures.kept("cuda:0") == 0
+    assert figures.peak("cuda:1") == 12 * MIB + 512
+    assert figures.kept("cuda:1") == 12 * MIB
+    assert figures.copies == [12 * MIB, 4]
+    assert figures.waits == 1
+    assert figures.unfinished == 0
+    assert [span.name for span in figures.kernels(gpu="cuda:1")] == ["sum"]
+    assert 0 < figures.busy("cuda:1") < figures.busy() < figures.total
+
+
+def test_nothing_takes_no_time(session):
+    record = session.ask("with watch() as record:\n    pass\nrecord")
+    assert Measured(record).total == 0
 
 
 GAPS = {
@@ -62,65 +73,55 @@ GAPS = {
 
 @pytest.mark.parametrize("line", GAPS.values(), ids=GAPS)
 def test_a_measurement_with_a_gap_is_none(session, line):
-    session.run(
-        f"from cudasim.session import session\ndef f():\n    {line}\n    return 1"
-    )
+    session.run("from cudasim.session import session")
+    session.run(f"def f():\n    {line}\n    return 1")
     with pytest.raises(Gap):
-        session.ask("with watch() as record:\n    f()\nrecord", answer="f")
+        session.ask(RECORD, answer="f")
 
 
-def test_what_a_program_does_to_the_clocks_own_record_changes_no_figure(session):
-    session.run(
-        "from cudasim.session import session\ndef f():\n    torch.ones(1, device='cuda')"
-    )
-    code = "with watch() as record:\n    f()\nrecord"
-    figures = [
-        [span.name for span in Measured(session.ask(code, answer="f")).kernels()]
-    ]
-    session.run(
-        "def f():\n    torch.ones(1, device='cuda')\n    session.clock._spans.clear()"
-    )
-    figures.append(
-        [span.name for span in Measured(session.ask(code, answer="f")).kernels()]
-    )
-    assert figures == [["ones"], ["ones"]]
+@pytest.mark.parametrize("line", ["", "session.clock._spans.clear()"])
+def test_a_program_cannot_change_the_clocks_record(session, line):
+    session.run("from cudasim.session import session")
+    session.run(f"def f():\n    torch.ones(1, device='cuda')\n    {line}")
+    figures = Measured(session.ask(RECORD, answer="f"))
+    assert [span.name for span in figures.kernels()] == ["ones"]
 
 
-def test_times_of_another_card_are_refused_while_an_answer_is_timed(session):
-    session.run(
-        "def f():\n    with cudasim.timeline('H100'): torch.ones(9, device='cuda')"
-    )
+def test_another_card_is_refused_while_an_answer_is_timed(session):
+    with_timeline = "with cudasim.timeline('H100'): torch.ones(9, device='cuda')"
+    session.run(f"def f():\n    {with_timeline}")
     with pytest.raises(Raised, match="RuntimeError"):
-        session.ask("with watch() as record:\n    f()\nrecord", answer="f")
+        session.ask(RECORD, answer="f")
 
 
-UNREAD = """
-import pickle
-def waits(X):
-    return len(pickle.dumps(X)) > 0
-def early(X):
-    return X.to('cpu', non_blocking=True).tolist()
-"""
-
-
-def test_a_value_that_was_not_waited_for_is_seen(session):
-    session.run(UNREAD)
-    asked = (
-        "X = torch.ones(3, device='cuda')\nwith watch() as record:\n    f(X)\nrecord"
-    )
-    for name, figures in {"waits": (1, 0), "early": (0, 1)}.items():
-        session.run(f"f = {name}")
-        seen = Measured(session.ask(asked, answer="f"))
-        assert (seen.waits, seen.unfinished) == figures, name
+@pytest.mark.parametrize(
+    ("source", "waits", "unfinished"),
+    [
+        ("import pickle\ndef f(X):\n    return len(pickle.dumps(X)) > 0", 1, 0),
+        ("def f(X):\n    return X.to('cpu', non_blocking=True).tolist()", 0, 1),
+    ],
+    ids=["waited for", "read early"],
+)
+def test_a_value_that_was_not_waited_for_is_seen(session, source, waits, unfinished):
+    session.run(source)
+    question = """\
+X = torch.ones(3, device='cuda')
+with watch() as record:
+    f(X)
+record"""
+    figures = Measured(session.ask(question, answer="f"))
+    assert figures.waits == waits
+    assert figures.unfinished == unfinished
 
 
 def test_memory_of_a_gpu_has_no_address_that_the_host_can_read(session):
-    session.run(
-        "import ctypes\ndef f(X):\n    return ctypes.string_at(X.data_ptr(), 4)"
-    )
+    reads = "return ctypes.string_at(X.data_ptr(), 4)"
+    session.run(f"import ctypes\ndef f(X):\n    {reads}")
     with pytest.raises(Ended, match="crash"):
         session.ask("f(torch.ones(1, device='cuda'))", answer="f")
 
+
+# --- objects that lie
 
 LIARS = """
 class Twice(dict):
@@ -147,28 +148,58 @@ def changes(X):
 """
 
 
-def test_what_is_handed_over_says_the_same_however_often_it_is_read(session):
+ANSWERS = """
+d = Twice(a='x')
+t = torch.ones(2).as_subclass(Tensor)
+s = Text('y')
+f = Called()
+"""
+
+
+@pytest.fixture
+def liars(session):
+    """A session in which answers say other things the second time, or of themselves."""
     session.run(LIARS)
-    session.run(
-        "d, t, s, f = Twice(a='x'), torch.ones(2).as_subclass(Tensor), Text('y'), Called()"
-    )
-    assert session.ask("[d['a'], d['a'], dict(d)]", answer="d") == [
-        "x",
-        "x",
-        {"a": "x"},
-    ]
-    assert session.ask("[t.tolist(), str(t.device)]", answer="t") == [[1.0, 1.0], "cpu"]
-    assert session.ask("[s, str(s), s == 'y']", answer="s") == ["y", "y", True]
-    code = "t, d, s = f()\n[t.tolist(), str(t.device), d['a'], d['a'], str(s)]"
-    assert session.ask(code, answer="f") == [[1.0, 1.0], "cpu", 1, 1, "x"]
-    code = "X = torch.ones(2)\nchanges(X)\n[X.tolist(), str(X.device)]"
-    assert session.ask(code, answer="changes") == [[1.0, 1.0], "cpu"]
-    session.run("m = Module(2, 2)")
+    session.run(ANSWERS)
+    return session
+
+
+def test_a_mapping_says_the_same_however_often_it_is_read(liars):
+    question = "[d['a'], d['a'], dict(d)]"
+    assert liars.ask(question, answer="d") == ["x", "x", {"a": "x"}]
+
+
+def test_a_tensor_tells_its_own_values_and_device(liars):
+    question = "[t.tolist(), str(t.device)]"
+    assert liars.ask(question, answer="t") == [[1.0, 1.0], "cpu"]
+
+
+def test_a_text_is_one_text(liars):
+    assert liars.ask("[s, str(s), s == 'y']", answer="s") == ["y", "y", True]
+
+
+def test_what_a_call_returns_is_plain_too(liars):
+    question = """\
+t, d, s = f()
+[t.tolist(), str(t.device), d['a'], d['a'], str(s)]"""
+    assert liars.ask(question, answer="f") == [[1.0, 1.0], "cpu", 1, 1, "x"]
+
+
+def test_an_answer_cannot_change_the_kind_of_an_input(liars):
+    question = """\
+X = torch.ones(2)
+changes(X)
+[X.tolist(), str(X.device)]"""
+    assert liars.ask(question, answer="changes") == [[1.0, 1.0], "cpu"]
+
+
+def test_a_module_that_hides_its_parameters_is_no_data(liars):
+    liars.run("m = Module(2, 2)")
     with pytest.raises(NoData):
-        session.ask("len(list(m.parameters()))", answer="m")
+        liars.ask("len(list(m.parameters()))", answer="m")
 
 
-LEFT = """
+LEAVES_TRAPS = """
 import builtins, sys
 from torch.overrides import TorchFunctionMode
 class Lies(TorchFunctionMode):
@@ -188,79 +219,128 @@ def f(x):
 """
 
 
-def test_a_question_has_names_of_its_own_and_functions_as_they_were(sandbox):
+@pytest.fixture
+def trapped(sandbox):
+    """A session whose student leaves traps for questions, once `f` is called."""
     with sandbox.session() as session:
         given = "import torch\ndef helper():\n    return two\ntwo = 2"
         assert session.run(given, given=True) is None
-        session.run(LEFT)
-        code = "numbers = [1, 2]\nx = f(torch.ones(1))\n[x.tolist(), sum(numbers), helper()]"
-        for _ in range(2):
-            assert session.ask(code, answer="f") == [[1.0], 3, 2]
-        session.run("import torch\ndef g():\n    return torch.ones(1).tolist()")
-        assert session.ask("g()", answer="g") == [
-            9.0
-        ]  # what it entered is there for its own code
-        assert (
-            session.ask(
-                "import sys\n[name for name in sys.modules if 'inside' in name]"
-            )
-            == []
-        )
+        session.run(LEAVES_TRAPS)
+        yield session
 
 
-def test_a_name_of_the_notebook_is_another_for_the_length_of_a_block(session):
+def test_a_question_has_names_and_functions_as_they_were(trapped):
+    question = """\
+numbers = [1, 2]
+x = f(torch.ones(1))
+[x.tolist(), sum(numbers), helper()]"""
+    for _ in range(2):
+        assert trapped.ask(question, answer="f") == [[1.0], 3, 2]
+
+
+def test_what_a_student_entered_stays_for_the_student(trapped):
+    trapped.ask("f(1)", answer="f")
+    trapped.run("import torch\ndef g():\n    return torch.ones(1).tolist()")
+    assert trapped.ask("g()", answer="g") == [9.0]
+
+
+def test_modules_of_the_sandbox_are_out_of_sight(session):
+    question = "import sys\n[name for name in sys.modules if 'inside' in name]"
+    assert session.ask(question) == []
+
+
+def test_a_block_gives_a_name_of_the_notebook_another_value(session):
     session.run("n = 1\ndef f():\n    return n")
-    code = "before = f()\nwith notebook(n=5):\n    within = f()\n[before, within, notebook['n']]"
-    assert session.ask(code, answer="f") == [1, 5, 1]
+    question = """\
+before = f()
+with notebook(n=5):
+    within = f()
+[before, within, notebook['n']]"""
+    assert session.ask(question, answer="f") == [1, 5, 1]
+
+
+ODD_NUMBERS = """
+from decimal import Decimal
+from enum import Enum, IntEnum
+from fractions import Fraction
+class Kind(str, Enum):
+    HOST = 'host'
+class N(IntEnum):
+    ONE = 1
+def f():
+    return [Kind.HOST, N.ONE, Fraction(3), Fraction(1, 4), Decimal('2')]
+"""
 
 
 def test_numbers_of_all_kinds_are_numbers(session):
-    session.run(
-        "from enum import Enum, IntEnum\nfrom fractions import Fraction\nimport decimal"
-    )
-    session.run(
-        "class Kind(str, Enum):\n    HOST = 'host'\nclass N(IntEnum):\n    ONE = 1"
-    )
-    session.run(
-        "f = lambda: [Kind.HOST, N.ONE, Fraction(3), Fraction(1, 4), decimal.Decimal('2')]"
-    )
+    session.run(ODD_NUMBERS)
     assert session.ask("f()", answer="f") == ["host", 1, 3, 0.25, 2.0]
 
 
-SPANS = [  # kind, lane, name, start and end in ns, bytes of a copy
-    ["kernel", "cuda:1", "mm", 1_000_000_000, 3_000_000_000, None],
-    ["kernel", "cuda:10", "add", 1_000_000_000, 2_000_000_000, None],
-    ["copy", "cuda:0 copies out", "to cuda:1", 3_000_000_000, 4_000_000_000, 512],
-    ["copy", "cuda:1 copies in", "to cuda:1", 3_000_000_000, 4_000_000_000, 512],
-    ["copy", "cuda:0 copies out", "to cpu", 4_000_000_000, 5_000_000_000, 4],
-    ["wait", "Python", "a copy", 2_000_000_000, 5_000_000_000, None],
-    ["copy", "cuda:0 copies out", "to cpu", 5_000_000_000, 6_000_000_000, 8],
-    ["copy", "cuda:0 copies out", "to cuda:1", 6_000_000_000, 7_000_000_000, 512],
-    ["copy", "cuda:1 copies in", "to cuda:1", 6_000_000_000, 7_000_000_000, 512],
+# --- figures of a record
+
+SECOND = 1_000_000_000
+
+
+def span(kind, lane, name, start, size=None):
+    """Return a span of one second, as a record holds it."""
+    return [kind, lane, name, start * SECOND, (start + 1) * SECOND, size]
+
+
+OUT_OF_0 = "cuda:0 copies out"
+INTO_1 = "cuda:1 copies in"
+COPIES = [
+    span("copy", OUT_OF_0, "to cuda:1", 3, 512),
+    span("copy", INTO_1, "to cuda:1", 3, 512),
+    span("copy", OUT_OF_0, "to cpu", 4, 4),
+    span("copy", OUT_OF_0, "to cpu", 5, 8),
+    span("copy", OUT_OF_0, "to cuda:1", 6, 512),
+    span("copy", INTO_1, "to cuda:1", 6, 512),
 ]
+SPANS = [
+    ["kernel", "cuda:1", "mm", 1 * SECOND, 3 * SECOND, None],
+    span("kernel", "cuda:10", "add", 1),
+    *COPIES[:3],
+    ["wait", "Python", "a copy", 2 * SECOND, 5 * SECOND, None],
+    *COPIES[3:],
+]
+HELD = {"cuda:0": 1024, "cuda:1": 512}
 MEMORY = {"cuda:0": [512, 512, -512], "cuda:1": [-512, 1024], "cuda:2": [-512]}
 
 
-def test_figures_of_a_record_are_those_counted_by_hand():
-    held = {"cuda:0": 1024, "cuda:1": 512}
-    seen = Measured({"spans": SPANS, "held": held, "memory": MEMORY})
-    assert [span.name for span in seen.kernels("m")] == ["mm"]
-    assert [span.name for span in seen.kernels(gpu="cuda:1")] == [
-        "mm"
-    ]  # and not of cuda:10
-    assert (seen.busy(), seen.busy("cuda:1"), seen.busy("cuda:10"), seen.total) == (
-        3,
-        2,
-        1,
-        6,
-    )
-    assert seen.copies == [512, 4, 8, 512]  # between two GPUs it is one
-    assert (seen.waits, seen.unfinished) == (1, 1)
-    assert (seen.held, seen.peak(), seen.kept()) == (1536, 1536, 512)
-    assert (seen.peak("cuda:1"), seen.kept("cuda:1"), seen.peak("cuda:2")) == (
-        512,
-        512,
-        0,
-    )
-    copies = [span for span in SPANS if span[0] == "copy"]
-    assert Measured({"spans": copies, "held": {}, "memory": {}}).unfinished == 2
+@pytest.fixture(scope="module")
+def figures():
+    return Measured({"spans": SPANS, "held": HELD, "memory": MEMORY})
+
+
+def test_kernels_are_found_by_name_and_gpu(figures):
+    assert [kernel.name for kernel in figures.kernels("m")] == ["mm"]
+    # And not those of cuda:10.
+    assert [kernel.name for kernel in figures.kernels(gpu="cuda:1")] == ["mm"]
+
+
+def test_seconds_are_counted(figures):
+    assert figures.busy() == 3
+    assert figures.busy("cuda:1") == 2
+    assert figures.busy("cuda:10") == 1
+    assert figures.total == 6
+
+
+def test_a_copy_between_two_gpus_is_one(figures):
+    assert figures.copies == [512, 4, 8, 512]
+
+
+def test_a_copy_that_nobody_waited_for_is_unfinished(figures):
+    assert figures.waits == 1
+    assert figures.unfinished == 1
+    without_wait = Measured({"spans": COPIES, "held": {}, "memory": {}})
+    assert without_wait.unfinished == 2
+
+
+def test_bytes_are_counted(figures):
+    assert figures.held == 1536
+    assert figures.peak() == 1536
+    assert figures.kept() == 512
+    assert figures.peak("cuda:1") == 512
+    assert figures.kept("cuda:1") == 512
+    assert figures.peak("cuda:2") == 0

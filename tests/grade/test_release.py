@@ -2,11 +2,9 @@
 
 import errno
 import json
-import os
 import re
-import subprocess
-import sys
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, urlparse
 
@@ -21,7 +19,7 @@ from classroom import (
     contents,
     write_master,
 )
-from helpers import ROOT, assert_one_line, edit, read, refused
+from helpers import ROOT, assert_one_line, edit, read, refused, run_tool
 
 from coursework import cli
 from coursework.exercises.assignment import choice_of, make_drafts
@@ -37,19 +35,25 @@ from tools.book.book import Book
 from tools.book.repository import make_repository
 from tools.errors import BookError
 
-KINDS = {f"{kind}/small.ipynb" for kind in ("student", "solution", "instructor")}
-SOLVED, BLANK = "small/the solution of [1, 2]", "small/the blank edition"
+EDITIONS = {
+    "student/small.ipynb",
+    "solution/small.ipynb",
+    "instructor/small.ipynb",
+}
+# What is graded before anything is written.
+SOLVED = "small/the solution of [1, 2]"
+BLANK = "small/the blank edition"
 WRONG = [
-    f"small/wrong answer {n} of [{exercise}]"
-    for n, exercise in ((1, 1), (2, 1), (1, 2))
+    "small/wrong answer 1 of [1]",
+    "small/wrong answer 2 of [1]",
+    "small/wrong answer 1 of [2]",
 ]
 TRIALS = [SOLVED, BLANK, *WRONG]
-GIVEN, SLOW = (
-    "import math\n\ntimes",
-    "def slow(x):\n    return {{ factor }} * x\n\ntimes",
+# The lines that a release prints.
+RELEASED = "_build/release/book: written: small"
+CHAPTER_WRITTEN = (
+    "notebooks/small.ipynb: its exercises were written; 'make book' runs them"
 )
-WROTE = "notebooks/small.ipynb: its exercises were written; 'make book' runs them"
-DONE = "_build/release/book: written: small"
 
 
 @pytest.fixture
@@ -62,28 +66,39 @@ def out(root):
     return root / "_build" / "release" / "book"
 
 
+@dataclass
+class Release:
+    lines: list[str]
+    graded: list[str]
+
+
 @pytest.fixture
 def run(root):
-    """Releases the masters of the small book, graded by a stand-in; returns what was graded."""
+    """Releases the masters of the small book, graded by a stand-in."""
 
-    def release_with(key=None, said=None, grader=None, key_of=key_of, **options):
-        grader = grader or Grader()
-        lines = release(Book(root), grader, key_of, key, **options)
-        assert said is None or lines == said
-        return getattr(grader, "graded", None)
+    def run_release(key=None, grade=None, key_of=key_of, **options):
+        grader = Grader()
+        lines = release(Book(root), grade or grader, key_of, key, **options)
+        return Release(lines, grader.graded)
 
-    return release_with
+    return run_release
 
 
 def change(root, old, new):
+    """Change the master of the small book."""
     path = root / "masters" / "small.md"
     text = path.read_text(encoding="utf-8")
     assert old in text
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
+def write_second_master(root):
+    text = CHAPTER.replace("given: [base]", "given: []")
+    write_master(root / "masters", text, "other")
+
+
 def refusal(run, **options):
-    """What a release is refused with; each thing that does not hold is a line."""
+    """Return why a release is refused: a line for each thing that does not hold."""
     with pytest.raises(BookError) as error:
         run(**options)
     first, *lines = str(error.value).splitlines()
@@ -95,121 +110,164 @@ def refusal(run, **options):
 # --- what it writes
 
 
-def test_a_release_has_every_edition_and_says_what_it_holds(root, out, run):
-    assert run(said=[DONE, WROTE]) == TRIALS
-    files, chapters = contents(out), contents(root / "notebooks")
-    assert set(files) == {*KINDS, "manifest.json", "student/README.md", "student.zip"}
-    manifest = json.loads(files["manifest.json"])
-    points = {"points": 4, "by_hand": 2}
-    told = {"name": "small", "title": "Small numbers", "exercises": 2, **points}
-    assert sorted(manifest.pop("files")) == sorted(set(files) - {"manifest.json"})
-    assert manifest == {"class": "book", "chapters": [told], **points}
+def test_a_release_has_every_edition(out, run):
+    first = run()
+    assert first.lines == [RELEASED, CHAPTER_WRITTEN]
+    assert first.graded == TRIALS
+    files = contents(out)
+    assert set(files) == EDITIONS | {
+        "manifest.json",
+        "student/README.md",
+        "student.zip",
+    }
     readme = files["student/README.md"].decode()
     assert "| `small.ipynb` | Small numbers | 4 points and 2 by hand |" in readme
     with zipfile.ZipFile(out / "student.zip") as archive:
         assert archive.namelist() == ["README.md", "small.ipynb"]
         assert archive.read("small.ipynb") == files["student/small.ipynb"]
-    assert run(said=[DONE]) == []  # what held is not graded a second time
+
+
+def test_a_manifest_says_what_a_release_holds(out, run):
+    run()
+    files = contents(out)
+    manifest = json.loads(files.pop("manifest.json"))
+    assert manifest.pop("files").keys() == files.keys()
+    chapter = {
+        "name": "small",
+        "title": "Small numbers",
+        "exercises": 2,
+        "points": 4,
+        "by_hand": 2,
+    }
+    assert manifest == {
+        "class": "book",
+        "chapters": [chapter],
+        "points": 4,
+        "by_hand": 2,
+    }
+
+
+def test_a_second_release_grades_and_changes_nothing(root, out, run):
+    run()
+    files = contents(out)
+    chapters = contents(root / "notebooks")
+
+    again = run()
+
+    assert again.lines == [RELEASED]
+    assert again.graded == []
     assert contents(out) == files
     assert contents(root / "notebooks") == chapters
 
 
 def test_a_class_gets_links_to_what_was_released(root, out, run):
-    write_master(
-        root / "masters", CHAPTER.replace("given: [base]", "given: []"), "other"
-    )
-    group = make_repository("jdoe/gpus-2026", "main", "https://hub.example.org")
+    write_second_master(root)
+    repository = make_repository("jdoe/gpus-2026", "main", "https://hub.example.org")
     with refused("no release; write one with 'make release' first"):
-        handout(out, group)
+        handout(out, repository)
     run()
-    _, line = handout(out, group).splitlines()
-    links = dict(re.findall(r"\[(.+?)\]\((\S+?)\)", line))
+
+    _, line = handout(out, repository).splitlines()
+
     assert line.startswith("- Small numbers: [")
-    assert list(links) == [
-        "Google Colab",
-        "SageMaker Studio Lab",
-        "JupyterHub",
-        "Download",
-    ]
-    assert links["Google Colab"].endswith(
-        "/github/jdoe/gpus-2026/blob/main/small.ipynb"
-    )
+    links = dict(re.findall(r"\[(.+?)\]\((\S+?)\)", line))
+    services = ["Google Colab", "SageMaker Studio Lab", "JupyterHub", "Download"]
+    assert list(links) == services
+    colab = "/github/jdoe/gpus-2026/blob/main/small.ipynb"
+    assert links["Google Colab"].endswith(colab)
     query = parse_qs(urlparse(links["JupyterHub"]).query)
     assert query["urlpath"] == ["lab/tree/gpus-2026/small.ipynb"]
-    without = handout(out, make_repository("jdoe/gpus-2026", "main"))
-    assert (
-        "[Your JupyterHub](https://nbgitpuller.readthedocs.io/en/latest/link.html?"
-        in without
-    )
+
+
+def test_without_a_hub_a_class_may_name_its_own(out, run):
+    run()
+    text = handout(out, make_repository("jdoe/gpus-2026", "main"))
+    page = "https://nbgitpuller.readthedocs.io/en/latest/link.html?"
+    assert f"[Your JupyterHub]({page}" in text
 
 
 def test_one_chapter_is_verified_and_written_alone(root, out, run):
-    write_master(
-        root / "masters", CHAPTER.replace("given: [base]", "given: []"), "other"
-    )
+    write_second_master(root)
     run()
-    whole = contents(out)
+    before = contents(out)
     change(root, "Compare them.", "Compare both.")
     (root / "masters" / "other.md").write_text("broken")
-    run(said=[DONE, WROTE], choice=choice_of("small", None))
-    made = contents(out)
-    changed = {name for name in made if whole[name] != made[name]}
-    assert made.keys() == whole.keys()
-    assert changed == {
-        *KINDS,
-        "student.zip",
-        "manifest.json",
-    }
+
+    alone = run(choice=choice_of("small", None))
+
+    assert alone.lines == [RELEASED, CHAPTER_WRITTEN]
+    after = contents(out)
+    assert after.keys() == before.keys()
+    changed = {name for name in after if before[name] != after[name]}
+    assert changed == EDITIONS | {"student.zip", "manifest.json"}
+
+
+def test_a_chapter_without_exercises_is_refused(root, run):
+    write_second_master(root)
     with refused("CHAPTER=smal: no exercises for 'smal'; choose from: other, small"):
         run(choice=choice_of("smal", None))
+
+
+def test_a_chapter_goes_into_no_other_classs_release(out, run):
+    run()
     with refused("holds the release of class book"):
         run(KEY, choice=choice_of("small", None), out=out)
 
 
-def test_a_class_has_editions_of_its_own_and_its_key_is_nowhere(root, run, capsys):
-    outs, before = (
-        [root / "_build" / str(n) for n in range(3)],
-        contents(root / "notebooks"),
-    )
-    for key, out in zip((KEY, KEY, "another key"), outs, strict=True):
-        run(key, out=out)
-    again, made, other = (contents(out) for out in outs)
-    assert again == made and contents(root / "notebooks") == before
-    group, others = (
-        json.loads(files["manifest.json"])["class"] for files in (made, other)
-    )
-    assert len(group) == len(others) == 12 and group != others
+def test_each_class_has_editions_of_its_own(root, run, tmp_path):
+    chapters = contents(root / "notebooks")
+    folders = [tmp_path / "one", tmp_path / "again", tmp_path / "another"]
+    for key, folder in zip((KEY, KEY, "another key"), folders, strict=True):
+        run(key, out=folder)
+
+    one, again, another = [contents(folder) for folder in folders]
+    assert again == one
+    assert contents(root / "notebooks") == chapters
+    group = json.loads(one["manifest.json"])["class"]
+    other_group = json.loads(another["manifest.json"])["class"]
+    assert len(group) == 12
+    assert len(other_group) == 12
+    assert group != other_group
+
+
+def test_a_key_is_neither_written_nor_printed(root, run, capsys):
+    draws = draws_of(KEY)
+    run(KEY)
     change(root, "larger = max", "larger = min")
-    said = "".join([refusal(run, key=KEY), *capsys.readouterr(), repr(draws_of(KEY))])
-    for secret in (KEY, draws_of(KEY).secret.hex(), draws_of(KEY).seed("small")):
-        assert secret not in said
-        assert not [
-            name for name, data in contents(root).items() if secret.encode() in data
-        ]
+    text = refusal(run, key=KEY) + "".join(capsys.readouterr()) + repr(draws)
+
+    for secret in (KEY, draws.secret.hex(), draws.seed("small")):
+        assert secret not in text
+        for name, data in contents(root).items():
+            assert secret.encode() not in data, name
 
 
-def test_masters_of_ones_own_go_the_same_way_and_leave_the_chapters_alone(
-    root, out, run, tmp_path
-):
-    mine, private, before = (
-        tmp_path / "mine",
-        tmp_path / "private",
-        contents(root / "notebooks"),
-    )
-    copy_masters(root / "masters", mine)
-    assert "PRIVATE" in (mine / "small.md").read_text().split("---")[1]
-    with refused("mine: not an empty folder"):
-        copy_masters(root / "masters", mine)
-    run(masters=mine, out=private)
-    assert contents(root / "notebooks") == before
+def test_copied_masters_make_the_same_release(root, out, run, tmp_path):
+    own_masters = tmp_path / "mine"
+    own_out = tmp_path / "private"
+    chapters = contents(root / "notebooks")
+    copy_masters(root / "masters", own_masters)
+    assert "PRIVATE" in (own_masters / "small.md").read_text().split("---")[1]
+
+    run(masters=own_masters, out=own_out)
+
+    assert contents(root / "notebooks") == chapters
     run()
-    assert contents(private) == contents(out)
+    assert contents(own_out) == contents(out)
+
+
+def test_masters_are_copied_into_no_folder_of_files(root, tmp_path):
+    copy_masters(root / "masters", tmp_path / "mine")
+    with refused("mine: not an empty folder"):
+        copy_masters(root / "masters", tmp_path / "mine")
 
 
 # --- the gate
 
-
-HELD = [  # in a master, what takes its place, and what the release is refused with
+GIVEN = "import math\n\ntimes"
+GIVEN_SLOW = "def slow(x):\n    return {{ factor }} * x\n\ntimes"
+# What is in a master, what takes its place, and what the release is refused with.
+FAULTS = [
     (
         "Two exercises",
         "`return 2 * (x + offset - 1)`",
@@ -238,42 +296,44 @@ HELD = [  # in a master, what takes its place, and what the release is refused w
     ),
     (
         GIVEN,
-        SLOW,
+        GIVEN_SLOW,
         "1: 'times = slow', as given, scores 3 of 3 (test_any: passes; test_neg",
     ),
     (
         GIVEN,
-        SLOW,
+        GIVEN_SLOW,
         "1: 'times = slow' at every other call, from call 1 on, scores 2 of 3",
     ),
     ("[base]", "[basis]", "'basis', which is no code cell of notebooks/small.ipynb"),
-    (
-        "[base]",
-        "[switch]",
-        "'switch', which is no",
-    ),  # of the set-up, which is never given
+    # A cell of the set-up is never given.
+    ("[base]", "[switch]", "'switch', which is no"),
     ("runner: cpu", "runner: quantum", "no runner 'quantum'; choose from: cpu"),
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "words"), HELD)
+@pytest.mark.parametrize(("old", "new", "words"), FAULTS)
 def test_what_does_not_hold_is_refused(root, out, run, old, new, words):
     change(root, old, new)
-    for _ in range(2):  # what failed is tried again
-        assert words in refusal(run)
+    assert words in refusal(run)
+    # What failed is tried again.
+    assert words in refusal(run)
     assert not out.exists()
 
 
-def test_a_hidden_line_is_found_in_any_alphabet_and_a_short_one_is_chance(root, run):
-    change(root, "Two exercises", "Two exercises (`larger = max`)")
-    run()
+def test_a_hidden_line_is_found_in_any_alphabet(root, run):
     hidden = "Eine Zahl, vervielfältigt."
     change(root, "A number so many times.", hidden)
     change(root, "Two exercises", hidden)
     assert f"the student's notebook holds a hidden line, '{hidden}'" in refusal(run)
 
 
-MENDED = [  # in a master after its release, what leaves a right answer right
+def test_a_short_line_that_is_hidden_too_is_chance(root, run):
+    change(root, "Two exercises", "Two exercises (`larger = max`)")
+    run()
+
+
+# In a master after its release, what leaves a right answer right.
+CORRECTIONS = [
     ("randrange(9)", "randrange(8)"),
     ("A star multiplies.", "A star is enough."),
     ("- points: 3", "- points: 4"),
@@ -283,7 +343,8 @@ MENDED = [  # in a master after its release, what leaves a right answer right
     ("It loses the sign on its way.", "It loses the sign."),
     ("Write `larger(a, b)`, which", "Write `larger(a, b)`,\nwhich"),
 ]
-CHANGED = [  # and what asks for something else
+# And what asks for something else.
+OTHER_QUESTIONS = [
     ("which multiplies `x` by", "which divides `x` by"),
     ("import math\n", "import cmath\n"),
     ("offset = 1", "offset = 2"),
@@ -291,96 +352,121 @@ CHANGED = [  # and what asks for something else
 ]
 
 
-def test_an_edition_names_its_masters_until_they_ask_for_something_else(root, run, out):
-    def fingerprint():
-        [(_, assignment)] = make_drafts(root, root / "masters", draws_of(None))
-        return assignment.masters
+def fingerprint(root):
+    """Return the fingerprint of the masters as they are now."""
+    [draft] = make_drafts(root, root / "masters", draws_of(None))
+    return draft.assignment.masters
 
+
+def test_an_edition_names_its_masters(root, run, out):
     run()
-    edition = read(out / "student" / "small.ipynb").metadata.assignment
-    assert re.fullmatch("[0-9a-f]{12}", edition.masters)
-    assert edition.masters == fingerprint()
-    for old, new in MENDED:
-        change(root, old, new)
-        assert fingerprint() == edition.masters, new
-    fingerprints = [edition.masters]
-    for old, new in CHANGED:
-        change(root, old, new)
-        fingerprints.append(fingerprint())
-    assert len(set(fingerprints)) == len(fingerprints)
+    edition = read(out / "student" / "small.ipynb")
+    masters = edition.metadata.assignment.masters
+    assert re.fullmatch("[0-9a-f]{12}", masters)
+    assert masters == fingerprint(root)
 
 
-AGAIN = [  # a change of a master, and what is graded again
+@pytest.mark.parametrize(("old", "new"), CORRECTIONS)
+def test_a_correction_leaves_the_fingerprint(root, old, new):
+    before = fingerprint(root)
+    change(root, old, new)
+    assert fingerprint(root) == before
+
+
+def test_another_question_changes_the_fingerprint(root):
+    fingerprints = {fingerprint(root)}
+    for old, new in OTHER_QUESTIONS:
+        change(root, old, new)
+        fingerprints.add(fingerprint(root))
+    assert len(fingerprints) == 5
+
+
+# Changes of a master, one after the other, and what each has graded again.
+CHANGES = [
     ("It never looks at the first.", "It looks at the second alone.", []),
-    (
-        "A star multiplies.",
-        "`return {{ factor }} * (x + offset - 1)`",
-        [],
-    ),  # given, so no leak
+    # It is given, so it is no leak.
+    ("A star multiplies.", "`return {{ factor }} * (x + offset - 1)`", []),
     ("larger = lambda a, b: b", "larger = min", WRONG[2:]),
     ("randrange(9)", "randrange(8)", [SOLVED, BLANK, WRONG[2]]),
     ("- seconds: 5", "- seconds: 6", [SOLVED, BLANK, *WRONG[:2]]),
 ]
 
 
-def test_a_change_grades_again_only_what_it_touches(root, run):
+def test_only_what_a_change_touches_is_graded_again(root, run):
     run()
-    for old, new, again in AGAIN:
+    for old, new, again in CHANGES:
         change(root, old, new)
-        assert run() == again, new
-    assert run(key_of=lambda *judged: f"another grader, {key_of(*judged)}") == TRIALS
+        assert run().graded == again, new
 
 
-def test_what_was_interrupted_is_kept_and_so_is_what_is_written_in_a_chapter(
-    root, out, run
-):
+def test_another_grader_grades_all_again(run):
+    run()
+
+    def other_key_of(*judged):
+        return f"another grader, {key_of(*judged)}"
+
+    assert run(key_of=other_key_of).graded == TRIALS
+
+
+def test_what_was_graded_before_an_interrupt_is_kept(out, run):
     def interrupted(tasks):
-        yield from list(Grader()(tasks))[:2]
+        grader = Grader()(tasks)
+        yield next(grader)
+        yield next(grader)
         raise KeyboardInterrupt
 
-    def slow(tasks):
+    with pytest.raises(KeyboardInterrupt):
+        run(grade=interrupted)
+
+    assert not out.exists()
+    assert run().graded == WRONG
+
+
+def test_an_edit_of_the_chapter_meanwhile_is_kept(root, run):
+    def edits_meanwhile(tasks):
         edit(root, "small", "base", "base = 11")
         yield from Grader()(tasks)
 
-    with pytest.raises(KeyboardInterrupt):
-        run(grader=interrupted)
-    assert not out.exists() and run() == WRONG
-    change(root, "larger = max", "larger = max  # now")
-    run(grader=slow, said=[DONE, WROTE])
-    assert "base = 11" in [
-        cell.source for cell in Book(root).chapters["small"].code_cells
-    ]
+    assert run(grade=edits_meanwhile).lines == [RELEASED, CHAPTER_WRITTEN]
+
+    cells = Book(root).chapters["small"].code_cells
+    assert "base = 11" in [cell.source for cell in cells]
 
 
 # --- bad input
 
 
-def test_a_folder_that_no_release_wrote_or_that_holds_no_master_is_one_line(
-    run, tmp_path
-):
-    thesis, grader = tmp_path / "chapter.tex", Grader()
+def test_a_release_overwrites_nothing_of_others(run, tmp_path):
+    thesis = tmp_path / "chapter.tex"
     thesis.write_text("years of work")
+    grader = Grader()
     for path in (tmp_path, thesis):
         with refused(path.name, "holds files that no release wrote"):
-            run(grader=grader, out=path)
-    for folder in (tmp_path, tmp_path / "nowhere"):
-        with refused(str(folder), "no master in it"):
-            run(grader=grader, masters=folder)
-    assert grader.graded == [] and thesis.read_text() == "years of work"
+            run(grade=grader, out=path)
+    assert thesis.read_text() == "years of work"
+    assert grader.graded == []
 
 
-def test_a_release_that_cannot_be_written_leaves_the_one_before(
-    root, out, run, monkeypatch
-):
+@pytest.mark.parametrize("name", [".", "nowhere"])
+def test_a_folder_without_masters_is_one_line(name, run, tmp_path):
+    folder = tmp_path / name
+    grader = Grader()
+    with refused(str(folder), "no master in it"):
+        run(grade=grader, masters=folder)
+    assert grader.graded == []
+
+
+def test_a_release_that_cannot_be_written_leaves_the_last(root, out, run, monkeypatch):
     run()
-    before, plain = contents(out.parent), Path.write_bytes
+    before = contents(out.parent)
+    write_bytes = Path.write_bytes
 
-    def full(path, data):
+    def write_until_full(path, data):
         if path.name == "manifest.json.part":
             raise OSError(errno.ENOSPC, "No space left on device")
-        return plain(path, data)
+        return write_bytes(path, data)
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(Path, "write_bytes", write_until_full)
     change(root, "Two exercises", "Some exercises")
     with refused("_build/release/book/manifest.json: cannot be written (No space left"):
         run()
@@ -390,136 +476,137 @@ def test_a_release_that_cannot_be_written_leaves_the_one_before(
 # --- by how many processes
 
 
-@pytest.mark.parametrize("value", ["0", "two", "-1", "1.5"])
-def test_a_number_of_workers_that_is_none_is_refused_before_anything_is_graded(value):
-    run = subprocess.run(
-        [sys.executable, "-m", "tools", "release"],
-        cwd=ROOT,
-        env=os.environ | {"WORKERS": value, "MASTERS": "/nowhere"},
-        capture_output=True,
-        text=True,
-    )
+def test_a_bad_number_of_workers_is_refused_at_once():
+    variables = {"WORKERS": "two", "MASTERS": "/nowhere"}
+    run = run_tool(ROOT, "release", **variables)
     assert run.returncode == 1
-    assert_one_line(
-        run.stderr, f"WORKERS={value}: name a number of processes, 1 or more"
-    )
+    line = "WORKERS=two: name a number of processes, 1 or more"
+    assert_one_line(run.stderr, line)
 
 
-def test_a_release_is_graded_by_as_many_processes_as_are_named(root, monkeypatch):
+def test_a_release_is_graded_by_the_workers_that_are_named(root, monkeypatch):
     counts = []
 
-    def here(tasks, workers):
+    def grade_here(tasks, workers):
         counts.append(workers)
         return Grader()(tasks)
 
-    monkeypatch.setattr("coursework.grade.command.on_this_machine", here)
+    monkeypatch.setattr("coursework.grade.command.on_this_machine", grade_here)
     monkeypatch.setattr("coursework.grade.command.strongest", StandIn)
-    monkeypatch.setenv(TRIED, "stand-in")  # undone, as it is written on the way
+    # The command sets it; this undoes that when the test ends.
+    monkeypatch.setenv(TRIED, "stand-in")
     monkeypatch.setattr(cli, "the_book", lambda: Book(root))
     monkeypatch.delenv("CLASS", raising=False)
+
     options = vars(commands.PARSER.parse_args(["release", "--workers", "3"]))
-    options.pop("command")(**options)
+    commands.run_command(options)
+
     assert counts == [3]
 
 
 # --- what an instructor sets
 
-SET = (DATA / "week.toml").read_text()
+CHOICE = (DATA / "week.toml").read_text()
+LATE = 'late = {percent = 10, grace = "90min", most = 50}\n'
 
 
-def chosen(root, text):
+def choice_from(root, text):
     (root / "week.toml").write_text(text)
     return choice_of(None, root / "week.toml")
 
 
-def test_an_instructor_sets_exercises_points_and_a_due_date(root, out, run):
-    before, choice = contents(root / "notebooks"), chosen(root, SET)
-    run(choice=choice)
-    assert (
-        contents(root / "notebooks") == before
-    )  # the book has all, for what they were worth
+def assignment_of(root, choice):
+    [draft] = make_drafts(root, root / "masters", draws_of(None), choice)
+    return draft.assignment
+
+
+def test_an_instructor_sets_exercises_and_points(root, out, run):
+    chapters = contents(root / "notebooks")
+    run(choice=choice_from(root, CHOICE))
+
+    # The book has all exercises, for what they were worth.
+    assert contents(root / "notebooks") == chapters
     student = read(out / "student" / "small.ipynb")
     assert student.metadata.assignment.exercises == [2]
     text = "".join(cell.source for cell in student.cells)
     assert "## 2. Which is larger?" in text
     assert "5 points" in text
     assert "## 1." not in text
-    [(_, assignment)] = make_drafts(root, root / "masters", draws_of(None), choice)
-    assert assignment.due.isoformat() == "2026-12-01T12:00:00+01:00"
+
+
+def test_points_that_an_instructor_sets_are_graded(root):
+    assignment = assignment_of(root, choice_from(root, CHOICE))
     solved = task(assignment, "ann", {2: "larger = max"})
     assert judge(solved, StandIn()).points == 5
 
 
-LATE = 'late = {percent = 10, grace = "90min", most = 50}\n'
+def test_an_instructor_sets_a_due_date(root):
+    assignment = assignment_of(root, choice_from(root, CHOICE))
+    assert assignment.due.isoformat() == "2026-12-01T12:00:00+01:00"
 
 
-def test_an_instructor_sets_what_being_late_costs(root):
-    rules = {
-        LATE: {"percent": 10, "grace": 5400, "most": 50},
-        "late = {percent = 2.5}\n": {"percent": 2.5, "grace": 0, "most": 100},
-        'late = {percent = 100, grace = "2d"}': {
-            "percent": 100,
-            "grace": 172800,
-            "most": 100,
-        },
-        'late = {percent = 9, grace = "1h", most = 9}': {
-            "percent": 9,
-            "grace": 3600,
-            "most": 9,
-        },
-    }
-    for text, rule in rules.items():
-        choice = chosen(root, SET + text)
-        [(_, assignment)] = make_drafts(root, root / "masters", draws_of(None), choice)
-        assert assignment.late.as_json() == rule
+@pytest.mark.parametrize(
+    ("line", "percent", "grace", "most"),
+    [
+        (LATE, 10, 5400, 50),
+        ("late = {percent = 2.5}\n", 2.5, 0, 100),
+        ('late = {percent = 100, grace = "2d"}', 100, 172800, 100),
+        ('late = {percent = 9, grace = "1h", most = 9}', 9, 3600, 9),
+    ],
+)
+def test_an_instructor_sets_what_being_late_costs(root, line, percent, grace, most):
+    assignment = assignment_of(root, choice_from(root, CHOICE + line))
+    rule = {"percent": percent, "grace": grace, "most": most}
+    assert assignment.late.as_json() == rule
 
 
-def test_a_choice_that_cannot_be_is_one_line(root, run):
-    for old, new, said in [
-        ("[2]", "[7]", "small has no exercise 7; choose from 1 to 2"),
-        ("{2 =", "{x =", "points is not a table of whole numbers above 0; write"),
-        ("[2]", "'2'", "exercises is not a list of whole numbers above 0; write"),
-        ("[2]", "[true]", "exercises is not a list of whole numbers above 0; write"),
-        ("= 5", "= 0", "points is not a table of whole numbers above 0; write"),
-        ("{2 = 5}", "5", "points is not a table of whole numbers above 0; write"),
-        (
-            "due",
-            "until",
-            "the file has an unknown entry 'until'; use chapter, exercises, points",
-        ),
-        ("+01:00", "", "due has no time zone; write due = 2026-"),
-        ("= 2026-12-01T12:00:00+01:00", "= '1 May'", "due is not a date with a time"),
-        ("chapter", "[", "week.toml: not valid TOML ("),
-        ('"small"', "7", "week.toml: names no chapter; write chapter = "),
-        (
-            '"small"',
-            '"other"',
-            "week.toml: no exercises for 'other'; choose from: small",
-        ),
-        (
-            "due",
-            "# due",
-            "late needs 'due', the time from which days are counted; write due = ",
-        ),
-        ("percent = 10, ", "", "late needs 'percent', a number above 0 and up to 100"),
-        ("percent = 10", "percent = true", "late needs 'percent', a number above 0"),
-        ("percent = 10", "percent = 100.5", "late needs 'percent', a number above 0"),
-        ("percent = 10", "percent = 0", "late needs 'percent', a number above 0"),
-        ("most = 50", "most = 101", "late needs a 'most' from 10, its percent, to 100"),
-        ("most = 50", "most = 5", "late needs a 'most' from 10, its percent, to 100"),
-        ("90min", "90", 'late needs a \'grace\' such as "30min", "1h" or "2d"'),
-        (
-            "most",
-            "limit",
-            "late has an unknown entry 'limit'; use percent, grace, most",
-        ),
-        (
-            '{percent = 10, grace = "90min", most = 50}',
-            "10",
-            "late is not a table; write late = {percent = 10}",
-        ),
-    ]:
-        with refused(said):
-            run(choice=chosen(root, (SET + LATE).replace(old, new, 1)))
+POINTS = "points is not a table of whole numbers above 0; write"
+EXERCISES = "exercises is not a list of whole numbers above 0; write"
+PERCENT = "late needs 'percent', a number above 0"
+MOST = "late needs a 'most' from 10, its percent, to 100"
+# What is in a choice, what takes its place, and what it is refused with.
+BAD_CHOICES = [
+    ("[2]", "[7]", "small has no exercise 7; choose from 1 to 2"),
+    ("{2 =", "{x =", POINTS),
+    ("= 5", "= 0", POINTS),
+    ("{2 = 5}", "5", POINTS),
+    ("[2]", "'2'", EXERCISES),
+    ("[2]", "[true]", EXERCISES),
+    (
+        "due",
+        "until",
+        "the file has an unknown entry 'until'; use chapter, exercises, points",
+    ),
+    ("+01:00", "", "due has no time zone; write due = 2026-"),
+    ("= 2026-12-01T12:00:00+01:00", "= '1 May'", "due is not a date with a time"),
+    ("chapter", "[", "week.toml: not valid TOML ("),
+    ('"small"', "7", "week.toml: names no chapter; write chapter = "),
+    ('"small"', '"other"', "week.toml: no exercises for 'other'; choose from: small"),
+    ("due", "# due", "late needs 'due', the time from which days are counted; write"),
+    ("percent = 10, ", "", f"{PERCENT} and up to 100"),
+    ("percent = 10", "percent = true", PERCENT),
+    ("percent = 10", "percent = 100.5", PERCENT),
+    ("percent = 10", "percent = 0", PERCENT),
+    ("most = 50", "most = 101", MOST),
+    ("most = 50", "most = 5", MOST),
+    ("90min", "90", 'late needs a \'grace\' such as "30min", "1h" or "2d"'),
+    ("most", "limit", "late has an unknown entry 'limit'; use percent, grace, most"),
+    (
+        '{percent = 10, grace = "90min", most = 50}',
+        "10",
+        "late is not a table; write late = {percent = 10}",
+    ),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "words"), BAD_CHOICES)
+def test_a_choice_that_cannot_be_is_one_line(root, run, old, new, words):
+    text = (CHOICE + LATE).replace(old, new, 1)
+    with refused(words):
+        run(choice=choice_from(root, text))
+
+
+def test_a_chapter_is_named_once(root):
+    choice_from(root, CHOICE)
     with refused("CHAPTER=small: ", "week.toml names a chapter, too; use only one"):
         choice_of("small", root / "week.toml")

@@ -16,8 +16,26 @@ from coursework.grade.results import (
     TestResult,
 )
 
-TEST = TestResult("test_a", "It.", False, 0, 2, "wrong", "ValueError", {"n": [1, "a"]})
-QUESTION = QuestionResult(0, 2, [TEST], False, "not run", None, None, "ValueError")
+TEST = TestResult(
+    name="test_a",
+    about="It.",
+    passed=False,
+    points=0,
+    of=2,
+    reason="wrong",
+    error="ValueError",
+    inputs={"n": [1, "a"]},
+)
+QUESTION = QuestionResult(
+    points=0,
+    of=2,
+    tests=[TEST],
+    blank=False,
+    check="not run",
+    remark=None,
+    ended=None,
+    error="ValueError",
+)
 GRADE = Grade(
     submission="ann-1",
     student="Ann",
@@ -38,13 +56,16 @@ GRADE = Grade(
     penalty=Penalty(1, 10, 0.15),
     points_after=1.35,
 )
+# What files of earlier versions do not hold.
+NEW_FIELDS = ("reach", "comments", "lines", "penalty", "points_after", "handed_in")
 
 
 def test_a_grade_is_the_same_when_it_is_read_again():
     text = json.dumps(GRADE.as_json(), sort_keys=True)
     grade = Grade.from_json(json.loads(text))
     assert grade == GRADE
-    assert list(grade.answers) == [1, 2, 10]  # exercises are numbers, not texts
+    # Exercises are numbers, not texts.
+    assert list(grade.answers) == [1, 2, 10]
     assert json.dumps(grade.as_json(), sort_keys=True) == text
 
 
@@ -56,13 +77,19 @@ def test_the_file_of_what_was_not_graded_holds_no_points():
 
 def test_a_file_of_an_earlier_version_is_read():
     entry = GRADE.as_json()
-    for name in ("reach", "comments", "lines", "penalty", "points_after", "handed_in"):
+    for name in NEW_FIELDS:
         del entry[name]
-    grade = Grade.from_json(entry | {"of_a_later_version": 1})
-    assert grade.questions == {10: QUESTION} and grade.penalty is None
+    grade = Grade.from_json(entry)
+    assert grade.questions == {10: QUESTION}
+    assert grade.penalty is None
+
+
+def test_a_file_of_a_later_version_is_read():
+    assert Grade.from_json(GRADE.as_json() | {"of_a_later_version": 1}) == GRADE
 
 
 def test_a_task_travels_as_json():
     cells = {None: ["import math"], 1: ["x = 1"]}
     task = Task(SMALL, cells, "ann-1", "Ann", key="abc", checks=True)
-    assert Task.from_json(json.loads(json.dumps(task.as_json()))) == task
+    text = json.dumps(task.as_json())
+    assert Task.from_json(json.loads(text)) == task

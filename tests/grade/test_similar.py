@@ -8,17 +8,9 @@ from classroom import DATA
 from coursework.grade.similar import lines_of, own_lines, similar_answers
 
 ANSWERS = tomllib.loads((DATA / "similar.toml").read_text(encoding="utf-8"))
-ONE, DISGUISED, OTHER = ANSWERS.values()
-SHORT = "def f(x):\n    return x + 1"
-HALF = ONE.partition("        if total >")[0] + "        total = abs(value) ** 2\n" * 4
-# These differ in a line.
-MOST = {f"s{n}": f"{ONE}\n# {n}\nx = {n}" for n in range(20)}
-INNOCENT = {
-    "two thirds are the same": {"ann": ONE, "bob": HALF},
-    "what most wrote": MOST | {"z": OTHER},
-    "too short": {"ann": SHORT, "bob": SHORT},
-    "unreadable": {"ann": "((((", "bob": "(((("},
-}
+ONE = ANSWERS["one"]
+DISGUISED = ANSWERS["disguised"]
+OTHER = ANSWERS["other"]
 
 
 def groups_in(answers, given=()):
@@ -38,9 +30,24 @@ def test_what_was_given_to_all_is_no_copy():
     assert groups_in({"ann": ONE, "bob": DISGUISED}, given=[ONE]) == []
 
 
-@pytest.mark.parametrize("answers", INNOCENT.values(), ids=INNOCENT.keys())
-def test_nobody_is_found_without_reason(answers):
+def test_two_thirds_of_the_same_lines_are_no_copy():
+    beginning = ONE.partition("        if total >")[0]
+    own_end = "        total = abs(value) ** 2\n" * 4
+    assert groups_in({"ann": ONE, "bob": beginning + own_end}) == []
+
+
+def test_what_most_wrote_is_no_copy():
+    # These differ in a line.
+    answers = {f"s{n}": f"{ONE}\n# {n}\nx = {n}" for n in range(20)}
+    answers["z"] = OTHER
     assert groups_in(answers) == []
+
+
+@pytest.mark.parametrize(
+    "answer", ["def f(x):\n    return x + 1", "(((("], ids=["short", "unreadable"]
+)
+def test_a_short_or_unreadable_answer_is_no_copy(answer):
+    assert groups_in({"ann": answer, "bob": answer}) == []
 
 
 @pytest.mark.parametrize("students", ["abcd", "abcdefghijkl"], ids=["four", "twelve"])
@@ -48,6 +55,9 @@ def test_all_who_copied_are_one_group(students):
     answers = dict.fromkeys(students, ONE) | {"z": OTHER}
     [group] = groups_in(answers)
     assert group.submissions == tuple(students)
+
+
+# --- how much must be the same
 
 
 def lines_from(texts):
@@ -64,39 +74,63 @@ def answers_of(*letters, others=0):
     return answers
 
 
+def sizes(answers):
+    """Return how many answers are in each group that is found."""
+    return [len(group.submissions) for group in similar_answers(1, answers)]
+
+
 EIGHT = "abcdefgh"
 
 
-def sharing_eight(count, others):
-    """Make answers of `count` students who share eight lines and have one of their own."""
-    own = "123456789"[:count]
-    return answers_of(*[EIGHT + letter for letter in own], others=others)
+def test_eight_common_lines_are_enough():
+    assert sizes(answers_of(EIGHT, EIGHT)) == [2]
+    assert sizes(answers_of(EIGHT[:7], EIGHT[:7])) == []
 
 
-# Answers, and how many are in each group that is found.
-LIMITS = {
-    "eight lines are enough": (answers_of(EIGHT, EIGHT), [2]),
-    "seven are not": (answers_of(EIGHT[:7], EIGHT[:7]), []),
-    "five odd ones are": (answers_of("abcde", "abcde", others=38), [2]),
-    "of which four are odd": (answers_of("abcde", "abcde", "e", others=37), [2]),
-    "and not three": (answers_of("abcde", "abcde", "de", others=37), []),
-    "four lines are not": (answers_of("abcd", "abcd", others=38), []),
-    "none is odd in fewer than forty": (answers_of("abcde", "abcde", others=37), []),
-    "eight of ten lines": (answers_of("abcdefghij", "abcdefgh12"), [2]),
-    "seven of nine": (answers_of("abcdefghi", "abcdefg12"), []),
-    "eight have a line": (sharing_eight(8, others=10), [8]),
-    "nine have it": (sharing_eight(9, others=10), []),
-    "2 in 100 have it": (sharing_eight(9, others=441), [9]),
-    "half of a class": (sharing_eight(4, others=4), [4]),
-    "more of it": (sharing_eight(5, others=3), []),
-    "of a class of seven": (sharing_eight(5, others=2), [5]),
-    "the largest first": (answers_of("ABCDEFGH", "ABCDEFGH", *[EIGHT] * 3), [3, 2]),
-}
+@pytest.mark.parametrize(
+    ("letters", "others", "groups"),
+    [
+        # In a class of forty a line of two is odd.
+        (["abcde", "abcde"], 38, [2]),
+        (["abcde", "abcde"], 37, []),
+        # Four of the five must be.
+        (["abcde", "abcde", "e"], 37, [2]),
+        (["abcde", "abcde", "de"], 37, []),
+        (["abcd", "abcd"], 38, []),
+    ],
+)
+def test_five_odd_lines_are_enough(letters, others, groups):
+    assert sizes(answers_of(*letters, others=others)) == groups
 
 
-@pytest.mark.parametrize(("own", "sizes"), LIMITS.values(), ids=LIMITS)
-def test_how_much_must_be_the_same(own, sizes):
-    assert [len(group.submissions) for group in similar_answers(1, own)] == sizes
+def test_four_fifths_of_the_lines_must_be_the_same():
+    assert sizes(answers_of("abcdefghij", "abcdefgh12")) == [2]
+    assert sizes(answers_of("abcdefghi", "abcdefg12")) == []
+
+
+@pytest.mark.parametrize(
+    ("count", "others", "groups"),
+    [
+        # In a small class more than eight are too many.
+        (8, 10, [8]),
+        (9, 10, []),
+        # In a large one, more than 2 in 100.
+        (9, 441, [9]),
+        # And more than half of the class, unless it is of seven or fewer.
+        (4, 4, [4]),
+        (5, 3, []),
+        (5, 2, [5]),
+    ],
+)
+def test_what_many_wrote_is_no_copy(count, others, groups):
+    own_lines = "123456789"[:count]
+    answers = answers_of(*[EIGHT + own for own in own_lines], others=others)
+    assert sizes(answers) == groups
+
+
+def test_the_largest_group_comes_first():
+    answers = answers_of("ABCDEFGH", "ABCDEFGH", EIGHT, EIGHT, EIGHT)
+    assert sizes(answers) == [3, 2]
 
 
 def test_a_group_is_described_by_the_two_least_alike():

@@ -12,11 +12,14 @@ from coursework.grade.splice import splice
 
 STARTERS = {question.number: question.starter for question in SMALL.questions}
 CASES = yaml.safe_load((DATA / "cells.yaml").read_text(encoding="utf-8"))
-for odd in ("(" * 9999, "-" * 99999 + "1", "a\0b", "'\ud800'", "\x1b[2J", "x" * 99999):
-    CASES[f"unreadable: {odd[:4]!a}"] = {
-        "changes": {"answer-2": odd},
-        "answers": {2: odd},
-    }
+UNREADABLE = [
+    "(" * 9999,
+    "-" * 99999 + "1",
+    "a\0b",
+    "'\ud800'",
+    "\x1b[2J",
+    "x" * 99999,
+]
 
 
 def changed(changes):
@@ -25,10 +28,14 @@ def changed(changes):
     cells = []
     for cell in notebook["cells"]:
         replacements = changes.get(cell["id"], "as it was")
-        if isinstance(replacements, str):
-            replacements = [replacements]
-        cells += [new_cell(cell, replacement) for replacement in replacements]
+        for replacement in as_list(replacements):
+            cells.append(new_cell(cell, replacement))
     return notebook | {"cells": cells}
+
+
+def as_list(sources):
+    """Return the sources in a list, where a single one stands for itself."""
+    return [sources] if isinstance(sources, str) else sources
 
 
 def new_cell(cell, replacement):
@@ -55,73 +62,107 @@ def many_cells(count):
 def test_what_students_do_to_cells(name):
     case = CASES[name]
     answers = splice(changed(case["changes"]), SMALL)
-    cells = {None: case.get("preamble", [])}
+
+    expected = {None: case.get("preamble", [])}
     for number, sources in (RIGHT | case.get("answers", {})).items():
-        if isinstance(sources, str):
-            sources = [sources]
-        cells[number] = sources
-        own = [source for source in sources if source != STARTERS[number]]
+        expected[number] = as_list(sources)
+    assert answers.cells == expected
+    for number in RIGHT:
+        own = [text for text in expected[number] if text != STARTERS[number]]
         assert answers.texts[number] == "\n\n".join(own)
-    assert answers.cells == cells
     findings = [[finding.exercise, finding.text] for finding in answers.findings]
     assert findings == case.get("findings", [])
 
 
-def test_some_exercises_alone_and_words_for_a_person():
-    fewer = small(questions=[SMALL.questions[0], SMALL.questions[2]])
-    notebook = edition({1: RIGHT[1], 3: RIGHT[3]}, fewer)
-    notebook["cells"][-1]["source"] = "Because zeros need no copy."
-    answers = splice(notebook, fewer)
-    assert answers.texts == {1: RIGHT[1], 3: RIGHT[3]}
-    assert not answers.findings
-    assert answers.prose == {3: "Because zeros need no copy."}
+@pytest.mark.parametrize("source", UNREADABLE, ids=lambda source: ascii(source[:4]))
+def test_an_answer_that_cannot_be_read_is_handed_on(source):
+    answers = splice(changed({"answer-2": source}), SMALL)
+    assert answers.cells == {None: [], 1: [RIGHT[1]], 2: [source], 3: [RIGHT[3]]}
+    assert answers.texts[2] == source
+    assert answers.findings == []
 
+
+FEWER = small(questions=[SMALL.questions[0], SMALL.questions[2]])
+
+
+def test_some_exercises_are_spliced_alone():
+    answers = splice(edition({1: RIGHT[1], 3: RIGHT[3]}, FEWER), FEWER)
+    assert answers.texts == {1: RIGHT[1], 3: RIGHT[3]}
+    assert answers.findings == []
+
+
+def test_words_for_a_person_are_those_of_all_cells_of_text():
+    notebook = edition({}, FEWER)
+    assert splice(notebook, FEWER).prose == {3: ""}
+
+    notebook["cells"][-1]["source"] = "Because zeros need no copy."
     more = {"cell_type": "markdown", "metadata": {}, "source": "Nor a wait."}
     notebook["cells"].append(more)
-    answers = splice(notebook, fewer)
-    assert answers.prose == {3: "Because zeros need no copy.\n\nNor a wait."}
-    assert splice(edition({}, fewer), fewer).prose == {3: ""}
+
+    words = "Because zeros need no copy.\n\nNor a wait."
+    assert splice(notebook, FEWER).prose == {3: words}
 
 
-def test_no_exercise_and_far_too_much_code_are_refused():
-    notebook = many_cells(402)
-    with pytest.raises(Refused, match="411 code cells"):
-        splice(notebook, SMALL)
+def test_four_hundred_code_cells_are_the_most():
+    # The right notebook has nine.
+    answers = splice(many_cells(391), SMALL)
+    assert len(answers.cells[None]) == 391
+    with pytest.raises(Refused, match="401 code cells"):
+        splice(many_cells(392), SMALL)
+
+
+def test_a_notebook_without_exercises_is_refused():
+    notebook = many_cells(9)
     notebook["cells"] = notebook["cells"][:9]
     with pytest.raises(Refused, match="no exercise"):
         splice(notebook, SMALL)
-    answers = splice(many_cells(391), SMALL)
-    assert len(answers.cells[None]) == 391  # of 400 code cells
+
+
+def as_service_writes(notebook, ids, has_metadata, line_end):
+    """Change a notebook as a service does that writes it again."""
+    for place, cell in enumerate(notebook["cells"]):
+        if ids != "own":
+            cell["id"] = f"{place:08x}"
+        if ids == "none":
+            cell["metadata"]["id"] = cell.pop("id")
+        if not has_metadata:
+            cell["metadata"] = {"editable": True, "tags": []}
+        text = cell["source"].replace("\n", line_end)
+        cell["source"] = text.splitlines(keepends=True)
 
 
 @pytest.mark.parametrize(
-    ("ids", "marks", "ends"),
+    ("ids", "has_metadata", "line_end"),
     [
-        ("own", True, "\n"),  # Colab, of files in format 4.5
-        ("none", True, "\n"),  # Colab writes format 4.0, and ids of its own as metadata
-        # VS Code: extensions/ipynb/src/serializers.ts in its repository
+        # Colab, of files in format 4.5.
+        ("own", True, "\n"),
+        # Colab writes format 4.0, and ids of its own as metadata.
+        ("none", True, "\n"),
+        # VS Code: extensions/ipynb/src/serializers.ts in its repository.
         ("other", True, "\r\n"),
-        ("own", False, "\n"),  # a cell's properties were touched
-        ("none", False, "\n"),  # all is lost
+        # A cell's properties were touched.
+        ("own", False, "\n"),
+        # All is lost.
+        ("none", False, "\n"),
     ],
 )
-def test_every_service_gives_the_same_cells(ids, marks, ends):
+def test_every_service_gives_the_same_cells(ids, has_metadata, line_end):
     """Of a notebook as students leave it: helper cells, and an exercise left out."""
-    helped = [{"id": "mine-2", "code": "def add(a, b):\n    return a + b"}, "as it was"]
-    given = ["as it was", {"id": "mine", "code": "STEP = 1"}]
-    notebook = changed({"given": given, "answer-2": helped, "answer-3": STARTERS[3]})
-    plain = splice(notebook, SMALL)
-    for number, cell in enumerate(notebook["cells"]):
-        if ids != "own":
-            cell["id"] = f"{number:08x}"
-        if ids == "none":
-            cell["metadata"]["id"] = cell.pop("id")
-        if not marks:
-            cell["metadata"] = {"editable": True, "tags": []}
-        cell["source"] = cell["source"].replace("\n", ends).splitlines(keepends=True)
+    helper = {"id": "mine-2", "code": "def add(a, b):\n    return a + b"}
+    constant = {"id": "mine", "code": "STEP = 1"}
+    changes = {
+        "given": ["as it was", constant],
+        "answer-2": [helper, "as it was"],
+        "answer-3": STARTERS[3],
+    }
+    notebook = changed(changes)
+    expected = splice(notebook, SMALL)
+    as_service_writes(notebook, ids, has_metadata, line_end)
+
     data = json.dumps(notebook).encode()
     answers = splice(read_submission(data), SMALL)
-    assert answers.cells == plain.cells
-    assert answers.texts == plain.texts
+
+    assert answers.cells == expected.cells
+    assert answers.texts == expected.texts
     assert answers.cells[None] == ["STEP = 1"]
-    assert not answers.findings
+    assert answers.findings == []

@@ -5,102 +5,95 @@ edition, that is, for the first value of every variant.
 """
 
 import json
-import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 
 import pytest
-from classroom import BOOK, DATA
-from helpers import ROOT
+from classroom import BOOK, DATA, entries
 
-from coursework.exercises.assignment import make_drafts
 from coursework.exercises.editions import answered, edition
 from coursework.exercises.tasks import Task
-from coursework.exercises.variants import draws_of
 from coursework.grade.judge import judge
 from coursework.grade.splice import splice
 
 TABLES = sorted((DATA / "styles").glob("*.txt"))
-HEADER = re.compile(r"^== (?P<number>\d+) \| (?P<style>.+)$", re.M)
-CELL_BREAK = "\n-- a cell of its own\n"  # the student added a cell
+# Where the student added a cell.
+CELL_BREAK = "\n-- a cell of its own\n"
 
 
 @dataclass(frozen=True)
 class Answer:
-    number: int  # of the exercise
+    exercise: int
     style: str
     source: str
 
 
 def answers_of(table):
-    """The answers of a table, in its order; the text above the first header is for readers."""
-    _, *fields = HEADER.split(table.read_text(encoding="utf-8"))
-    rows = zip(fields[::3], fields[1::3], fields[2::3], strict=True)
-    return [
-        Answer(int(number), style, source.strip("\n")) for number, style, source in rows
-    ]
+    """Return the answers of a table, in its order."""
+    answers = []
+    for header, source in entries(table):
+        number, _, style = header.partition(" | ")
+        answers.append(Answer(int(number), style, source.strip("\n")))
+    return answers
 
 
 def notebooks_of(answers):
-    """Notebooks that hold each answer once: the k-th has the k-th answer of every exercise."""
-    of_exercise = defaultdict(list)
-    for answer in answers:
-        of_exercise[answer.number].append(answer)
+    """Return notebooks that hold each answer once, as lists of answers.
+
+    The first holds the first answer to every exercise, the second holds the second, and so
+    on.
+    """
+    earlier = Counter()  # answers to an exercise
     notebooks = defaultdict(list)
-    for row in of_exercise.values():
-        for place, answer in enumerate(row):
-            notebooks[place].append(answer)
+    for answer in answers:
+        place = earlier[answer.exercise]
+        notebooks[place].append(answer)
+        earlier[answer.exercise] += 1
     return list(notebooks.values())
 
 
 def handed_in(master, assignment, answers):
-    """The student edition with these answers, as a file of a notebook holds it."""
+    """Return the student edition with these answers, as a file of a notebook holds it."""
     blank = edition("student", master, assignment, BOOK)
-    starters = {
-        exercise.number: exercise.code("Starter") for exercise in master.exercises
-    }
-    sources = {f"answer-{answer.number}": answer.source for answer in answers}
+    sources = {f"answer-{answer.exercise}": answer.source for answer in answers}
     cells = []
     for cell in json.loads(json.dumps(blank))["cells"]:
         cells.append(cell)
         if cell["id"] in sources:
-            first, *rest = sources[cell["id"]].split(CELL_BREAK)
-            cell["source"] = answered(
-                starters[cell["metadata"]["assignment"]["exercise"]], first
-            )
-            for place, source in enumerate(rest):
-                cells.append({"cell_type": "code", "id": f"own-{place}-{cell['id']}"})
-                cells[-1] |= {"source": source, "metadata": {}}
+            first, *more = sources[cell["id"]].split(CELL_BREAK)
+            cell["source"] = answered(cell["source"], first)
+            for place, source in enumerate(more):
+                cells.append(own_cell(f"own-{place}-{cell['id']}", source))
     return {"cells": cells}
 
 
+def own_cell(id, source):
+    return {"cell_type": "code", "id": id, "source": source, "metadata": {}}
+
+
 def losses(master, assignment, answers):
-    """A line for each answer of a notebook that the check refuses or that loses points."""
-    numbers = [answer.number for answer in answers]
-    questions = [q for q in assignment.questions if q.number in numbers]
-    exercises = [x for x in master.exercises if x.number in numbers]
+    """Return a line for each answer that the check refuses or that loses points."""
+    numbers = [answer.exercise for answer in answers]
+    questions = [item for item in assignment.questions if item.number in numbers]
+    exercises = [item for item in master.exercises if item.number in numbers]
     master = replace(master, exercises=exercises)
     assignment = replace(assignment, questions=questions)
     cells = splice(handed_in(master, assignment, answers), assignment).cells
-    student = Task(assignment, cells, checks=True)
-    results = judge(student).questions
+    results = judge(Task(assignment, cells, checks=True)).questions
+
+    lines = []
     for answer in answers:
-        result = results[answer.number]
-        where = f"{master.name}, exercise {answer.number}, {answer.style}"
+        result = results[answer.exercise]
+        where = f"{master.name}, exercise {answer.exercise}, {answer.style}"
         if result.check != "holds":
-            yield f"{where}: the check in sight says '{result.check}', error {result.error}"
+            error = f"error {result.error}"
+            lines.append(f"{where}: the check in sight says '{result.check}', {error}")
         for test in result.tests:
             if not test.passed:
-                yield f"{where}: {test.name} says '{test.reason}'"
+                lines.append(f"{where}: {test.name} says '{test.reason}'")
         if result.points < result.of:
-            yield f"{where}: scores {result.points} of {result.of}"
-
-
-@pytest.fixture(scope="module")
-def drafts():
-    """Master and assignment of each chapter of this book, by name."""
-    pairs = make_drafts(ROOT, ROOT / "masters", draws_of(None))
-    return {master.name: (master, assignment) for master, assignment in pairs}
+            lines.append(f"{where}: scores {result.points} of {result.of}")
+    return lines
 
 
 @pytest.mark.full
@@ -114,12 +107,15 @@ def test_a_right_answer_scores_in_full_whatever_its_style(table, drafts):
     assert lines == [], "\n".join(lines)
 
 
-def test_the_tables_have_answers_to_every_exercise_of_every_master(drafts):
+def test_each_master_has_a_table(drafts):
     assert {table.stem for table in TABLES} == set(drafts)
-    for table in TABLES:
-        master, _ = drafts[table.stem]
-        answers = answers_of(table)
-        numbers = {answer.number for answer in answers}
-        assert numbers == {exercise.number for exercise in master.exercises}
-        styles = [(answer.number, answer.style) for answer in answers]
-        assert len(styles) == len(set(styles)), f"{table.name}: a style comes twice"
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.stem)
+def test_a_table_has_answers_to_every_exercise(table, drafts):
+    answers = answers_of(table)
+    numbers = {answer.exercise for answer in answers}
+    exercises = drafts[table.stem].master.exercises
+    assert numbers == {exercise.number for exercise in exercises}
+    styles = {(answer.exercise, answer.style) for answer in answers}
+    assert len(styles) == len(answers), "a style comes twice"

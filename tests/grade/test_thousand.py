@@ -6,7 +6,6 @@
 import json
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -15,18 +14,29 @@ from dataclasses import dataclass, field
 
 import psutil
 import pytest
-from classroom import DATA, KEY, RIGHT, SMALL, WRONG, contents, edition, small
+from classroom import (
+    DATA,
+    KEY,
+    RIGHT,
+    SMALL,
+    WRONG,
+    contents,
+    edition,
+    entries,
+    results,
+    small,
+)
 from distributed import Client
 from helpers import ROOT, bare_environment, start_tool
 
-from coursework.grade.results import Grade
 from coursework.grade.store import LOCK, points_by_tests
 
 COUNT = int(os.environ.get("THOUSAND", "30"))
 KILLS = 20 if COUNT >= 1000 else 3
 pytestmark = [pytest.mark.full, pytest.mark.usefixtures("sandbox")]
-_, *HOSTILE = re.split("^== .*\n", (DATA / "answers.txt").read_text(), flags=re.M)
-BROKEN = {  # what a file holds, and a word of the reason that it gets
+HOSTILE = [source for _, source in entries(DATA / "answers.txt")]
+# What a file holds, and a word of the reason that it gets.
+BROKEN = {
     "": "empty",
     '{"cells": [{"cell_type": "code", "sour': "not a notebook",
     '{"nbformat": 3, "worksheets": []}': "formats 4.0 to 4.5",
@@ -59,9 +69,8 @@ def crowd():
         answers, points = mixed_answers(rng)
         if kind < 0.2:
             question = rng.choice(SMALL.questions)
-            answers[question.number] = rng.choice(HOSTILE).replace(
-                "NAME", question.name
-            )
+            answer = rng.choice(HOSTILE)
+            answers[question.number] = answer.replace("NAME", question.name)
             points[question.number] = 0
         yield HandIn(student, json.dumps(edition(answers)), points)
 
@@ -81,7 +90,10 @@ def mixed_answers(rng):
     return answers, points
 
 
-def start(folder, out, **engine):
+TWO_WORKERS = {"WORKERS": "2"}
+
+
+def start(folder, out, engine=TWO_WORKERS):
     """Start `make grade` in a process group of its own."""
     variables = {
         "SUBMISSIONS": str(folder / "submissions"),
@@ -92,18 +104,19 @@ def start(folder, out, **engine):
     return start_tool(
         ROOT,
         "grade",
-        variables=variables | (engine or {"WORKERS": "2"}),
+        variables=variables | engine,
         stdout=subprocess.DEVNULL,
         start_new_session=True,
     )
 
 
 def written(out):
-    """Every file that a grading wrote, byte for byte."""
+    """Return every file that a grading wrote, byte for byte."""
     return {path: data for path, data in contents(out).items() if path != LOCK}
 
 
-def done(out):
+def results_in(out):
+    """Return how many submissions have a result."""
     return len(list((out / "results").glob("*.json")))
 
 
@@ -122,50 +135,63 @@ def graded(once):
     return folder, written(folder / "plain")
 
 
-def test_every_submission_gets_what_is_known(graded):
-    _, files = graded
-    grades = {}
-    pages = 0
-    for path, data in files.items():
-        if path.startswith("feedback/"):
-            pages += 1
-        if path.startswith("results/"):
-            grade = Grade.from_json(json.loads(data))
-            grades[grade.student] = grade
-    assert pages == COUNT
+def is_as_known(grade, hand_in):
+    if points_by_tests(grade) != hand_in.points:
+        return False
+    return hand_in.reason in (grade.reason or "")
 
+
+def test_every_submission_gets_what_is_known(graded):
+    folder, files = graded
+    pages = [path for path in files if path.startswith("feedback/")]
+    assert len(pages) == COUNT
+
+    grades = results(folder / "plain")
+    assert grades.keys() == {hand_in.student for hand_in in crowd()}
     wrong = []
     for hand_in in crowd():
-        grade = grades.pop(hand_in.student)
-        is_as_known = points_by_tests(grade) == hand_in.points
-        if not is_as_known or hand_in.reason not in (grade.reason or ""):
+        grade = grades[hand_in.student]
+        if not is_as_known(grade, hand_in):
             wrong.append((hand_in, grade))
-    assert not wrong
-    assert not grades
+    assert wrong == []
 
 
-def test_interrupted_or_killed_at_any_moment_it_ends_with_the_same_bytes(graded):
+def end_grading(process, kill_signal):
+    """Send a signal to a grading and its workers, and wait until none of them is left."""
+    workers = []
+    if process.poll() is None:
+        workers = psutil.Process(process.pid).children(recursive=True)
+        os.killpg(process.pid, kill_signal)
+    code = process.wait(60)
+    _, alive = psutil.wait_procs(workers, timeout=60)
+    assert not alive
+    return code
+
+
+def test_interrupted_or_killed_it_ends_with_the_same_bytes(graded):
     folder, files = graded
-    rng = random.Random(20)
     out = folder / "killed"
+    rng = random.Random(20)
+    # So that kills fall on the whole of the run.
+    share = max(1, COUNT // (KILLS + 2))
     counts = []
-    share = max(1, COUNT // (KILLS + 2))  # so that kills fall on the whole of the run
     for number in range(KILLS):
         process = start(folder, out)
-        until = done(out) + rng.randrange(share // 2, 3 * share // 2 + 1)
-        while done(out) < until and process.poll() is None:
+        until = results_in(out) + rng.randrange(share // 2, 3 * share // 2 + 1)
+        while results_in(out) < until and process.poll() is None:
             time.sleep(0.02)
-        time.sleep(rng.uniform(0, 0.5))  # at any point of what is under way
-        workers = []
-        if process.poll() is None:
-            workers = psutil.Process(process.pid).children(recursive=True)
-            os.killpg(process.pid, signal.SIGINT if number == 0 else signal.SIGKILL)
-        assert process.wait(60) != 0 or done(out) == COUNT
-        _, alive = psutil.wait_procs(workers, timeout=60)
-        assert not alive
-        if number == 0:  # Ctrl-C leaves nothing half written
+        # At any point of what is under way.
+        time.sleep(rng.uniform(0, 0.5))
+
+        is_interrupt = number == 0
+        code = end_grading(process, signal.SIGINT if is_interrupt else signal.SIGKILL)
+
+        assert code != 0 or results_in(out) == COUNT
+        if is_interrupt:
+            # Ctrl-C leaves nothing half written.
             assert not list(out.rglob("*.part"))
-        counts.append(done(out))
+        counts.append(results_in(out))
+
     # It went on, and lost nothing.
     assert counts[0] < counts[-1]
     assert counts == sorted(counts)
@@ -173,29 +199,41 @@ def test_interrupted_or_killed_at_any_moment_it_ends_with_the_same_bytes(graded)
     assert written(out) == files
 
 
-def test_dask_workers_that_are_killed_are_survived(graded):
-    folder, files = graded
-    out = folder / "dask"
-    # A scheduler and workers that know nothing of this checkout.
-    command = [sys.executable, str(ROOT / "course" / "dask" / "local.py"), "2"]
+# A scheduler and workers that know nothing of this checkout.
+CLUSTER = [sys.executable, str(ROOT / "course" / "dask" / "local.py"), "2"]
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """The address of a Dask cluster of two workers."""
     with subprocess.Popen(
-        command,
-        cwd=folder,
+        CLUSTER,
+        cwd=tmp_path,
         env=bare_environment(),
         stdout=subprocess.PIPE,
         text=True,
-    ) as cluster:
-        address = cluster.stdout.readline().split("DASK=")[1].split()[0]
-        with Client(address, set_as_default=False) as client:
-            assert not any(client.run(lambda: "tools" in sys.modules).values())
-            process = start(folder, out, DASK=address)
-            for share in (0.2, 0.6):
-                while done(out) < share * COUNT and process.poll() is None:
-                    time.sleep(0.05)
-                assert process.poll() is None, "it had ended before a worker was killed"
-                os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
-            assert process.wait() == 0
-            where = client.run(lambda: sys.modules["tools"].__file__)
-        cluster.terminate()
+    ) as process:
+        line = process.stdout.readline()
+        yield line.split("DASK=")[1].split()[0]
+        process.terminate()
+
+
+def test_dask_workers_that_are_killed_are_survived(graded, cluster):
+    folder, files = graded
+    out = folder / "dask"
+    with Client(cluster, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=120)
+        knows_tools = client.run(lambda: "tools" in sys.modules)
+        assert not any(knows_tools.values())
+        process = start(folder, out, {"DASK": cluster})
+        for share in (0.2, 0.6):
+            while results_in(out) < share * COUNT and process.poll() is None:
+                time.sleep(0.05)
+            assert process.poll() is None, "it had ended before a worker was killed"
+            os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+        assert process.wait() == 0
+        paths = client.run(lambda: sys.modules["tools"].__file__)
     assert written(out) == files
-    assert all("/grading-" in path for path in where.values())  # the code that was sent
+    # The workers ran the code that was sent to them.
+    for path in paths.values():
+        assert "/grading-" in path

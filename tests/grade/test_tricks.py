@@ -11,19 +11,15 @@ for the book's own edition.
 """
 
 import json
-import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import chain
 
 import pytest
-from classroom import BOOK, DATA
-from helpers import ROOT
+from classroom import BOOK, DATA, entries
 
-from coursework.exercises.assignment import make_drafts
 from coursework.exercises.editions import answered, edition
 from coursework.exercises.tasks import Task
-from coursework.exercises.variants import draws_of
 from coursework.exercises.verify import task
 from coursework.grade.judge import judge
 from coursework.grade.reach import reaches
@@ -44,19 +40,21 @@ class Trick:
 
 
 def read_tricks(path):
-    """Return the tricks of a file; what stands above the first header says what the file is."""
-    _, *entries = re.split("^== ", path.read_text(encoding="utf-8"), flags=re.M)
+    """Return the tricks of a file."""
     tricks = []
-    for entry in entries:
-        header, source = entry.split("\n", 1)
+    for header, source in entries(path):
         number, kind, words = header.split(" | ")
         deserved, outcome, *marks = words.split()
-        assert outcome in ("gains", "nothing") and {*marks} <= {"alone", "listed"}, (
-            header
-        )
-        alone, listed = "alone" in marks, "listed" in marks
+        assert outcome in ("gains", "nothing"), header
+        assert set(marks) <= {"alone", "listed"}, header
         trick = Trick(
-            path.stem, int(number), kind, float(deserved), alone, listed, source
+            master=path.stem,
+            exercise=int(number),
+            kind=kind,
+            deserved=float(deserved),
+            alone="alone" in marks,
+            listed="listed" in marks,
+            source=source,
         )
         tricks.append(trick)
     return tricks
@@ -68,7 +66,8 @@ def notebooks_of(tricks):
     The first notebook holds the first trick of each exercise, the second holds the second of each,
     and so on. A trick that breaks other exercises has a notebook of its own.
     """
-    shared, single = [], []
+    shared = []
+    single = []
     earlier = Counter()  # tricks of an exercise
     for trick in tricks:
         if trick.alone:
@@ -82,65 +81,56 @@ def notebooks_of(tricks):
     return [*shared, *single]
 
 
-TRICKS = {
-    path.stem: read_tricks(path) for path in sorted((DATA / "tricks").glob("*.txt"))
-}
+TABLES = sorted((DATA / "tricks").glob("*.txt"))
+TRICKS = {path.stem: read_tricks(path) for path in TABLES}
 
 
 def cases():
     """Return a case for each notebook, named by its master and its place or its only trick."""
-    notebooks = []
+    cases = []
     for master, tricks in TRICKS.items():
         for place, notebook in enumerate(notebooks_of(tricks), start=1):
             first = notebook[0]
-            name = (
-                f"{first.exercise}, {first.kind}"
-                if first.alone
-                else f"notebook {place}"
-            )
-            notebooks.append(pytest.param(notebook, id=f"{master}: {name}"))
-    return notebooks
-
-
-@pytest.fixture(scope="module")
-def drafts():
-    """Return the master and the assignment of each chapter, by name."""
-    made = make_drafts(ROOT, ROOT / "masters", draws_of(None))
-    return {master.name: (master, assignment) for master, assignment in made}
+            name = f"notebook {place}"
+            if first.alone:
+                name = f"{first.exercise}, {first.kind}"
+            cases.append(pytest.param(notebook, id=f"{master}: {name}"))
+    return cases
 
 
 def sources_of(tricks, master):
     """Return the cell of each answer, by the number of its exercise."""
-    starters = {
-        exercise.number: exercise.code("Starter") for exercise in master.exercises
-    }
-    return {
-        trick.exercise: answered(starters[trick.exercise], trick.source)
-        for trick in tricks
-    }
+    starters = {item.number: item.code("Starter") for item in master.exercises}
+    sources = {}
+    for trick in tricks:
+        starter = starters[trick.exercise]
+        sources[trick.exercise] = answered(starter, trick.source)
+    return sources
 
 
-def gains(tricks, result):
+def gains(tricks, judgement):
     """Return a line for each trick that has more points than its program deserves."""
     lines = []
     for trick in tricks:
-        points = result.questions[trick.exercise].points
+        points = judgement.questions[trick.exercise].points
         if points > trick.deserved:
             where = f"{trick.master}, exercise {trick.exercise}"
-            lines.append(
-                f"{where}: {points} points, not {trick.deserved:g}, by: {trick.kind}"
-            )
+            what = f"{points} points, not {trick.deserved:g}, by: {trick.kind}"
+            lines.append(f"{where}: {what}")
     return lines
 
 
-def test_each_trick_is_another_and_is_of_an_exercise_that_exists(drafts):
+def test_each_trick_is_another():
     tricks = list(chain.from_iterable(TRICKS.values()))
-    assert len(tricks) == len(
-        {(trick.master, trick.exercise, trick.kind) for trick in tricks}
-    )
+    names = {(trick.master, trick.exercise, trick.kind) for trick in tricks}
     assert len(tricks) == 205
-    for trick in tricks:
-        exercises = {exercise.number for exercise in drafts[trick.master][0].exercises}
+    assert len(names) == 205
+
+
+@pytest.mark.parametrize("name", TRICKS)
+def test_each_trick_is_python_and_of_an_exercise_that_exists(name, drafts):
+    exercises = {exercise.number for exercise in drafts[name].master.exercises}
+    for trick in TRICKS[name]:
         assert trick.exercise in exercises, trick.kind
         compile(trick.source, trick.kind, "exec")
 
@@ -149,12 +139,15 @@ def test_each_trick_is_another_and_is_of_an_exercise_that_exists(drafts):
 def test_no_trick_gains_more_than_its_program_deserves(tricks, drafts):
     master, assignment = drafts[tricks[0].master]
     sources = sources_of(tricks, master)
-    questions = [asked for asked in assignment.questions if asked.number in sources]
-    notebook = task(replace(assignment, questions=questions), "tricks", sources)
-    result = judge(notebook)
-    lines = gains([trick for trick in tricks if not trick.listed], result)
+    questions = [item for item in assignment.questions if item.number in sources]
+    hand_in = task(replace(assignment, questions=questions), "tricks", sources)
+
+    judgement = judge(hand_in)
+
+    lines = gains([trick for trick in tricks if not trick.listed], judgement)
     assert lines == [], "\n".join(lines)
-    noted = {found.exercise for found in result.findings if found.kind == "note"}
+    findings = judgement.findings
+    noted = {finding.exercise for finding in findings if finding.kind == "note"}
     for trick in tricks:
         if trick.listed and trick.exercise not in noted:
             assert reaches({trick.exercise: [trick.source]}, assignment), trick.kind
@@ -166,13 +159,15 @@ def test_a_notebook_that_solves_no_puzzle_gets_no_points(drafts):
     assert {trick.deserved for trick in tricks} == {0}
     sources = sources_of(tricks, master)
 
-    blank = edition("student", master, assignment, BOOK)
-    for cell in blank.cells:
+    notebook = edition("student", master, assignment, BOOK)
+    for cell in notebook.cells:
         part, _, number = cell.id.partition("-")
         if part == "answer" and int(number) in sources:
             cell.source = sources[int(number)]
-    handed_in = splice(json.loads(json.dumps(blank)), assignment)
+    answers = splice(json.loads(json.dumps(notebook)), assignment)
 
-    result = judge(Task(assignment, handed_in.cells))
-    lines = gains(tricks, result)
-    assert result.points == 0, "\n".join([f"{result.points} points of puzzles", *lines])
+    judgement = judge(Task(assignment, answers.cells))
+
+    lines = gains(tricks, judgement)
+    assert lines == [], "\n".join(lines)
+    assert judgement.points == 0

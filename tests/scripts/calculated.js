@@ -1,10 +1,13 @@
-([works, links]) => {
+([cases, links]) => {
   const { cards } = JSON.parse(document.getElementById("sheets").textContent);
-  return works.map(([operation, sizes, precision]) => {
+  const onCard = (work, sheet) => ({
+    card: sheet.name,
+    bounds: formulas.bounds(work, sheet),
+    kernel: formulas.kernelSeconds(work, sheet),
+    calls: links.map(link => formulas.predict(work, sheet, link)),
+  });
+  return cases.map(([operation, sizes, precision]) => {
     const work = formulas.costs[operation](sizes, precision);
-    return [work, cards.map(sheet => [sheet.name, [
-      ...formulas.bounds(work, sheet),
-      formulas.kernelSeconds(work, sheet),
-    ], links.map(link => formulas.predict(work, sheet, link))])];
+    return { work, cards: cards.map(sheet => onCard(work, sheet)) };
   });
 }

@@ -1,7 +1,7 @@
 () => {
-  const all = [...document.querySelectorAll("details.choice > summary")];
-  const at = document.activeElement, place = all.indexOf(at);
-  const seen = () => place >= 0 &&
-    [...at.parentElement.querySelectorAll(":scope > p")].some(p => p.checkVisibility());
-  return [place, seen()];
+  const summaries = [...document.querySelectorAll("details.choice > summary")];
+  const place = summaries.indexOf(document.activeElement);
+  if (place < 0) return { place, isAnswered: false };
+  const feedback = [...document.activeElement.parentElement.querySelectorAll(":scope > p")];
+  return { place, isAnswered: feedback.some(text => text.checkVisibility()) };
 }

@@ -1,6 +1,6 @@
-n => {
+length => {
   const lines = [...document.querySelectorAll("div.cell_input pre")];
   const line = lines.find(pre => pre.checkVisibility());
-  line.textContent = "x".repeat(n);
+  line.textContent = "x".repeat(length);
   return line.scrollWidth <= line.clientWidth;
 }

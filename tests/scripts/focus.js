@@ -1,14 +1,14 @@
 () => {
-  const box = document.activeElement;
-  if (box === document.body || box.dataset.seen) return null;
-  box.dataset.seen = "yes";
+  const control = document.activeElement;
+  if (control === document.body || control.dataset.seen) return null;
+  control.dataset.seen = "yes";
   const look = () => {
-    const { outline, boxShadow, backgroundColor } = getComputedStyle(box);
+    const { outline, boxShadow, backgroundColor } = getComputedStyle(control);
     return outline + boxShadow + backgroundColor;
   };
-  const marked = look();
-  box.blur();
+  const focused = look();
+  control.blur();
   const plain = look();
-  box.focus();
-  return [marked !== plain, box.outerHTML.slice(0, 120)];
+  control.focus();
+  return { isMarked: focused !== plain, html: control.outerHTML.slice(0, 120) };
 }

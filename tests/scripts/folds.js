@@ -1,12 +1,15 @@
 () => {
-  const folds = "details:is(.choice, .hint, .solution, .wrong, .deeper)";
-  const all = part => [...document.querySelectorAll(`${folds} > ${part}`)];
-  return [
-    all("summary").map(box => box.getBoundingClientRect().height)
-      .filter(height => height && height < 44)
-      .map(height => `too low for a finger: ${height}`),
-    all(":not(summary)").filter(part => !part.checkVisibility())
-      .filter(part => part.closest(".framework")?.checkVisibility() ?? true)
-      .map(part => `not printed: ${part.textContent}`),
-  ];
+  const FOLDS = "details:is(.choice, .hint, .solution, .wrong, .deeper)";
+  const summaries = [...document.querySelectorAll(`${FOLDS} > summary`)];
+  const heights = summaries.map(summary => summary.getBoundingClientRect().height);
+  // A summary of no height is out of sight.
+  const low = heights.filter(height => height && height < 44);
+
+  const parts = [...document.querySelectorAll(`${FOLDS} > :not(summary)`)];
+  const isOfShownFramework = part => part.closest(".framework")?.checkVisibility() ?? true;
+  const hidden = parts.filter(part => !part.checkVisibility() && isOfShownFramework(part));
+  return {
+    low: low.map(height => `too low for a finger: ${height}`),
+    hidden: hidden.map(part => `not printed: ${part.textContent}`),
+  };
 }

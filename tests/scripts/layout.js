@@ -1,36 +1,51 @@
 () => {
-  const found = [], root = document.documentElement;
-  const fault = (what, box) => found.push(`${what}: ${box.outerHTML.slice(0, 120)}`);
-  const hides = side => /hidden|clip/.test(side);
-  if (root.scrollWidth > root.clientWidth) found.push(`page: ${root.scrollWidth} wide`);
+  const faults = [];
+  const report = (what, box) => faults.push(`${what}: ${box.outerHTML.slice(0, 120)}`);
+  const page = document.documentElement;
+  const isHidden = overflow => /hidden|clip/.test(overflow);
+
+  function checkSize(box, style) {
+    if (box.clientWidth <= 1 || box.clientHeight <= 1) return;
+    const isTooWide = box.scrollWidth > box.clientWidth + 1 && isHidden(style.overflowX);
+    const isTooHigh = box.scrollHeight > box.clientHeight + 1 && isHidden(style.overflowY);
+    if ((isTooWide || isTooHigh) && box.innerText?.trim()) report("cut off", box);
+  }
+
+  function checkFont(box, style) {
+    const texts = [...box.childNodes].filter(node => node.nodeType === Node.TEXT_NODE);
+    if (!texts.some(text => text.data.trim())) return;
+    // The names of languages are in fonts of the reader's system.
+    const isOurs = /^"Book (Text|Code)"/.test(style.fontFamily) || box.closest(".languages");
+    if (!isOurs) report(style.fontFamily, box);
+  }
+
+  function checkImage(image) {
+    const [givenWidth, givenHeight] = ["width", "height"].map(side => +image.getAttribute(side));
+    const givenShape = givenWidth / givenHeight;
+    const ownShape = image.naturalWidth / image.naturalHeight;
+    if (image.complete && Math.abs(givenShape / ownShape - 1) > 0.02)
+      report(`size ${givenWidth} x ${givenHeight}, not its own`, image);
+    const { width, height } = image.getBoundingClientRect();
+    if (height && Math.abs(width / height / givenShape - 1) > 0.05)
+      report(`out of shape, ${width} x ${height}`, image);
+  }
+
+  if (page.scrollWidth > page.clientWidth) faults.push(`page: ${page.scrollWidth} wide`);
   for (const box of document.body.querySelectorAll("*")) {
     if (!box.checkVisibility()) continue;
     const style = getComputedStyle(box);
-    if (box.clientWidth > 1 && box.clientHeight > 1) {
-      const wide = box.scrollWidth > box.clientWidth + 1 && hides(style.overflowX);
-      const high = box.scrollHeight > box.clientHeight + 1 && hides(style.overflowY);
-      if ((wide || high) && box.innerText?.trim()) fault("cut off", box);
-    }
-    const words = [...box.childNodes].some(node => node.nodeType === 3 && node.data.trim());
-    const own = /^"Book (Text|Code)"/.test(style.fontFamily) || box.closest(".languages");
-    if (words && !own) fault(style.fontFamily, box);
+    checkSize(box, style);
+    checkFont(box, style);
   }
   for (const code of document.querySelectorAll(".bd-article pre"))
-    if (root.clientWidth < 640 && code.scrollWidth > code.clientWidth + 1) fault("code runs on", code);
-  for (const image of document.images) {
-    const [wide, high] = ["width", "height"].map(side => +image.getAttribute(side));
-    const { width, height } = image.getBoundingClientRect();
-    const own = image.naturalWidth / image.naturalHeight;
-    if (image.complete && Math.abs(wide / high / own - 1) > 0.02)
-      fault(`size ${wide} x ${high}, not its own`, image);
-    if (height && Math.abs(width / height / (wide / high) - 1) > 0.05)
-      fault(`out of shape, ${width} x ${height}`, image);
-  }
+    if (page.clientWidth < 640 && code.scrollWidth > code.clientWidth + 1)
+      report("code runs on", code);
+  for (const image of document.images) checkImage(image);
   for (const drawing of document.querySelectorAll(".formula svg")) {
     const { width, height } = drawing.getBoundingClientRect();
     if (!(width && height) && !drawing.closest("details:not([open])"))
-      fault("takes no room", drawing);
+      report("takes no room", drawing);
   }
-  document.querySelectorAll(".math").forEach(box => fault("not drawn", box));
-  return found;
+  for (const formula of document.querySelectorAll(".math")) report("not drawn", formula);
+  return faults;
 }

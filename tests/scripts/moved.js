@@ -1,7 +1,9 @@
 ([box, cells]) => {
   const { size, operation } = box.querySelector("form").elements;
-  if (operation) operation.value = cells.shift();
-  size.value = size.dataset.sizes.split(" ").indexOf(cells[0].replaceAll(",", ""));
+  const row = [...cells];
+  if (operation) operation.value = row.shift();
+  const sizes = size.dataset.sizes.split(" ");
+  size.value = sizes.indexOf(row[0].replaceAll(",", ""));
   size.dispatchEvent(new Event("input", { bubbles: true }));
   return box.querySelector("output").textContent.replaceAll("\u00a0", " ");
 }

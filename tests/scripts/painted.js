@@ -1,13 +1,17 @@
 async () => {
   const entries = type => new Promise(resolve => {
-    new PerformanceObserver(list => resolve(list.getEntries())).observe({ type, buffered: true });
+    const observer = new PerformanceObserver(list => resolve(list.getEntries()));
+    observer.observe({ type, buffered: true });
     setTimeout(() => resolve([]), 300);
   });
-  const seen = (await entries("largest-contentful-paint"))
-    .filter(entry => !entry.url && entry.element?.closest("article"))
-    .map(entry => entry.startTime);
-  const fonts = performance.getEntriesByType("resource")
-    .filter(entry => /\/fonts\/.*woff2$/.test(entry.name)).map(entry => entry.responseEnd);
-  const moves = (await entries("layout-shift")).map(entry => entry.value);
-  return [Math.min(...seen), Math.min(...fonts), moves.reduce((sum, one) => sum + one, 0)];
+  const isText = entry => !entry.url && entry.element?.closest("article");
+  const paints = (await entries("largest-contentful-paint")).filter(isText);
+  const files = performance.getEntriesByType("resource");
+  const fonts = files.filter(file => /\/fonts\/.*woff2$/.test(file.name));
+  const shifts = await entries("layout-shift");
+  return {
+    textSeen: Math.min(...paints.map(paint => paint.startTime)),
+    fontsCame: Math.min(...fonts.map(font => font.responseEnd)),
+    shift: shifts.reduce((sum, shift) => sum + shift.value, 0),
+  };
 }

@@ -1,9 +1,14 @@
-() => ({
-  all: document.querySelector('.prediction-switch button')?.getAttribute('aria-pressed'),
-  shown: [...document.querySelectorAll('details.covered')].map(cover => [
-    ...cover.querySelectorAll('.cell_output')].some(printed => printed.checkVisibility())),
-  told: [...document.querySelectorAll('.answer')].map(below => below.checkVisibility()),
-  pressed: [...document.querySelectorAll('.prediction button[aria-pressed=true]')].map(
-    button => button.textContent),
-  said: [...document.querySelectorAll('.chosen')].map(line => line.textContent),
-})
+() => {
+  const all = selector => [...document.querySelectorAll(selector)];
+  const isOutputSeen = cover =>
+    [...cover.querySelectorAll(".cell_output")].some(output => output.checkVisibility());
+  const pressed = all(".prediction button[aria-pressed=true]");
+  const showAll = document.querySelector(".prediction-switch button");
+  return {
+    all: showAll?.getAttribute("aria-pressed"),
+    outputs: all("details.covered").map(isOutputSeen),
+    answers: all(".answer").map(answer => answer.checkVisibility()),
+    pressed: pressed.map(button => button.textContent),
+    verdicts: all(".chosen").map(verdict => verdict.textContent),
+  };
+}

@@ -1,3 +1,7 @@
-() => ["section > h3", ".symptom-list li li a"].map(
-  place => [...document.querySelectorAll(place)]
-    .filter(title => title.checkVisibility()).map(title => title.textContent.replace(/#$/, "")))
+() => {
+  const seen = selector => {
+    const titles = [...document.querySelectorAll(selector)].filter(title => title.checkVisibility());
+    return titles.map(title => title.textContent.replace(/#$/, ""));
+  };
+  return [seen("section > h3"), seen(".symptom-list li li a")];
+}

@@ -1,6 +1,8 @@
 () => new Promise(resolve => {
   let sum = 0;
-  new PerformanceObserver(list => list.getEntries().forEach(one => { sum += one.value; }))
-    .observe({type: "layout-shift", buffered: true});
+  const observer = new PerformanceObserver(list => {
+    for (const shift of list.getEntries()) sum += shift.value;
+  });
+  observer.observe({ type: "layout-shift", buffered: true });
   setTimeout(() => resolve(sum), 500);
 })

@@ -1,5 +1,5 @@
 () => {
-  const at = document.activeElement;
-  return at.closest(".prediction, .prediction-switch, details.covered")
-    ? [at.innerText.trim(), getComputedStyle(at).outlineStyle] : null;
+  const control = document.activeElement;
+  if (!control.closest(".prediction, .prediction-switch, details.covered")) return null;
+  return [control.innerText.trim(), getComputedStyle(control).outlineStyle];
 }

@@ -11,18 +11,21 @@ from browsing import chromium, finds_only, missing
 from tiny import make_tiny_book
 
 DEJAVU = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
-RUNNING = {}  # the browser, while tests of this folder run
+# The browser, while tests of this folder run.
+RUNNING = {}
 
 
 def pytest_configure(config):
-    """On Linux's CI, where a browser belongs, one line says what it lacks, and no test runs."""
-    worker = hasattr(config, "workerinput")  # the process that started it has looked
-    if os.environ.get("CI") and sys.platform == "linux" and not worker and missing():
+    """On Linux's CI, where a browser belongs, run no test without one."""
+    is_worker = hasattr(config, "workerinput")
+    if is_worker:
+        return  # the process that started it has looked
+    if os.environ.get("CI") and sys.platform == "linux" and missing():
         raise pytest.UsageError(missing())
 
 
 def pytest_runtest_setup(item):
-    """Skip what needs a browser that cannot run: skipped here, the reason is said once for all."""
+    """Skip what needs a browser that cannot run: here, one reason is printed for all."""
     if "browser" in item.fixturenames and missing():
         pytest.skip(missing())
 
@@ -33,9 +36,9 @@ def browser(request, tmp_path_factory):
 
     It ends with the folder: while Playwright runs, nothing else can use asyncio.
     """
-    if not RUNNING:
+    if "browser" not in RUNNING:
         here = Path(__file__).parent
-        (folder,) = (node for node in request.node.iter_parents() if node.path == here)
+        [folder] = [node for node in request.node.iter_parents() if node.path == here]
         stack = ExitStack()
         stack.callback(RUNNING.clear)
         environment = finds_only(DEJAVU, tmp_path_factory.mktemp("dejavu"))

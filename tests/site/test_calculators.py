@@ -1,214 +1,31 @@
-"""The two pages that compute: the same seconds as `cudasim`, offline, from a disk, by keyboard."""
+"""The calculators: their tables and drawings, and their use by keyboard, offline, from a disk."""
 
-import functools
-import math
 import re
 
 import pytest
-import torch
-from browsing import NARROW, opened, script
+from browsing import NARROW, opened
 from bs4 import BeautifulSoup
 from faults import layout_faults, look, shift_faults, violations
 
-from cudasim.clock.costs import work_of
 from cudasim.timing import formulas
 from cudasim.timing.formulas import Work
 from cudasim.timing.scaling import Cluster, links
-from cudasim.timing.sheets import find_sheet, host_sheet, sheet_names
+from cudasim.timing.sheets import find_sheet, sheet_names
 from facts.published_scaling import read, row_of
 from facts.training import WAITED, Training, efficiency, least_efficiency, step_of
-from tools.site.models import COUNTS, GRADIENTS, PRECISIONS, SERVER, SETTINGS, STEP
+from tools.site.models import COUNTS, GRADIENTS, INTERCONNECTS, SERVER, STEP
 
-CALCULATOR, SCALING = "book/calculator.html", "book/scaling.html"
-aten = torch.ops.aten
-
-
-def near(one, other, absolute=0.0):
-    return math.isclose(one, other, rel_tol=1e-9, abs_tol=absolute)
-
-
-# The calculator: the same seconds in both languages.
-
-LINKS = ("pinned", "pageable", "peer", "staged", "device")
-LARGE = 2**53 - 1  # PyTorch describes no tensor of this size
-SHAPES = [(1, 1), (4096, 4096), (7, 10**6), (2**28, 2**28), (LARGE, LARGE)]
-SIZES = {
-    "matmul": [
-        *[(1, 1, 1, 1), (1, 4096, 4096, 4096), (3, 7, 5, 129), (64, 128, 64, 300)],
-        *[(1, 1, 10**6, 10**4), (1, 257, 129, 513), (LARGE, LARGE, LARGE, LARGE)],
-    ],
-    "pointwise": SHAPES,
-    "reduction": SHAPES,
-    "softmax": [*SHAPES, (64, 12288), (64, 12289)],
-    "convolution": [
-        *[
-            (1, 1, 1, 1, 1),
-            (64, 64, 128, 56, 3),
-            (256, 3, 6, 32, 5),
-            (1, 512, 512, 7, 7),
-        ],
-        *[
-            (8, 64, 32, 1, 1),
-            (2**20, 2**10, 2**10, 2**10, 3),
-            (LARGE, LARGE, LARGE, LARGE, 3),
-        ],
-    ],
-    "copy": SHAPES,
-}
-NAMES = dict.fromkeys(SIZES, ("rows", "columns"))
-NAMES["matmul"] = ("batch", "m", "n", "k")
-NAMES["convolution"] = ("images", "channels", "filters", "side", "kernel")
-WORKS = [  # the second size in every precision, each other one in one
-    (operation, dict(zip(NAMES[operation], sizes, strict=True)), precision)
-    for operation, all_sizes in SIZES.items()
-    for place, sizes in enumerate(all_sizes)
-    for precision in (
-        PRECISIONS if place == 1 else [PRECISIONS[place % len(PRECISIONS)]]
-    )
-]
-CALLS = {  # the operator and what it is given, of tensors that have no data
-    "matmul": lambda new, b, m, n, k: (aten.bmm.default, new(b, m, k), new(b, k, n)),
-    "pointwise": lambda new, *shape: (aten.add.Tensor, new(*shape), new(*shape)),
-    "reduction": lambda new, *shape: (aten.sum.dim_IntList, new(*shape), [1]),
-    "softmax": lambda new, *shape: (aten._softmax.default, new(*shape), 1, False),
-    "convolution": lambda new, images, channels, filters, side, kernel: (
-        aten.convolution.default,
-        new(images, channels, side, side),
-        new(filters, channels, kernel, kernel),
-        *(None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1),
-    ),
-    "copy": lambda new, *shape: (aten.clone.default, new(*shape)),
-}
-
-
-def wrong_seconds(costs, cards):
-    """What the page computes otherwise than `cudasim` for work of these costs, on each card."""
-    work = {name: costs[name] for name in Work._fields}
-    work = Work(**work | {"shape": work["shape"] and tuple(work["shape"])})
-    for card, seconds, by_link in cards:
-        sheet = find_sheet(card)
-        needs, kernel = (
-            formulas.bounds(work, sheet),
-            formulas.kernel_seconds(work, sheet),
-        )
-        if not all(map(near, seconds, (*needs, kernel))):
-            yield card, "kernel"
-        launch = (
-            formulas.call_seconds(work, 0, host_sheet(sheet))
-            + sheet.launch * work.kernels
-        )
-        whole = 0 if work.kind == "copy" else max(kernel, launch)
-        for link, shown in zip(LINKS, by_link, strict=True):
-            moving = sum(
-                formulas.copy_seconds(size, sheet, link) for size in costs["operands"]
-            )
-            if not (near(shown["moving"], moving) and near(shown["computing"], whole)):
-                yield card, link
-            limit = "compute" if needs[0] > needs[1] else "memory"
-            if launch >= kernel or kernel >= 2 * max(needs):
-                limit = "launch"
-            if (
-                shown["limit"] != ("link" if moving > whole else limit)
-                and moving != whole
-            ):
-                yield card, link, shown["limit"]
-
-
-@pytest.fixture
-def products_as_before():
-    """Gives PyTorch's products back the precision that a test takes from them."""
-    backends = torch.backends.cuda.matmul, torch.backends.cudnn.conv
-    before = [backend.fp32_precision for backend in backends]
-    yield backends
-    for backend, was in zip(backends, before, strict=True):
-        backend.fp32_precision = was
-
-
-def test_the_calculator_computes_what_cudasim_does_and_books(
-    browser, site, products_as_before
-):
-    with opened(browser, site, CALCULATOR) as (page, _):
-        answers = page.evaluate(script("calculated"), [WORKS, LINKS])
-    assert [card for card, *_ in answers[0][1]] == sheet_names()
-    assert [fault for answer in answers for fault in wrong_seconds(*answer)] == []
-    limits = {
-        one["limit"] for _, cards in answers for *_, shown in cards for one in shown
-    }
-    assert limits == {"launch", "memory", "compute", "link"}
-    for (operation, sizes, precision), (found, _) in zip(WORKS, answers, strict=True):
-        if LARGE in sizes.values():
-            continue
-        for backend in products_as_before:
-            backend.fp32_precision = "tf32" if precision == "tf32" else "ieee"
-        dtype = torch.float32 if precision == "tf32" else getattr(torch, precision)
-        new = functools.partial(torch.empty, dtype=dtype, device="meta")
-        operator, *arguments = CALLS[operation](new, *sizes.values())
-        work = work_of(operator, arguments, {}, operator(*arguments))
-        assert near(found["flops"], work.flops) and near(found["bytes"], work.bytes), (
-            operation
-        )
-        assert found["kind"] == work.kind and found["kernels"] == work.kernels
-        assert found["shape"] == (work.shape and [*work.shape])
-        if operation != "copy":  # it computes nothing, in whatever precision
-            assert found["precision"] == work.precision
-        tensors = [
-            value.nbytes for value in arguments if isinstance(value, torch.Tensor)
-        ]
-        assert found["operands"] == pytest.approx(tensors, rel=1e-9)
-
-
-# How far it scales: the same seconds in both languages.
-
-TRAININGS = [
-    *[(0.144, 440_425_712, 25 * 2**20), (1.0, 4, 25 * 2**20), (30.0, 14e9, 25 * 2**20)],
-    *[
-        (1e-3, 2**20, 25 * 2**20),
-        (0.01, 2**20 + 1, 25 * 2**20),
-    ],  # just the first bucket, and more
-    (0.25, 102_228_128, 2**19),  # smaller than the first
-]
-CLUSTERS = [
-    (gpus, server, inside, between, cards)
-    for gpus, server, cards in [
-        *[
-            (1, 8, 1),
-            (2, 8, 1),
-            (8, 8, 1),
-            (9, 8, 1),
-            (16, 8, 4),
-            (3, 1, 1),
-            (24, 8, 2),
-        ],
-        *[(1000, 8, 1), (1024, 8, 8), (1024, 1, 1), (1024, 1024, 1), (513, 4, 1)],
-    ]
-    for inside in links("inside")
-    for between in links("between")
-]
-
-
-def test_the_scaling_page_computes_what_cudasim_does(browser, site):
-    with opened(browser, site, SCALING) as (page, _):
-        answers = page.evaluate(script("scaled"), [TRAININGS, CLUSTERS])
-    for training, of_training in zip(TRAININGS, answers, strict=True):
-        for case, shown in zip(CLUSTERS, of_training, strict=True):
-            gpus, server, inside, between, cards = case
-            joined = links("inside")[inside], links("between")[between]
-            asked = Training(*training), Cluster(gpus, server, *joined, cards)
-            expected = step_of(*asked)
-            assert near(shown["least"], least_efficiency(*asked))
-            for name, value in expected._asdict().items():
-                # What is not hidden is the small difference of two large numbers.
-                absolute = 1e-9 * (expected.step if name == "exposed" else 0)
-                assert near(shown[name], value, absolute), (name, training, case)
+CALCULATOR = "book/calculator.html"
+SCALING = "book/scaling.html"
+# A product of two matrices of 4,096 rows and columns.
+PRODUCT = Work("matmul", 2.0 * 4096**3, 12.0 * 4096**2, shape=(1, 4096, 4096, 4096))
 
 
 # What is on the pages without their scripts.
 
 
 @pytest.mark.parametrize("name", [CALCULATOR, SCALING])
-def test_without_scripts_a_page_says_what_it_needs_and_shows_its_table(
-    browser, site, name
-):
+def test_without_scripts_a_page_shows_its_table(browser, site, name):
     with opened(browser, site, name, java_script_enabled=False) as (page, faults):
         assert not page.locator(".calculator form").is_visible()
         assert "needs JavaScript" in page.locator("main noscript > p").inner_text()
@@ -221,65 +38,79 @@ def soup(site, name):
     return BeautifulSoup((site / name).read_text(encoding="utf-8"), "html.parser")
 
 
-def cells_of(row):
-    return [cell.get_text() for cell in row.select("td")]
+def rows_of(table):
+    """Return the texts of the cells in each row of the body of a table."""
+    rows = []
+    for row in table.select("tbody tr"):
+        rows.append([cell.get_text() for cell in row.select("td")])
+    return rows
 
 
 def test_the_table_of_the_cards_says_what_cudasim_computes(site):
-    rows = soup(site, CALCULATOR).select(".status tbody tr")
-    product = Work("matmul", 2.0 * 4096**3, 12.0 * 4096**2, shape=(1, 4096, 4096, 4096))
+    rows = rows_of(soup(site, CALCULATOR).select_one(".status"))
     for row, card in zip(rows, sheet_names(), strict=True):
-        sheet, cells = find_sheet(card), cells_of(row)
-        kernel = formulas.kernel_seconds(product, sheet)
-        copy = formulas.copy_seconds(2**30, sheet, "pinned")
-        assert [float(cell) / 1000 for cell in cells[-3:-1]] == pytest.approx(
-            [kernel, copy], 0.01
-        )
-        assert (cells[0], cells[-1]) == (card, sheet.provenance["words"])
+        sheet = find_sheet(card)
+        name, *_, product, copy, provenance = row
+        seconds = formulas.kernel_seconds(PRODUCT, sheet)
+        assert float(product) == pytest.approx(1000 * seconds, 0.01)
+        seconds = formulas.copy_seconds(2**30, sheet, "pinned")
+        assert float(copy) == pytest.approx(1000 * seconds, 0.01)
+        assert name == card
+        assert provenance == sheet.provenance["words"]
 
 
 def test_the_table_and_the_plot_say_what_the_model_does(site):
     page = soup(site, SCALING)
-    rows = [cells_of(row) for row in page.select(".status")[0].select("tbody tr")]
+    rows = rows_of(page.select_one(".status"))
     plot = page.select_one(".scaling-plot > svg")["aria-label"]
-    for column, setting in enumerate(SETTINGS, start=1):
-        joined = links("inside")[setting.inside], links("between")[setting.between]
+    training = Training(STEP, GRADIENTS)
+    assert [row[0] for row in rows] == [f"{gpus:,}" for gpus in COUNTS]
+    for column, setting in enumerate(INTERCONNECTS, start=1):
+        inside = links("inside")[setting.inside]
+        between = links("between")[setting.between]
         for row, gpus in zip(rows, COUNTS, strict=True):
-            cluster = Cluster(gpus, SERVER, *joined, setting.cards)
-            asked = Training(STEP, GRADIENTS), cluster
-            most, least = efficiency(*asked), least_efficiency(*asked)
-            assert row[0] == f"{gpus:,}"
+            cluster = Cluster(gpus, SERVER, inside, between, setting.cards)
+            least = least_efficiency(training, cluster)
+            most = efficiency(training, cluster)
             assert row[column] == f"{100 * least:.0f} to {100 * most:.0f} %"
-        assert (
-            f"{setting.name}: " in plot
-            and f"{least:.0%} to {most:.0%} at 1,024" in plot
-        )
+        assert f"{setting.name}: " in plot
+        # The last of them.
+        assert f"{least:.0%} to {most:.0%} at 1,024" in plot
 
 
-def test_published_measurements_are_on_the_page_as_far_off_as_it_says(site):
-    page = soup(site, SCALING)
-    tables = page.select(".status")[1].select("table")
-    ordered = sorted(read(), key=lambda figure: figure["kind"] == "all_reduce")
+def test_published_measurements_are_on_the_page(site):
+    tables = soup(site, SCALING).select(".status")[1].select("table")
     rows = [row for table in tables for row in table.select("tbody tr")]
-    for row, figure in zip(rows, ordered, strict=True):
-        cells = cells_of(row)
-        assert row.a["href"] == figure["source"] and figure["hardware"] == cells[1]
-        assert f"{row_of(figure).ratio:.2f}" in cells
-    off = [row_of(figure) for figure in read() if figure["kind"] == "training"]
-    least, *_, most = sorted(round(100 * (row.ratio - 1)) for row in off)
-    prose = " ".join(page.get_text().split())
-    assert (
-        f"In training the model is always the faster one, by {least} to {most} %."
-        in prose
-    )
-    limit = next(row for row in off if row.id == "vgg16-horovod-512")
-    assert limit.published < 0.7 and 0.9 < limit.ratio < 1.1  # "within a tenth"
-    least = {row.id: 1 / (1 / row.bare + WAITED) for row in off}
-    outside = [
-        row.id for row in off if not least[row.id] <= row.published <= row.modelled
-    ]
-    assert f"{len(off) - len(outside)} of the {len(off)} runs lie in the band" in prose
-    assert [name for name in outside if "amp" not in name and "p100" not in name] == []
+    # Those of training come first.
+    measurements = sorted(read(), key=lambda figure: figure["kind"] == "all_reduce")
+    for row, measurement in zip(rows, measurements, strict=True):
+        cells = [cell.get_text() for cell in row.select("td")]
+        assert row.a["href"] == measurement["source"]
+        assert cells[1] == measurement["hardware"]
+        assert f"{row_of(measurement).ratio:.2f}" in cells
+
+
+def test_the_page_says_how_far_off_the_model_is(site):
+    prose = " ".join(soup(site, SCALING).get_text().split())
+    runs = [row_of(figure) for figure in read() if figure["kind"] == "training"]
+    percents = [round(100 * (run.ratio - 1)) for run in runs]
+    by = f"by {min(percents)} to {max(percents)} %"
+    assert f"In training the model is always the faster one, {by}." in prose
+
+    outside = []
+    for run in runs:
+        lower_edge = 1 / (1 / run.bare + WAITED)
+        if not lower_edge <= run.published <= run.modelled:
+            outside.append(run.id)
+    inside = len(runs) - len(outside)
+    assert f"{inside} of the {len(runs)} runs lie in the band" in prose
+    # The runs of DistributedDataParallel do.
+    assert [id for id in outside if "amp" not in id and "p100" not in id] == []
+
+    # "Where the network is really the limit, the upper edge is within a tenth."
+    [limited] = [run for run in runs if run.id == "vgg16-horovod-512"]
+    assert limited.published < 0.7
+    assert 0.9 < limited.ratio < 1.1
 
 
 # Both in the hands of a reader.
@@ -291,32 +122,47 @@ CASE = (
 )
 
 
-def said(page):
+def result(page):
+    """Return the sentence that says the result."""
     return page.locator(".calculator output").inner_text()
 
 
 def fault(page, name):
-    """What is said at a control, if the control is marked and names the place where it is said."""
+    """Return what is said at a control, which is marked if something is."""
     control = page.locator(f"[name={name}]")
     place = control.get_attribute("aria-describedby")
     text = page.locator(f"#{place}").inner_text()
-    assert (control.get_attribute("aria-invalid") == "true") == bool(text)
+    is_marked = control.get_attribute("aria-invalid") == "true"
+    assert is_marked == bool(text)
     return text
 
 
 def shows_a_result(page):
-    """Whether the results are in sight; then, and only then, the table and the drawing are full."""
-    shown = page.locator(".calculator .results").is_visible()
-    text = page.locator(".calculator .results td").all_inner_texts()
-    assert (
-        shown == any(text) == bool(page.locator(":is(.roofline, .curve) > *").count())
-    )
-    return shown
+    """Return whether results are in sight; if not, the table and the drawing are empty."""
+    is_shown = page.locator(".calculator .results").is_visible()
+    texts = page.locator(".calculator .results td").all_inner_texts()
+    drawn = page.locator(":is(.roofline, .curve) > *").count()
+    assert any(texts) == is_shown
+    assert (drawn > 0) == is_shown
+    return is_shown
+
+
+def row_in(page, name):
+    return page.locator(f"[data-row={name}] td").last.inner_text()
+
+
+def first_number(text):
+    return float(re.search(r"[\d.,]+", text)[0].replace(",", ""))
+
+
+def captions(page):
+    return page.locator(".calculator :is(caption, figcaption)").all_inner_texts()
 
 
 def go_to(page, fragment):
     page.evaluate("fragment => { location.hash = fragment }", fragment)
-    page.wait_for_timeout(50)  # the event comes after
+    # The event comes after.
+    page.wait_for_timeout(50)
 
 
 def test_the_calculator_says_and_draws_its_numbers(browser, site):
@@ -324,97 +170,110 @@ def test_the_calculator_says_and_draws_its_numbers(browser, site):
     with opened(browser, site, f"{CALCULATOR}#{AT_REST}") as (page, faults):
         drawings = page.locator("figure > svg").all()
         bars, roofline = (drawing.get_attribute("aria-label") for drawing in drawings)
-        captions = page.locator(
-            ".calculator :is(caption, figcaption)"
-        ).all_inner_texts()
-        for words in (said(page), bars, roofline, *captions):
+        for words in (result(page), bars, roofline, *captions(page)):
             assert "Modelled for a T4, not measured" in words
-        assert (
-            sheet.provenance["words"] in page.locator(".calculator .note").inner_text()
-        )
+        note = page.locator(".calculator .note").inner_text()
+        assert sheet.provenance["words"] in note
         for row in ("moving", "computing"):
-            assert (
-                f"{row} {page.locator(f'[data-row={row}] td').last.inner_text()}"
-                in bars
-            )
+            assert f"{row} {row_in(page, row)}" in bars
         assert "Computing: 683 FLOP/byte" in roofline
-        assert (
-            f"{sheet.bandwidth * sheet.efficiency['memory'] / 1e9:.3g} GB/s" in roofline
-        )
-        lengths = [
-            float(bar.get_attribute("width"))
-            for bar in page.locator(".bars rect").all()
-        ]
-        copy = 2 * formulas.copy_seconds(4 * 4096**2, sheet, "pinned")
-        product = Work(
-            "matmul", 2.0 * 4096**3, 12.0 * 4096**2, shape=(1, 4096, 4096, 4096)
-        )
-        ratio = copy / formulas.kernel_seconds(product, sheet)
-        assert lengths[0] / lengths[1] == pytest.approx(ratio, rel=0.01)
+        bandwidth = sheet.bandwidth * sheet.efficiency["memory"]
+        assert f"{bandwidth / 1e9:.3g} GB/s" in roofline
+
+        moving, computing, *_ = page.locator(".bars rect").all()
+        drawn = width_of(moving) / width_of(computing)
+        copies = 2 * formulas.copy_seconds(4 * 4096**2, sheet, "pinned")
+        ratio = copies / formulas.kernel_seconds(PRODUCT, sheet)
+        assert drawn == pytest.approx(ratio, rel=0.01)
         assert shift_faults(page) + faults == []
 
 
+def width_of(bar):
+    return float(bar.get_attribute("width"))
+
+
 def test_the_scaling_page_says_and_draws_its_numbers(browser, site):
-    joined = links("inside")["pcie4"], links("between")["eth10"]
-    found = step_of(Training(0.0125, 4e6), Cluster(16, 4, *joined))
+    cluster = Cluster(16, 4, links("inside")["pcie4"], links("between")["eth10"])
+    step = step_of(Training(0.0125, 4e6), cluster)
     with opened(browser, site, f"{SCALING}#{CASE}") as (page, faults):
-        rows = [
-            page.locator(f"[data-row={row}] td").inner_text()
-            for row in ("speed", "least")
-        ]
-        efficiency, speed, least = (
-            float(re.search(r"([\d.,]+)", text)[1].replace(",", ""))
-            for text in (said(page).split("efficiency")[1], *rows)
-        )
-        assert efficiency == pytest.approx(100 * 0.0125 / found.step, rel=0.005)
-        assert speed == pytest.approx(16 * 8 / found.step, rel=0.005)
-        slowest = 1.07 * 0.0125 + found.communication
-        assert least == pytest.approx(100 * 0.0125 / slowest, rel=0.005)
+        _, efficiency = result(page).split("efficiency")
+        percent = 100 * 0.0125 / step.step
+        assert first_number(efficiency) == pytest.approx(percent, rel=0.005)
+        samples = 16 * 8 / step.step
+        assert first_number(row_in(page, "speed")) == pytest.approx(samples, rel=0.005)
+        slowest = 1.07 * 0.0125 + step.communication
+        percent = 100 * 0.0125 / slowest
+        assert first_number(row_in(page, "least")) == pytest.approx(percent, rel=0.005)
+
         curve = page.locator(".curve").get_attribute("aria-label")
-        captions = page.locator(
-            ".calculator :is(caption, figcaption)"
-        ).all_inner_texts()
-        for words in (said(page), curve, *captions):
+        for words in (result(page), curve, *captions(page)):
             assert "Modelled, not measured" in words
         assert shift_faults(page) + faults == []
 
 
-CONTROLS = {  # in the order of the keyboard
+# In the order of the keyboard.
+CONTROLS = {
     CALCULATOR: "card link operation precision batch m".split(),
     SCALING: "parameters type batch step bucket gpus server inside between cards".split(),
 }
 
 
-@pytest.mark.parametrize("name", CONTROLS)
-def test_both_are_used_from_a_disk_with_the_network_off_by_keyboard_alone(
-    browser, site, name
-):
-    context, asked = browser.new_context(offline=True), []
+@pytest.fixture
+def offline(browser):
+    """A page without a network, and the addresses of what it requests."""
+    context = browser.new_context(offline=True)
     page = context.new_page()
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto((site / name).as_uri())
-    first, *then = CONTROLS[name]
-    page.locator(f"[name={first}]").focus()
-    page.keyboard.type(
-        "A100"
-    )  # chooses from the list of cards, and is no number of parameters
-    for control in then:
-        page.keyboard.press("Tab")
-        assert page.evaluate("document.activeElement.name") == control
-    page.keyboard.press("Control+a")
-    page.keyboard.type("8")
-    page.keyboard.press("Enter")
-    if name == SCALING:
-        assert fault(page, first) and not shows_a_result(page)
-        page.fill(f"[name={first}]", "100")
-    page.wait_for_function(f"location.hash.includes('{control}-8')")
-    assert shows_a_result(page)
-    assert ("Modelled for an A100" in said(page)) == (name == CALCULATOR)
-    assert asked and all(url.startswith("file:") for url in asked)
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
+    yield page, requests
     context.close()
 
 
-BAD = {  # a page, its field, what is written there, and what is said of it
+def walk_by_tab(page, controls):
+    for control in controls:
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.name") == control
+
+
+def write_over(page, text):
+    page.keyboard.press("Control+a")
+    page.keyboard.type(text)
+    page.keyboard.press("Enter")
+
+
+def test_the_calculator_is_used_from_a_disk_by_keyboard(offline, site):
+    page, requests = offline
+    page.goto((site / CALCULATOR).as_uri())
+    page.locator("[name=card]").focus()
+    # This chooses from the list of cards.
+    page.keyboard.type("A100")
+    walk_by_tab(page, CONTROLS[CALCULATOR][1:])
+    write_over(page, "8")
+    page.wait_for_function("location.hash.includes('m-8')")
+    assert shows_a_result(page)
+    assert "Modelled for an A100" in result(page)
+    assert requests
+    assert [url for url in requests if not url.startswith("file:")] == []
+
+
+def test_the_scaling_page_is_used_from_a_disk_by_keyboard(offline, site):
+    page, requests = offline
+    page.goto((site / SCALING).as_uri())
+    page.locator("[name=parameters]").focus()
+    page.keyboard.type("A100")
+    walk_by_tab(page, CONTROLS[SCALING][1:])
+    write_over(page, "8")
+    assert fault(page, "parameters")
+    assert not shows_a_result(page)
+    page.fill("[name=parameters]", "100")
+    page.wait_for_function("location.hash.includes('cards-8')")
+    assert shows_a_result(page)
+    assert requests
+    assert [url for url in requests if not url.startswith("file:")] == []
+
+
+# By page: a field, what is written there, and what the page says to it.
+BAD_NUMBERS = {
     CALCULATOR: [
         ("m", "", "Empty: write a whole number from 1."),
         ("m", "-4", "-4 is too small: the least is 1."),
@@ -431,22 +290,22 @@ BAD = {  # a page, its field, what is written there, and what is said of it
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("name", BAD_NUMBERS)
 def test_a_bad_number_gets_one_message_and_no_result(browser, site, name):
     with opened(browser, site, name) as (page, faults):
-        case = page.url
-        for field, text, message in BAD[name]:
+        for field, text, message in BAD_NUMBERS[name]:
+            address = page.url
             good = page.input_value(f"[name={field}]")
             page.fill(f"[name={field}]", text)
             assert fault(page, field) == message
             assert page.locator("[aria-invalid=true]").count() == 1
-            assert not shows_a_result(page) and not any(
-                sign.isdigit() for sign in said(page)
-            )
-            assert page.url == case
+            assert not shows_a_result(page)
+            assert re.search(r"\d", result(page)) is None
+            assert page.url == address
+
             page.fill(f"[name={field}]", good)
-            assert fault(page, field) == "" and shows_a_result(page)
-            case = page.url
+            assert fault(page, field) == ""
+            assert shows_a_result(page)
         page.fill(f"[name={field}]", "0")
         look(page, NARROW, "dark")
         assert violations(page) + layout_faults(page) + faults == []
@@ -456,11 +315,13 @@ def test_sizes_that_do_not_go_together_are_refused(browser, site):
     with opened(browser, site, CALCULATOR) as (page, faults):
         page.fill("[name=k]", "none")
         page.select_option("[name=operation]", "softmax")
-        assert shows_a_result(page)  # a bad size that is hidden holds nothing back
+        # A bad size that is hidden holds nothing back.
+        assert shows_a_result(page)
         page.select_option("[name=operation]", "convolution")
         page.fill("[name=kernel]", "57")
         assert fault(page, "kernel") == "Larger than the image: 56 is the most."
-        assert not shows_a_result(page) and faults == []
+        assert not shows_a_result(page)
+        assert faults == []
     with opened(browser, site, SCALING) as (page, faults):
         page.fill("[name=parameters]", "1000000000000")
         page.fill("[name=bucket]", "1")
@@ -468,36 +329,48 @@ def test_sizes_that_do_not_go_together_are_refused(browser, site):
         assert faults == []
 
 
-LISTS = (CALCULATOR, AT_REST, ("card", "link", "operation", "precision"))
+# By page: the fragment of a case, and what is chosen in it from a list.
+LISTS = {
+    CALCULATOR: (
+        AT_REST,
+        {
+            "card": "T4",
+            "link": "pinned",
+            "operation": "matmul",
+            "precision": "float32",
+        },
+    ),
+    SCALING: (CASE, {"inside": "pcie4", "between": "eth10"}),
+}
 
 
-@pytest.mark.parametrize(
-    "name, case, chosen", [LISTS, (SCALING, CASE, ("inside", "between"))]
-)
-def test_an_address_opens_its_case_or_says_what_is_wrong(
-    browser, site, name, case, chosen
-):
+@pytest.mark.parametrize("name", LISTS)
+def test_an_address_opens_its_case_or_says_what_is_wrong(browser, site, name):
+    case, chosen = LISTS[name]
     with opened(browser, site, name) as (page, faults):
-        for control in chosen:
-            good = re.search(rf"(?:^|_){control}-(\w+?)_", case)[1]
-            go_to(page, case.replace(f"{control}-{good}", f"{control}-gone"))
+        for control, option in chosen.items():
+            go_to(page, case.replace(f"{control}-{option}", f"{control}-gone"))
             assert fault(page, control) == 'There is no "gone": choose one of the list.'
             assert not shows_a_result(page)
-            page.select_option(f"[name={control}]", good)
-            assert fault(page, control) == "" and shows_a_result(page)
+            page.select_option(f"[name={control}]", option)
+            assert fault(page, control) == ""
+            assert shows_a_result(page)
             assert page.url.endswith(case)
-        for link in page.locator(".calculator p > a").all():
+        assert faults == []
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_links_and_other_fragments_do_no_harm(browser, site, name):
+    with opened(browser, site, name) as (page, faults):
+        links_to_cases = page.locator(".calculator p > a").all()
+        assert links_to_cases
+        for link in links_to_cases:
             link.click()
             page.wait_for_timeout(50)
-            assert page.url.endswith(link.get_attribute("href")) and shows_a_result(
-                page
-            )
-        for fragment in (
-            "the-model",
-            "%",
-            "gpus",
-            "_-_",
-            "m-1",
-        ):  # of no case: they do no harm
+            assert page.url.endswith(link.get_attribute("href"))
+            assert shows_a_result(page)
+        # These are of no case.
+        for fragment in ("the-model", "%", "gpus", "_-_", "m-1"):
             go_to(page, fragment)
-            assert shows_a_result(page) and faults == []
+            assert shows_a_result(page)
+        assert faults == []

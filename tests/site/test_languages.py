@@ -2,51 +2,59 @@
 
 import pytest
 from browsing import opened
+from faults import weight_faults
 from helpers import ROOT
-from test_pages import weight_faults
-from test_text import dead_ends, head_faults, in_sight, page_of, undrawn
+from markup import dead_links, head_faults, in_sight, page_of, undrawn_characters
 
-from tools.languages.edition import Edition
 from tools.languages.language import read_languages
+from tools.languages.translated_book import TranslatedBook
 
 LANGUAGES = read_languages(ROOT)
-EDITIONS = [Edition(ROOT, language=language) for language in LANGUAGES.values()]
-PAGES = [(each.language.code, page) for each in EDITIONS for page in each.translated]
+PAGES = []  # pairs of the code of a language and a page that is translated
+for code, language in LANGUAGES.items():
+    for name in TranslatedBook(ROOT, language=language).translated:
+        PAGES.append((code, name))
 HEAVIEST = "notebooks/what-costs-time.html"
 
 
-def anchors(page):
-    return [tag["id"] for tag in page.select("article section[id]")]
+def sections(page):
+    return [section["id"] for section in page.select("article section[id]")]
 
 
 @pytest.mark.parametrize(("code", "name"), PAGES)
 def test_a_translated_page_has_the_places_of_the_english_one(site, code, name):
-    page, english = page_of(site, f"{code}/{name}.html"), page_of(site, f"{name}.html")
-    assert anchors(page) == anchors(english) and anchors(page)
-    assert page.html["lang"] == LANGUAGES[code].tag and not page.select(".in-english")
+    page = page_of(site, f"{code}/{name}.html")
+    english = page_of(site, f"{name}.html")
+    assert sections(page)
+    assert sections(page) == sections(english)
+    assert page.html["lang"] == LANGUAGES[code].tag
+    assert not page.select(".in-english")
     assert page.title.string != english.title.string
-    assert dead_ends(page, site / code / f"{name}.html") == [] == head_faults(page)
-    if code != "zh":  # for which the reader's system has letters
-        assert undrawn(in_sight(page)) == []
+    assert dead_links(page, site / code / f"{name}.html") == []
+    assert head_faults(page) == []
+    # For Chinese, a reader's system has letters.
+    if code != "zh":
+        assert undrawn_characters(in_sight(page)) == []
 
 
 def test_a_page_that_is_not_translated_says_so(site):
     page = page_of(site, "vi/book/glossary.html")
     [note] = page.select(".in-english")
-    assert note.find_previous("h1") and page.html["lang"] == "en"
+    assert note.find_previous("h1")
+    assert page.html["lang"] == "en"
 
 
 # Whether a heading is at the head of the window, once the page has moved there.
-THERE = "scrollY > 999 && Math.abs(copying.getBoundingClientRect().top) < 200"
+AT_HEADING = "scrollY > 999 && Math.abs(copying.getBoundingClientRect().top) < 200"
 
 
 def test_the_switch_keeps_the_place_and_the_framework(browser, site):
-    page_name = "notebooks/gpus-in-twenty-minutes.html"
-    with opened(browser, site, f"{page_name}?framework=jax#copying") as (page, faults):
-        page.wait_for_function(THERE)
+    name = "notebooks/gpus-in-twenty-minutes.html"
+    with opened(browser, site, f"{name}?framework=jax#copying") as (page, faults):
+        page.wait_for_function(AT_HEADING)
         page.evaluate("document.querySelector('.languages [lang=vi]').click()")
-        page.wait_for_url(f"**/vi/{page_name}?framework=jax#copying")
-        page.wait_for_function(THERE)
+        page.wait_for_url(f"**/vi/{name}?framework=jax#copying")
+        page.wait_for_function(AT_HEADING)
         assert page.locator("input[value=jax]").is_checked()
         assert faults == []
 
@@ -58,24 +66,27 @@ def test_the_switch_keeps_the_place_and_the_framework(browser, site):
 def test_each_language_is_searched_in_its_own_way(browser, site, code, query):
     with opened(browser, site, f"{code}/search.html?q={query}") as (page, faults):
         page.wait_for_selector("#search-results li a")
-        links = page.locator("#search-results li a").evaluate_all(
-            "all => all.map(a => a.href)"
-        )
+        results = page.locator("#search-results li a")
+        links = results.evaluate_all("all => all.map(a => a.href)")
         assert any("what-takes-memory" in link for link in links)
         assert faults == []
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_a_page_is_light_and_a_prediction_says_right_or_wrong_in_the_language(
-    browser, site, code
-):
-    asked = []
-    with opened(browser, site, f"{code}/{HEAVIEST}", asked) as (page, faults):
-        assert weight_faults(site, asked) == []
+def test_a_translated_page_is_light(browser, site, code):
+    requests = []
+    with opened(browser, site, f"{code}/{HEAVIEST}", requests) as (_, faults):
+        assert weight_faults(site, requests) + faults == []
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_a_prediction_is_judged_in_the_language(browser, site, code):
+    with opened(browser, site, f"{code}/{HEAVIEST}") as (page, faults):
         cover = page.locator("details.covered[data-right]").first
         right = int(cover.get_attribute("data-right"))
-        cell = page.locator(".cell", has=cover).first
         page.locator(".prediction").first.locator("button").nth(right).click()
-        said = cell.locator(".chosen").inner_text()
-        assert said and "Right" not in said and cover.get_attribute("open") is not None
+        verdict = page.locator(".cell", has=cover).first.locator(".chosen").inner_text()
+        assert verdict
+        assert "Right" not in verdict
+        assert cover.get_attribute("open") is not None
         assert faults == []

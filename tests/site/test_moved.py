@@ -63,13 +63,13 @@ def test_a_figure_agrees_with_its_table_and_the_simulator(browser, site, name):
         box = page.locator(f"[data-figure={name}]")
         assert box.locator("svg *").count() > 3
         for row in rows:
-            told = page.evaluate(script("moved"), [box.element_handle(), row])
+            words = page.evaluate(script("moved"), [box.element_handle(), row])
             expected = list(row)
             if name in SIMULATED:
                 size = int(row[size_column].replace(",", ""))
                 expected += SIMULATED[name](size)
             for part in expected:
-                assert part in told
+                assert part in words
         assert faults == []
 
 

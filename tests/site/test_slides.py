@@ -81,12 +81,12 @@ def test_a_deck_is_stepped_through_and_printed(browser, decks):
     page.goto(path.as_uri())
     page.wait_for_selector(".slide.current")
     # A lecturer's own window follows.
-    other = context.new_page()
-    other.goto(path.as_uri())
+    follower = context.new_page()
+    follower.goto(path.as_uri())
     assert page.evaluate(script("walk")) + faults == []
     slides = page.locator(".slide").count()
-    other.wait_for_selector(".slide.current >> nth=0")
-    other.wait_for_function(f"location.hash === '#{slides}'")
+    follower.wait_for_selector(".slide.current >> nth=0")
+    follower.wait_for_function(f"location.hash === '#{slides}'")
 
     with_tabs = ".runner-outputs:has(button + button)"
     shown = page.locator(f"{with_tabs} .runner-output.shown").first

@@ -5,7 +5,7 @@ from faults import layout_faults, look, violations
 from helpers import ROOT
 
 from tools.book.book import Book
-from tools.book.symptoms import symptoms_of
+from tools.book.reference import symptoms_of
 
 PAGE = "notebooks/symptoms.html"
 BOX, COUNT = "#symptom-words", "#symptom-count"

@@ -1,4 +1,8 @@
-"""A tiny book with all that reacts to a reader: predictions, tabs, timelines."""
+"""A tiny book with all that reacts to a reader: predictions, tabs, timelines.
+
+Its first chapter asks for predictions; its second shows timelines, and a card next to two
+runners. Its third is there in two frameworks.
+"""
 
 import shutil
 
@@ -34,84 +38,93 @@ SHOWING = [
     code("show", "clock"),
     code("where", "X.device"),
 ]
-THIRD = prose("title", "# Third\n\nA chapter in two frameworks.")
-INTRO = [THIRD, prose("common", "A commonplace.")]
-REST = [prose("end", "## End\n\nOf both."), code("last", "'the same'")]
 IN_TORCH = [
-    *(
-        *INTRO,
-        code("where", "torch.ones(1).device"),
-        prose("note-pytorch", "So says torch."),
-    ),
-    *(prose("trainer-pytorch", "## Deeper: a trainer\n\nOf torch alone."), *REST),
+    prose("title", "# Third\n\nA chapter in two frameworks."),
+    prose("common", "A commonplace."),
+    code("where", "torch.ones(1).device"),
+    prose("note-pytorch", "So says torch."),
+    prose("trainer-pytorch", "## Deeper: a trainer\n\nOf torch alone."),
+    prose("end", "## End\n\nOf both."),
+    code("last", "'the same'"),
 ]
 IN_JAX = [
-    *INTRO,
+    prose("title", "# Third\n\nA chapter in two frameworks."),
+    prose("common", "A commonplace."),
     code("where", "jnp.ones(1).device"),
     prose("note-jax", "So says jax."),
-    *REST,
+    prose("end", "## End\n\nOf both."),
+    code("last", "'the same'"),
 ]
 STEPS = 30
+STEP = 100_000  # nanoseconds
 PLOT = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="90" height="60"><!-- %s --></svg>'
 )
 
 
 def timeline(source):
-    spans = []
-    for at in range(0, STEPS * 100_000, 100_000):
+    """Return the output of a cell that shows a timeline of two GPUs."""
+    spans = [Span("cuda:1 stream 0", "addmm", 0, 2_000_000, "kernel")]
+    for at in range(0, STEPS * STEP, STEP):
         spans += [
             Span("Python", "mm", at, at + 9_000, "operation"),
             Span("Python", "item", at + 9_000, at + 80_000, "wait"),
             Span("cuda:0 stream 0", "mm", at + 9_000, at + 70_000, "kernel"),
             Span("cuda:0 copies out", "copy", at + 70_000, at + 71_000, "copy", 4),
         ]
-    spans.append(Span("cuda:1 stream 0", "addmm", 0, 2_000_000, "kernel"))
-    drawn = Timeline()
-    drawn.fill(spans, source, ["the first 3 spans were dropped: there are too many"])
-    return new_output("display_data", data=drawn._repr_mimebundle_())
+    timeline = Timeline()
+    timeline.fill(spans, source, ["the first 3 spans were dropped: there are too many"])
+    return new_output("display_data", data=timeline._repr_mimebundle_())
 
 
 def make_tiny_book(root):
-    """Its first chapter asks; its second shows timelines, and a card beside two runners.
-
-    Its third is there in two frameworks.
-    """
+    """Write the book, record what its cells print, and build its site."""
     make_book(root)
-    for folder in ("cudasim/src", "cudasim/facts"):
+    for folder in ("cudasim/src", "cudasim/facts", "kernels/jax"):
         copy_code(root, folder)
-    for runner in ("simulated", "gpu"):
+    for runner in ("simulated", "gpu", "jax-simulated"):
         copy_kernel(root, runner)
+    shutil.copy(ROOT / "kernels" / "framework.py", root / "kernels")
     write(root, "first", *ASKING)
     write(root, "second", *SHOWING)
     write(root, "third", *IN_TORCH)
     write(root, "third-jax", *IN_JAX)
-    copy_kernel(root, "jax-simulated")
-    copy_code(root, "kernels/jax")
-    shutil.copy(ROOT / "kernels" / "framework.py", root / "kernels")
     with (root / "_toc.yml").open("a") as toc:
         toc.write("  - file: notebooks/third\n")
     dress(root)
-    in_torch = {"cpu": "torch: cpu", "simulated": "torch: cuda"}
-    in_jax = {"jax": "jax: cpu", "jax-simulated": "jax: gpu"}
-    for runner, place in (in_torch | in_jax).items():
-        name = "third-jax" if runner in in_jax else "third"
-        printed = {
-            "where": [display(text_plain=place)],
-            "last": [display(text_plain="'same'")],
-        }
-        keep(root, name, runner, printed, versions={"torch": "2.0", "jax": "0.1"})
-    own = {"cpu": ("here: cpu", "measured on a processor")}
-    own["simulated"] = "there: cuda", "modelled for a T4"
-    for runner, (place, source) in own.items():
-        printed = {"place": [display(text_plain=place)]}
-        printed["sum"] = [text("so:\n"), display(text_plain="4")]
-        keep(root, "first", runner, printed)
-        plot = display(**{"image/svg+xml": PLOT % place})
-        keep(root, "second", runner, {"show": [timeline(source)], "where": [plot]})
+
+    keep_on_runner(root, "cpu", "here: cpu", "measured on a processor")
+    keep_on_runner(root, "simulated", "there: cuda", "modelled for a T4")
+    keep_on_card(root)
+    keep_third(root, "third", "cpu", "torch: cpu")
+    keep_third(root, "third", "simulated", "torch: cuda")
+    keep_third(root, "third-jax", "jax", "jax: cpu")
+    keep_third(root, "third-jax", "jax-simulated", "jax: gpu")
+    build_site(root)
+
+
+def keep_on_runner(root, runner, place, source):
+    """Record the first two chapters; `source` is that of the timeline."""
+    first = {
+        "place": [display(place)],
+        "sum": [text("so:\n"), display("4")],
+    }
+    keep(root, "first", runner, first)
+    plot = display(PLOT % place, "image/svg+xml")
+    keep(root, "second", runner, {"show": [timeline(source)], "where": [plot]})
+
+
+def keep_on_card(root):
     printed = {
         "show": [text("none\n")],
-        "where": [display(text_plain="on a real card")],
+        "where": [display("on a real card")],
     }
     keep(root, "second", "h100", printed, **H100)
-    build_site(root)
+
+
+def keep_third(root, name, runner, place):
+    printed = {
+        "where": [display(place)],
+        "last": [display("'same'")],
+    }
+    keep(root, name, runner, printed, versions={"torch": "2.0", "jax": "0.1"})

@@ -54,7 +54,7 @@ def test_a_cell_that_has_no_recording_must_still_run(
     # The kernel `cpu` stands in, which starts sooner, with made-up cards.
     copy_kernel(recorded_book, "cpu", "gpu")
     monkeypatch.setattr(module, "find_cards", lambda runner: CARDS)
-    keep(recorded_book, "second", "h100", {"sum": [display(text_plain="4")]}, **H100)
+    keep(recorded_book, "second", "h100", {"sum": [display("4")]}, **H100)
 
     module.compare(Book(recorded_book))
     assert compared == ["outputs/h100/second.ipynb"]

@@ -15,7 +15,7 @@ import pytest
 from helpers import ROOT, assert_one_line
 from pythons import interpreter, write_wheel
 
-from tools.environment import PINS
+from tools.environment import REQUIREMENTS
 
 SCRIPT = Path("tools", "environment.py")
 # `venv` copies an empty environment, which takes no time; `change` makes something fail.
@@ -61,8 +61,10 @@ def bare(tmp_path):
     root = tmp_path / "my books"
     (root / SCRIPT.parent).mkdir(parents=True)
     shutil.copy(ROOT / SCRIPT, root / SCRIPT)
-    (root / PINS[0]).write_text("subject==1.0  # what it is about\nhelper==1.0\n")
-    (root / PINS[1]).write_text("apart==1.0\n")
+    (root / REQUIREMENTS[0]).write_text(
+        "subject==1.0  # what it is about\nhelper==1.0\n"
+    )
+    (root / REQUIREMENTS[1]).write_text("apart==1.0\n")
     return root
 
 
@@ -133,13 +135,14 @@ def test_two_at_once_make_one_environment(bare, shelf):
     printed = sorted(run.communicate(timeout=300) for run in both)
     assert [run.returncode for run in both] == [0, 0], printed
     (first, _), (second, _) = printed
-    assert first.splitlines()[1:] == [f"Installing {name}" for name in PINS]
+    assert first.splitlines()[1:] == [f"Installing {name}" for name in REQUIREMENTS]
     assert_one_line(second, "Waiting for another set-up")
     assert installed(bare) == PACKAGES
 
 
 def test_a_second_call_does_nothing_while_all_is_current(complete, shelf):
-    (complete / PINS[0]).write_text("subject==1.0  # a comment\nhelper==1.0\n")
+    commented = "# A comment of its own.\n\nsubject==1.0  # another\nhelper==1.0\n"
+    (complete / REQUIREMENTS[0]).write_text(commented)
     assert end(start(complete, shelf, "environment.set_up = None")) == (0, "")
 
 
@@ -148,7 +151,7 @@ def test_other_pins_another_place_or_python_are_set_up(complete, shelf):
     assert end(start(moved, shelf)) == (0, "")
     assert installed(moved) == PACKAGES
 
-    (moved / PINS[0]).write_text("subject==1.0\n")
+    (moved / REQUIREMENTS[0]).write_text("subject==1.0\n")
     assert end(start(moved, shelf)) == (0, "")
     assert installed(moved) == {"subject", "apart"}
 
@@ -167,7 +170,7 @@ NOWHERE = {
 
 
 def test_after_an_interruption_the_next_call_finishes(complete, shelf):
-    (complete / PINS[0]).write_text("helper==1.0\nsubject==1.0\n")
+    (complete / REQUIREMENTS[0]).write_text("helper==1.0\nsubject==1.0\n")
     # This package index never answers.
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(300)
@@ -195,8 +198,8 @@ environment.shutil.disk_usage = lambda path: SimpleNamespace(free=1.24e9)"""
 NO_VENV = "environment.run = lambda *words, **options: SimpleNamespace(returncode=1)"
 
 
-ABSENT = [PINS[0], "no package index has absent==1.0 for Python 3."]
-UNREACHED = [PINS[0], "be reached (NewConnectionError); connect and run"]
+ABSENT = [REQUIREMENTS[0], "no package index has absent==1.0 for Python 3."]
+UNREACHED = [REQUIREMENTS[0], "be reached (NewConnectionError); connect and run"]
 FAILURES = {
     "no such package": ("absent", "", {}, ABSENT),
     "no network": ("subject", "", NOWHERE, UNREACHED),
@@ -209,7 +212,7 @@ FAILURES = {
     ("name", "change", "variables", "parts"), FAILURES.values(), ids=FAILURES.keys()
 )
 def test_a_failure_is_one_line_each_time(bare, shelf, name, change, variables, parts):
-    (bare / PINS[0]).write_text(f"{name}==1.0\n")
+    (bare / REQUIREMENTS[0]).write_text(f"{name}==1.0\n")
     for _ in range(2):
         code, errors = end(start(bare, shelf, change, PIP_RETRIES="1", **variables))
         assert code == 1
@@ -224,7 +227,7 @@ def test_a_folder_that_cannot_be_written_to_is_one_line(bare, shelf):
 
 
 def test_missing_pins_are_one_line(bare, shelf):
-    (bare / PINS[1]).unlink()
+    (bare / REQUIREMENTS[1]).unlink()
     code, errors = end(start(bare, shelf))
     assert code == 1
-    assert_one_line(errors, f"error: {PINS[1]}: ", "git restore")
+    assert_one_line(errors, f"error: {REQUIREMENTS[1]}: ", "git restore")

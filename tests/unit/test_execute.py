@@ -50,8 +50,6 @@ def test_a_failing_cell_stops_all_and_nothing_is_written(recorded_book, monkeypa
 
 
 DIES = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
-
-
 NO_START = ["python", "-c", "raise SystemExit(3)"]
 SOUND = specification("cpu")["argv"]
 

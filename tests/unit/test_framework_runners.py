@@ -175,5 +175,5 @@ def test_a_framework_may_add_sections_of_its_own(root, own):
 
 def test_pins_of_frameworks_name_no_host():
     for runner in read_runners(ROOT).values():
-        if runner.pins:
-            assert "://" not in (ROOT / runner.pins).read_text(encoding="utf-8")
+        if runner.requirements:
+            assert "://" not in (ROOT / runner.requirements).read_text(encoding="utf-8")

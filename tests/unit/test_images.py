@@ -19,26 +19,36 @@ class Writer(SimpleNamespace):
 
 
 def written(folder, uri):
+    """Return the writer of a page on which an image stands twice, and the page."""
     builder = SimpleNamespace(srcdir=folder, images={uri: "x.svg"})
     writer = Writer(builder=builder, body=[], document=new_document("page"))
-    writer.document += [nodes.image(uri=uri, alt="A box & more") for _ in range(2)]
+    for _ in range(2):
+        writer.document.append(nodes.image(uri=uri, alt="A box & more"))
     for node in writer.document.children:
         drawings.visit_image(writer, node)
-    return writer
+    return writer, BeautifulSoup("".join(writer.body), "html.parser")
 
 
 def test_a_drawing_with_text_becomes_part_of_the_page(tmp_path, caplog):
     (tmp_path / "a.svg").write_text(DRAWING)
-    writer = written(tmp_path, "a.svg")
-    page = BeautifulSoup("".join(writer.body), "html.parser")
+    writer, page = written(tmp_path, "a.svg")
+    for drawing in page.find_all("svg"):
+        assert drawing["role"] == "img"
+        assert drawing["aria-label"] == "A box & more"
+        assert (drawing["width"], drawing["height"]) == ("90", "40")
+    # The fonts are those of the page.
+    assert page.find_all(attrs={"font-family": True}) == []
+    # Nothing asks for the file.
+    assert writer.builder.images == {}
+    assert caplog.messages == []
+
+
+def test_drawings_on_a_page_have_their_own_ids(tmp_path):
+    (tmp_path / "a.svg").write_text(DRAWING)
+    _, page = written(tmp_path, "a.svg")
     first, second = page.find_all("svg")
-    assert first["role"] == "img" and first["aria-label"] == "A box & more"
-    assert (first["width"], first["height"]) == ("90", "40")
-    assert page.find_all(attrs={"font-family": True}) == caplog.messages == []
     for drawing in (first, second):
-        own = drawing.pattern["id"]
-        assert (
-            drawing.rect["fill"] == f"url(#{own})" and drawing.use["href"] == f"#{own}"
-        )
+        id = drawing.pattern["id"]
+        assert drawing.rect["fill"] == f"url(#{id})"
+        assert drawing.use["href"] == f"#{id}"
     assert first.pattern["id"] != second.pattern["id"]
-    assert writer.builder.images == {}  # nothing asks for the file

@@ -11,11 +11,10 @@ from tools.book.book import Book
 from tools.book.links import (
     INSTALLS,
     linked_chapter,
-    notebook_links,
     readme_text,
     write_links,
 )
-from tools.book.repository import Repository, make_repository
+from tools.book.repository import Repository, make_repository, notebook_links
 
 # An address of a service, up to what ends it in Markdown, HTML or code.
 ADDRESS = re.compile(
@@ -34,16 +33,16 @@ def addresses(text):
 def strangers(text, repository):
     """Return the addresses in a text that lead to another repository or branch."""
     slug = f"{repository.owner}/{repository.name}"
-    found = []
+    outside = []
     for address in addresses(text):
         is_ours = re.search(rf"[/=]{slug}[/?&]", address)
         is_current = re.search(rf"[/=]{repository.branch}\b", address)
         if not is_ours or not is_current:
-            found.append(address)
+            outside.append(address)
     for installed in GIT.findall(text):
         if installed != (repository.url, repository.branch):
-            found.append(installed)
-    return found
+            outside.append(installed)
+    return outside
 
 
 def test_this_book_agrees_with_the_one_place():
@@ -64,8 +63,6 @@ def test_this_book_agrees_with_the_one_place():
 
 
 WITHOUT_HUB = Path(__file__).with_name("addresses.txt").read_text(encoding="utf-8")
-
-
 GENERATOR = "https://nbgitpuller.readthedocs.io/en/latest/link.html"
 
 
@@ -115,9 +112,9 @@ def test_command_names_the_repository_everywhere(linked_book):
         assert strangers(text, repository) == []
 
     book = Book(linked_book)
-    for recording in book.recordings["cpu"].values():
+    for recording in book.recordings:
         setup = cell(recording.chapter.notebook, "setup").source
-        assert recording.cells["setup"].source == setup
+        assert recording.current_cells["setup"].source == setup
         assert recording.stale_because(book.pins) is None
     assert write_links(book) == []
 

@@ -60,7 +60,7 @@ def test_an_edited_recording_is_kept_when_recorded_again(recorded_book):
     assert other.read_text() == "{"
     other.unlink()
     recording = Book(recorded_book).recording("cpu", "first")
-    assert recording.cells.keys() == {"setup", "make", "show"}
+    assert recording.current_cells.keys() == {"setup", "make", "show"}
 
 
 def test_what_was_edited_twice_is_kept_twice(recorded_book):
@@ -76,8 +76,6 @@ def test_what_was_edited_twice_is_kept_twice(recorded_book):
 
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><path d="M1 1h6v6z"/></svg>'
-
-
 FIGURE = "![One box, with nothing in it](../img/box.svg)"
 
 

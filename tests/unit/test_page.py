@@ -10,7 +10,8 @@ from tools.book.book import Book
 from tools.site import page
 from tools.site.page import page_safe
 
-ON_GPUS, ON_CPU = [text("on cuda\n")], [text("on cpu\n")]
+ON_GPUS = [text("on cuda\n")]
+ON_CPU = [text("on cpu\n")]
 CARD = H100 | {"hardware": "NVIDIA H100"}
 
 
@@ -41,55 +42,69 @@ def notebook_of(name, root):
     return notebook
 
 
-def by_runner(shown, id="show"):
-    return {runner.label: runner.outputs for runner in shown.by_runner.get(id, [])}
+def outputs_by_runner(shown, id="show"):
+    """Return the outputs that a page shows of a cell, by the labels of the tabs."""
+    return {
+        runner.label: runner.outputs for runner in shown.outputs_by_runner.get(id, [])
+    }
 
 
-def test_where_runners_differ_each_has_its_outputs_in_the_order_of_the_tabs(root):
+def test_where_runners_differ_each_has_a_tab(root):
     shown = page_of("first", root)
-    tabs = [
+    # In the order of the tabs.
+    assert list(outputs_by_runner(shown).items()) == [
         ("2 GPUs, simulated", ON_GPUS),
         ("No GPU", ON_CPU),
         ("NVIDIA H100", ON_GPUS),
     ]
-    assert list(by_runner(shown).items()) == tabs
-    simulated, _, card = shown.by_runner["show"]
+    simulated, _, card = shown.outputs_by_runner["show"]
     assert simulated.facts == "a processor, PyTorch 2.0, 2026-01-31"
     software = "PyTorch 2.0, CUDA 12.4, driver 550.1"
     assert card.facts == f"NVIDIA H100, {software}, 2026-01-31"
-    assert simulated.times == card.times == ""
+    assert simulated.times == ""
+    assert card.times == ""
 
+
+def test_a_notebook_carries_the_outputs_of_all_tabs(root):
     notebook = notebook_of("first", root)
-    (output,) = cell(notebook, "show").outputs
-    (runners,) = output.data.values()
-    assert list(output.data) == [page.RUNNERS]
-    assert [page.RunnerOutputs(**runner) for runner in runners] == list(
-        shown.by_runner["show"]
-    )
-    legend = notebook.cells[1]
-    assert legend.id == "legend" and "Simulated is simulated: [" in legend.source
+    [output] = cell(notebook, "show").outputs
+    [(kind, runners)] = output.data.items()
+    assert kind == page.RUNNERS
+    tabs = [page.RunnerOutputs(**runner) for runner in runners]
+    assert tabs == list(page_of("first", root).outputs_by_runner["show"])
+
+
+def test_a_legend_says_what_runs_and_whose_times_are_shown(root):
+    legend = notebook_of("first", root).cells[1]
+    assert legend.id == "legend"
+    assert "Simulated is simulated: [" in legend.source
     assert "Times are modelled for a T4." in legend.source
     assert "Times are measured on NVIDIA H100." in legend.source
 
 
-def test_where_runners_agree_outputs_stand_once_as_in_any_notebook(root):
-    keep_all(root, "first", *[[text("alike\n")]] * 3)
-    assert page_of("first", root).by_runner == {}
+def test_where_runners_agree_outputs_stand_once(root):
+    alike = [text("alike\n")]
+    keep_all(root, "first", alike, alike, alike)
+    assert page_of("first", root).outputs_by_runner == {}
     notebook = notebook_of("first", root)
-    assert cell(notebook, "show").outputs == [text("alike\n")]
-    written = Book(root).chapters["first"].notebook.cells
-    assert [below.id for below in notebook.cells] == [cell.id for cell in written]
+    assert cell(notebook, "show").outputs == alike
+    chapter = Book(root).chapters["first"].notebook
+    # There is no legend.
+    assert [shown.id for shown in notebook.cells] == [cell.id for cell in chapter.cells]
 
 
-def test_times_stand_by_runner_though_all_print_the_same_and_say_what_they_are(root):
+def test_times_stand_by_runner_though_all_print_the_same(root):
     with changed(root / "notebooks" / "first.ipynb") as chapter:
         cell(chapter, "show").metadata["tags"] = ["times"]
-    keep_all(root, "first", *[[text("≈ 1 s\n")]] * 3)
+    alike = [text("≈ 1 s\n")]
+    keep_all(root, "first", alike, alike, alike)
     shown = page_of("first", root)
-    assert list(by_runner(shown).values()) == [[text("≈ 1 s\n")]] * 3
-    what = ("modelled for a T4", "measured on a processor", "measured on NVIDIA H100")
-    times = [runner.times for runner in shown.by_runner["show"]]
-    assert times == [f"Times {each}." for each in what]
+    assert list(outputs_by_runner(shown).values()) == [alike, alike, alike]
+    assert [runner.times for runner in shown.outputs_by_runner["show"]] == [
+        "Times modelled for a T4.",
+        "Times measured on a processor.",
+        "Times measured on NVIDIA H100.",
+    ]
 
 
 def test_a_card_has_no_tab_under_the_cells_that_wait(root):
@@ -98,10 +113,16 @@ def test_a_card_has_no_tab_under_the_cells_that_wait(root):
     keep(root, "first", "simulated", {"show": ON_GPUS})
     keep(root, "first", "cpu", {"show": ON_CPU})
     shown = page_of("first", root)
-    assert list(by_runner(shown)) == ["2 GPUs, simulated", "No GPU"]
-    assert by_runner(shown, "make")["NVIDIA H100"] == [text("one\n")]
-    delete(root, "h100")  # then none has
-    assert list(by_runner(page_of("first", root))) == ["2 GPUs, simulated", "No GPU"]
+    assert list(outputs_by_runner(shown)) == ["2 GPUs, simulated", "No GPU"]
+    assert outputs_by_runner(shown, "make")["NVIDIA H100"] == [text("one\n")]
+
+
+def test_a_card_without_a_recording_has_no_tab(root):
+    delete(root, "h100")
+    assert list(outputs_by_runner(page_of("first", root))) == [
+        "2 GPUs, simulated",
+        "No GPU",
+    ]
     assert "H100" not in cell(notebook_of("first", root), "legend").source
 
 
@@ -116,58 +137,73 @@ def delete(root, runner):
     outputs_path("first", runner, root).unlink()
 
 
-def test_a_runner_for_some_chapters_only_has_no_tab_in_others_and_every_chapter_needs_one(
-    root,
-):
-    def only_second(runner):
-        about = specification(runner)["metadata"]["runner"] | {"chapters": ["second"]}
-        copy_kernel(root, runner, metadata={"runner": about})
+def let_execute_only_second(root, runner):
+    settings = specification(runner)["metadata"]["runner"] | {"chapters": ["second"]}
+    copy_kernel(root, runner, metadata={"runner": settings})
 
-    only_second("cpu")
-    with refused(
-        "outputs/cpu/first.ipynb: ", "cpu/kernel.json does not list this chapter"
-    ):
+
+def test_a_runner_has_no_tab_in_a_chapter_that_it_does_not_list(root):
+    let_execute_only_second(root, "cpu")
+    reason = "cpu/kernel.json does not list this chapter"
+    with refused("outputs/cpu/first.ipynb: ", reason):
         page_of("first", root)
     delete(root, "cpu")
-    page_of("first", root)
-    only_second("simulated")
+    keep(root, "first", "h100", {"show": [text("on a card\n")]}, **CARD)
+    shown = page_of("first", root)
+    assert list(outputs_by_runner(shown)) == ["2 GPUs, simulated", "NVIDIA H100"]
+
+
+def test_every_chapter_needs_a_runner(root):
+    for runner in ("cpu", "simulated"):
+        delete(root, runner)
+        let_execute_only_second(root, runner)
     with refused("notebooks/first.ipynb: no runner executes it", "kernels/"):
         page_of("first", root)
 
 
-def test_streams_in_other_pieces_and_counts_make_no_difference_but_kinds_and_order_do():
+def test_streams_in_pieces_are_joined(root):
     pieces = [text("one\n"), text("two\n"), text("oh\n", "stderr"), text("three\n")]
-    whole = [text("one\ntwo\n"), text("oh\n", "stderr"), text("three\n")]
-    assert page_safe(pieces) == page_safe(whole) == whole
-    assert len(pieces) == 4 and pieces[0].text == "one\n"  # what was recorded stays
+    joined = [text("one\ntwo\n"), text("oh\n", "stderr"), text("three\n")]
+    assert page_safe(pieces) == joined
+    assert page_safe(joined) == joined
+    # What was recorded stays.
+    assert len(pieces) == 4
+    assert pieces[0].text == "one\n"
     assert page_safe([text("one\n")]) != page_safe([text("one\n", "stderr")])
-    first, second = (
-        new_output("execute_result", {}, execution_count=count) for count in (1, 2)
-    )
+
+
+def test_counts_of_executions_make_no_difference():
+    first = new_output("execute_result", {}, execution_count=1)
+    second = new_output("execute_result", {}, execution_count=2)
     assert page_safe([first]) == page_safe([second])
 
 
+def both(kind, content):
+    """Return an output of a form that no page can draw, and of another."""
+    return new_output("display_data", {"application/x-new": "?", kind: content})
+
+
 def test_what_a_page_cannot_draw_is_plain_text(root):
-    strange = new_output(
-        "display_data", {"application/x-new": "?", "text/plain": "plain"}
-    )
-    bare = new_output("display_data", {"application/x-new": "?", "text/x-other": "?"})
-    fine = new_output(
-        "display_data", {"application/x-new": "?", "text/html": "<b>1</b>"}
-    )
-    keep(root, "first", "cpu", {"show": [strange, bare], "make": [fine]})
+    printed = {
+        "show": [both("text/plain", "plain"), both("text/x-other", "?")],
+        "make": [both("text/html", "<b>1</b>")],
+    }
+    keep(root, "first", "cpu", printed)
     shown = page_of("first", root)
-    plain = [output.data["text/plain"] for output in by_runner(shown)["No GPU"]]
-    assert plain == ["plain", "[an output of the type application/x-new, text/x-other]"]
-    assert by_runner(shown, "make")["No GPU"][0].data == {"text/html": "<b>1</b>"}
+    texts = [output.data["text/plain"] for output in outputs_by_runner(shown)["No GPU"]]
+    assert texts == ["plain", "[an output of the type application/x-new, text/x-other]"]
+    [drawn] = outputs_by_runner(shown, "make")["No GPU"]
+    assert drawn.data == {"text/html": "<b>1</b>"}
 
 
-def test_a_plot_has_the_chapters_text_in_its_place_or_one_of_our_own(root):
-    keep(root, "first", "cpu", {"show": [display(image_png="AAAA")]})
+def description(notebook, id):
+    return cell(notebook, id).metadata.mystnb["image"]["alt"]
+
+
+def test_a_plot_is_described_by_its_chapter_or_in_general(root):
+    keep(root, "first", "cpu", {"show": [display("AAAA", "image/png")]})
     with changed(root / "notebooks" / "first.ipynb") as chapter:
         cell(chapter, "show").metadata["mystnb"] = {"image": {"alt": "Two bars"}}
     notebook = notebook_of("first", root)
-    texts = [
-        cell(notebook, id).metadata.mystnb["image"]["alt"] for id in ("make", "show")
-    ]
-    assert texts == ["Plot drawn by the code above", "Two bars"]
+    assert description(notebook, "make") == "Plot drawn by the code above"
+    assert description(notebook, "show") == "Two bars"

@@ -6,7 +6,7 @@ from helpers import ROOT
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tools.environment import PINS
+from tools.environment import REQUIREMENTS
 
 NAMED = "requirements.in"
 
@@ -25,7 +25,7 @@ def requirements(path):
 
 def test_pins_are_compiled_from_what_we_name():
     named = requirements(ROOT / NAMED)
-    compiled = requirements(ROOT / PINS[0])
+    compiled = requirements(ROOT / REQUIREMENTS[0])
     for name, (_, comment) in compiled.items():
         assert (f"-r {NAMED}" in comment) == (name in named), name
         # A pin of a CUDA package would be installed next to a CPU build of torch, too.

@@ -19,14 +19,17 @@ from making import H100, RECORDED, changed, keep, specification
 
 from tools.book.book import Book
 from tools.book.chapters import Chapter
-from tools.record.provenance import pins_of
+from tools.record.provenance import chapter_pins
 
 
 def reasons(root, folder="cpu"):
     """Return why each recording in a folder is stale, or None, by the chapter's name."""
     book = Book(root)
-    recordings = book.recordings[folder].items()
-    return {name: recording.stale_because(book.pins) for name, recording in recordings}
+    reasons = {}
+    for recording in book.recordings:
+        if recording.folder == folder:
+            reasons[recording.chapter.name] = recording.stale_because(book.pins)
+    return reasons
 
 
 FRESH = {"first": None, "second": None}
@@ -76,7 +79,7 @@ def test_a_pin_of_the_kernel_makes_all_chapters_stale(recorded_book):
 )
 def test_a_chapter_runs_on_what_its_imports_need(source, packages):
     chapter = Chapter("one", notebook(code("a", source)))
-    pins = pins_of(chapter, Book(ROOT).pins)
+    pins = chapter_pins(chapter, Book(ROOT).pins)
     candidates = {"ruff", "sphinx", "torch", "sympy", "ipykernel"}
     assert pins.keys() & candidates == packages
 
@@ -194,8 +197,8 @@ def test_this_books_recordings_are_current():
     for folder, name in RECORDED:
         recording = book.recording(folder, name)
         facts = recording.provenance
-        told = facts.keys()
-        assert {"date", "hardware", "versions", "seconds"} <= told, recording.where
+        required = {"date", "hardware", "versions", "seconds"}
+        assert required <= facts.keys(), recording.where
         if recording.runner.is_local:
             pins = book.pins_of(recording.runner)
             assert recording.stale_because(pins) is None, recording.where

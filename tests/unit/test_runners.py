@@ -10,7 +10,7 @@ from tools.book.book import Book
 from tools.book.runners import read_runners
 
 RUNNERS = read_runners(ROOT)
-IN_TORCH = [name for name, runner in RUNNERS.items() if not runner.pins]
+IN_TORCH = [name for name, runner in RUNNERS.items() if not runner.requirements]
 # Sets are printed in one order, and plots carry no date.
 REPEATS = {"PYTHONHASHSEED": "0", "SOURCE_DATE_EPOCH": "0"}
 HIDES_GPUS = {

@@ -8,7 +8,7 @@ from helpers import CHAPTERS, ROOT
 
 from tools.book.chapters import read_chapter
 from tools.book.setup_cells import chapter_needs
-from tools.environment import PINS, PYTHONS
+from tools.environment import PYTHONS, REQUIREMENTS
 
 # How each environment names its Python.
 PYTHON = {
@@ -33,7 +33,7 @@ def test_one_list_names_what_the_chapters_need():
     for name in CHAPTERS:
         needs = chapter_needs(read_chapter(name, ROOT))
         needed.update(needs.values())
-    pinned, without_dependencies = map(names, PINS)
+    pinned, without_dependencies = map(names, REQUIREMENTS)
     listed = names(".binder/reader.txt")
     assert sorted(needed - set(without_dependencies)) == listed
     assert set(listed) <= set(pinned)

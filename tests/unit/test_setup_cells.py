@@ -132,7 +132,6 @@ OLD_PYTHON = "sys.version_info, sys.version = (3, 10, 4), '3.10.4 (main)'"
 USED = "import cudasim, torch; torch.cuda.is_initialized = lambda: True"
 OLDER = "import cudasim; cudasim._HOMES.pop('timeline')"
 
-
 OBSTACLES = {
     "Python": (SIMULATED, OLD_PYTHON, "Python 3.10.4 is too old, take 3.11 or later"),
     "a GPU in use": (SIMULATED, USED, "this process has used a real GPU"),

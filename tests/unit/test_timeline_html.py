@@ -9,7 +9,7 @@ from nbformat.v4 import new_output
 
 from cudasim.clock import drawing
 from cudasim.clock.clock import Span
-from cudasim.clock.timeline import MIME as LEFT
+from cudasim.clock.timeline import MIME as MIME_OF_CUDASIM
 from cudasim.clock.timeline import Timeline
 from tools.book.grammar import TIMELINE as MIME
 from tools.site.page import page_safe
@@ -24,9 +24,9 @@ SPANS = (
 
 
 def timeline(*spans, notes=()):
-    made = Timeline()
-    made.fill(spans, "modelled for a T4", notes)
-    return made
+    timeline = Timeline()
+    timeline.fill(spans, "modelled for a T4", notes)
+    return timeline
 
 
 def drawn(*spans, alt="", notes=()):
@@ -34,81 +34,96 @@ def drawn(*spans, alt="", notes=()):
     return BeautifulSoup(timeline_html(payload, alt), "html.parser")
 
 
-def test_a_bar_for_each_span_and_a_row_for_each_bar():
-    page = drawn(*SPANS, alt='A "long" wait.', notes=["the first 3 spans were dropped"])
-    bars = [(bar["class"][0], bar["x"], bar["width"]) for bar in page.select("rect")]
-    assert bars == [
+@pytest.fixture(scope="module")
+def figure():
+    dropped = "the first 3 spans were dropped"
+    return drawn(*SPANS, alt='A "long" wait.', notes=[dropped])
+
+
+def texts(tags):
+    return [tag.get_text() for tag in tags]
+
+
+def test_each_span_has_a_bar_in_its_lane(figure):
+    bars = figure.select("rect")
+    assert [(bar["class"][0], bar["x"], bar["width"]) for bar in bars] == [
         ("operation", "0%", "10%"),
         ("wait", "10%", "90%"),
         ("kernel", "10%", "87.5%"),
         ("copy", "2.5%", "0.00025%"),
     ]
-    assert [int(bar["y"]) // ROW for bar in page.select("rect")] == [0, 0, 1, 2]
-    rows = [
-        [cell.get_text() for cell in row.select("td")]
-        for row in page.select("tbody tr")
-    ]
-    assert rows == [
+    assert [int(bar["y"]) // ROW for bar in bars] == [0, 0, 1, 2]
+    assert texts(figure.select("rect + svg")) == ["mm", "mm <float>"]
+    ticks = figure.select(".timeline-axis text")
+    assert texts(ticks) == ["0", "100", "200", "300", "400"]
+    assert texts(figure.select(".timeline-lanes div"))[0] == "Python ≈ 10 % busy"
+
+
+def test_each_bar_has_a_row_in_the_table(figure):
+    assert [texts(row.select("td")) for row in figure.select("tbody tr")] == [
         ["Python", "mm", "operation", "0", "40.00"],
         ["Python", "item", "wait", "40.00", "360.0"],
         ["cuda:0 stream 0", "mm <float>", "kernel", "40.00", "350.0"],
         ["cuda:0 copies in", "copy", "copy", "10.00", "0.0010"],
     ]
-    assert [text.get_text() for text in page.select("rect + svg")] == [
-        "mm",
-        "mm <float>",
-    ]
-    ticks = [tick.get_text() for tick in page.select(".timeline-axis text")]
-    assert ticks == ["0", "100", "200", "300", "400"]
-    assert page.figcaption.get_text() == "Timeline, modelled for a T4: ≈ 400 µs"
-    assert page.svg["aria-label"] == 'A "long" wait. The table below has its numbers.'
-    caption = page.caption.get_text()
+    caption = figure.caption.get_text()
     assert "Python: 1 operation, 1 wait; cuda:0 stream 0: 1 kernel" in caption
-    assert page.select(".timeline-lanes div")[0].get_text() == "Python ≈ 10 % busy"
-    assert "the first 3 spans were dropped" in page.get_text()
+
+
+def test_a_timeline_is_described_in_words(figure):
+    assert figure.figcaption.get_text() == "Timeline, modelled for a T4: ≈ 400 µs"
+    label = 'A "long" wait. The table below has its numbers.'
+    assert figure.svg["aria-label"] == label
+    assert "the first 3 spans were dropped" in figure.get_text()
 
 
 LANES = {"Python": "operation", "cuda:1 stream 0": "kernel", "cuda:1 NCCL": "kernel"}
 
 
-def of_ranks(*ranks):
-    lanes = [(f"{rank}{lane}", kind) for rank in ranks for lane, kind in LANES.items()]
-    return [Span(lane, "all_reduce", 0, 1000, kind) for lane, kind in lanes]
+def spans_of(*ranks):
+    """Return the spans of an all-reduce: in three lanes for each rank."""
+    spans = []
+    for rank in ranks:
+        for lane, kind in LANES.items():
+            spans.append(Span(f"{rank}{lane}", "all_reduce", 0, 1000, kind))
+    return spans
 
 
 def test_ranks_are_set_apart_where_another_begins():
-    figure = drawn(*of_ranks("rank 0: ", "rank 1: ", "rank 10: "))
-    assert [line["y1"] for line in figure.select(".between-ranks")] == [
-        f"{3 * ROW}",
-        f"{6 * ROW}",
-    ]
-    firsts = [row.b.get_text() for row in figure.select(".first-of-rank")]
-    assert firsts == ["rank 1: Python", "rank 10: Python"]
-    assert not drawn(*of_ranks("")).select(".between-ranks, .first-of-rank")
-    keys = [item.get_text() for item in figure.select(".timeline-head li")]
-    assert keys == ["operation", "kernel on cuda:1"]
+    figure = drawn(*spans_of("rank 0: ", "rank 1: ", "rank 10: "))
+    heights = [int(line["y1"]) for line in figure.select(".between-ranks")]
+    assert heights == [3 * ROW, 6 * ROW]
+    first_rows = figure.select(".first-of-rank")
+    assert texts(row.b for row in first_rows) == ["rank 1: Python", "rank 10: Python"]
+    legend = figure.select(".timeline-head li")
+    assert texts(legend) == ["operation", "kernel on cuda:1"]
 
 
-def test_a_bar_has_the_colour_and_the_meaning_that_cudasim_gives_it():
-    others = [
-        ("xpu:1 stream 0", "kernel"),
-        ("mps stream 0", "kernel"),
-        ("Python", "sleep"),
-    ]
-    spans = [
+def test_one_process_is_not_set_apart():
+    assert not drawn(*spans_of("")).select(".between-ranks, .first-of-rank")
+
+
+@pytest.mark.parametrize(
+    "span",
+    [
         *SPANS,
-        *of_ranks("rank 1: "),
-        *(Span(lane, "x", 0, 1, kind) for lane, kind in others),
-    ]
-    for bar in timeline(*spans).bars():
-        assert paint(bar.lane, bar.kind) == drawing.paint(bar)
-        assert meaning(bar.lane, bar.kind) == drawing.meaning(bar)
+        *spans_of("rank 1: "),
+        Span("xpu:1 stream 0", "x", 0, 1, "kernel"),
+        Span("mps stream 0", "x", 0, 1, "kernel"),
+        Span("Python", "x", 0, 1, "sleep"),
+    ],
+)
+def test_a_bar_looks_and_means_what_cudasim_says(span):
+    [bar] = timeline(span).bars()
+    assert paint(bar.lane, bar.kind) == drawing.paint(bar)
+    assert meaning(bar.lane, bar.kind) == drawing.meaning(bar)
 
 
 def test_a_page_shows_the_drawing_instead_of_the_notebooks_own():
-    assert MIME == LEFT
-    left = new_output("display_data", data=timeline(*SPANS)._repr_mimebundle_())
-    (output,) = page_safe([left], "A long wait.")
+    assert MIME == MIME_OF_CUDASIM
+    shown = timeline(*SPANS)._repr_mimebundle_()
+    recorded = new_output("display_data", data=shown)
+    [output] = page_safe([recorded], "A long wait.")
     assert list(output.data) == ["text/html"]
     assert 'aria-label="A long wait. The' in output.data["text/html"]
 
@@ -123,8 +138,7 @@ TORN = (
 
 
 @pytest.mark.parametrize("payload", TORN)
-def test_bars_that_cannot_be_drawn(payload):
-    with refused(
-        f"an output of the type {MIME} cannot be drawn", "execute its chapter again"
-    ):
+def test_bars_that_cannot_be_drawn_are_one_line(payload):
+    fault = f"an output of the type {MIME} cannot be drawn"
+    with refused(fault, "execute its chapter again"):
         timeline_html(payload)

@@ -91,12 +91,12 @@ def test_the_gpu_job_runs_where_there_is_a_label(
 
     run = bash(step["run"], tmp_path, **variables)
     assert run.returncode == 0, run.stderr
-    told = output.read_text(encoding="utf-8")
+    outputs = output.read_text(encoding="utf-8")
     if reason:
-        assert told == ""
+        assert outputs == ""
         assert reason in run.stdout
     else:
-        assert told == f"label={label}\n"
+        assert outputs == f"label={label}\n"
         assert run.stdout == ""
 
 

@@ -5,12 +5,11 @@ from functools import cached_property
 from pathlib import Path
 
 from tools.book.chapters import Chapter, chapter_names, read_chapter, read_documents
-from tools.book.pins import read_pins
 from tools.book.recordings import Recording, read_recordings
 from tools.book.repository import Repository, read_repository
 from tools.book.runners import Runner, read_runners
 from tools.errors import BookError
-from tools.root import ROOT
+from tools.files import ROOT
 
 
 @dataclass(frozen=True)
@@ -31,16 +30,22 @@ class Book:
         return {name: read_chapter(name, self.root) for name in names}
 
     @property
+    def english(self) -> "Book":
+        """The book as it was written: this one, unless it is a translation."""
+        return self
+
+    def is_translated(self, document: str) -> bool:
+        """Return whether a page is in the book's language; in English every page is."""
+        return True
+
+    @property
     def pages(self) -> dict[str, Chapter]:
         """The chapters that have a page, which holds the same in other frameworks, too."""
-        return {
-            name: chapter
-            for name, chapter in self.chapters.items()
-            if chapter.page == name
-        }
+        chapters = self.chapters.items()
+        return {name: chapter for name, chapter in chapters if chapter.page == name}
 
-    def editions(self, page: str) -> list[Chapter]:
-        """Return a chapter and the same in other frameworks."""
+    def chapters_on(self, page: str) -> list[Chapter]:
+        """Return a chapter and the same in other frameworks, which share its page."""
         return [chapter for chapter in self.chapters.values() if chapter.page == page]
 
     @cached_property
@@ -53,13 +58,15 @@ class Book:
         return [runner for runner in self.runners.values() if runner.is_local]
 
     @cached_property
-    def recordings(self) -> dict[str, dict[str, Recording]]:
-        """The recordings by runner or card, in the order of the tabs, and by chapter."""
+    def recordings(self) -> list[Recording]:
+        """All recordings, in the order of the tabs and then of the chapters."""
         return read_recordings(self.root, self.chapters, self.runners)
 
     @cached_property
     def pins(self) -> dict[str, str]:
         """The version of each package that the book's own environment holds."""
+        from tools.book.pins import read_pins  # here: the site needs none
+
         return read_pins(self.root)
 
     @cached_property
@@ -68,33 +75,38 @@ class Book:
 
     def pins_of(self, runner: Runner) -> dict[str, str]:
         """Return the pins of the environment that a runner's kernel starts in."""
-        if runner.pins:
-            return read_pins(self.root, [runner.pins])
-        return self.pins
+        if not runner.requirements:
+            return self.pins
+        from tools.book.pins import read_pins
+
+        return read_pins(self.root, [runner.requirements])
 
     def runner(self, name: str) -> Runner:
         """Return the runner of this name, or raise BookError."""
         if name not in self.runners:
             known = ", ".join(self.runners)
-            raise BookError(f"kernels/: no runner '{name}'; choose one of: {known}")
+            raise BookError(
+                "kernels/", f"no runner '{name}'", f"choose one of: {known}"
+            )
         return self.runners[name]
 
     def chapters_of(self, runner: Runner) -> list[Chapter]:
         """Return the chapters that a runner executes."""
+        chapters = self.chapters.values()
+        return [chapter for chapter in chapters if runner.executes(chapter)]
+
+    def recordings_of(self, chapter: str) -> list[Recording]:
+        """Return the recordings of a chapter, in the order of the tabs."""
+        recordings = self.recordings
         return [
-            chapter for chapter in self.chapters.values() if runner.executes(chapter)
+            recording for recording in recordings if recording.chapter.name == chapter
         ]
 
     def recording(self, folder: str, chapter: str) -> Recording | None:
-        return self.recordings.get(folder, {}).get(chapter)
-
-    def recordings_of(self, chapter: Chapter) -> list[Recording]:
-        """Return the recordings of a chapter, in the order of the tabs."""
-        return [
-            by_chapter[chapter.name]
-            for by_chapter in self.recordings.values()
-            if chapter.name in by_chapter
-        ]
+        for recording in self.recordings_of(chapter):
+            if recording.folder == folder:
+                return recording
+        return None
 
     def path(self, chapter: Chapter) -> str:
         """Return where the notebook lies that opens alone, in Colab and elsewhere."""

@@ -1,10 +1,8 @@
-"""What a cell says: a text as HTML, code as Python reads it, and the faults found in either."""
+"""What a cell says: a text as HTML, and code as Python reads it."""
 
 import ast
 import io
 import tokenize
-from collections.abc import Iterator
-from typing import NamedTuple
 
 from bs4 import BeautifulSoup
 from IPython.core.inputtransformer2 import TransformerManager
@@ -18,22 +16,12 @@ from tools.errors import BookError
 MARKDOWN = MarkdownIt("commonmark")
 
 
-class Fault(NamedTuple):
-    """What is wrong with a chapter, and the cell in which it is, if it is in one."""
-
-    cell: NotebookNode | None
-    words: str
-
-
-Faults = Iterator[Fault]
-
-
-def drawn(cell: NotebookNode) -> BeautifulSoup:
+def cell_html(cell: NotebookNode) -> BeautifulSoup:
     """Return a text cell as the HTML that a notebook program shows."""
     return BeautifulSoup(MARKDOWN.render(cell.source), "html.parser")
 
 
-def parsed(source: str) -> ast.Module:
+def parse_code(source: str) -> ast.Module:
     """Return code as a syntax tree, its magics turned into calls. Raises SyntaxError."""
     try:
         # Most code has no magics, and this is five times as fast as transforming it.
@@ -45,12 +33,13 @@ def parsed(source: str) -> ast.Module:
 def syntax_tree(chapter: Chapter, cell: NotebookNode) -> ast.Module:
     """Return the syntax tree of a cell, or raise BookError if it is not Python."""
     try:
-        return parsed(cell.source)
+        return parse_code(cell.source)
     except SyntaxError as error:
-        place = f"{chapter.where}: the cell '{cell.id}'"
         reason = f"{error.msg}, line {error.lineno}"
         raise BookError(
-            f"{place} is not valid Python ({reason}); correct it there"
+            chapter.where,
+            f"the cell '{cell.id}' is not valid Python ({reason})",
+            "correct it there",
         ) from None
 
 

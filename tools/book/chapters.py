@@ -1,4 +1,4 @@
-"""Chapters: the source notebooks, their order, and the keys of their cells."""
+"""Chapters: the source notebooks, their order, the keys of their cells, and faults in them."""
 
 from collections.abc import Iterator
 from copy import deepcopy
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from tools.book.grammar import KINDS, LESSON, SETUP, TAGS
+from tools.book.grammar import SETUP, TAGS, Kind
 from tools.book.notebooks import code_cells, read_notebook, tags, write_changed
 from tools.errors import BookError
 from tools.files import digest, read_beside, read_yaml
@@ -60,13 +60,13 @@ class Chapter:
 
     @property
     def kind(self) -> str:
-        """What its metadata say that it is, one of KINDS."""
-        return self.notebook.metadata.get("kind", LESSON)
+        """Its Kind, by its metadata; `read_chapter` refuses any other word."""
+        return self.notebook.metadata.get("kind", Kind.LESSON)
 
     @property
     def holds_puzzles(self) -> bool:
         """Whether it is made of exercises alone, and simulates the GPUs that they are about."""
-        return self.kind == "puzzles"
+        return self.kind == Kind.PUZZLES
 
     @property
     def gpus(self) -> int:
@@ -106,6 +106,21 @@ class Chapter:
         return keys
 
 
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with a chapter, what to do, and the cell in which it is, if in one."""
+
+    cell: NotebookNode | None
+    words: str
+    advice: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.words}; {self.advice}" if self.advice else self.words
+
+
+Faults = Iterator[Fault]
+
+
 def read_chapter(name: str, root: Path) -> Chapter:
     """Return the chapter `name` of the book in `root`.
 
@@ -113,12 +128,14 @@ def read_chapter(name: str, root: Path) -> Chapter:
     """
     chapter = _open_chapter(name, root)
     if not chapter.code_cells:
-        advice = f"move it to book/{name}.md, as Markdown"
-        raise BookError(f"{chapter.where}: no code cell; {advice}")
-    if chapter.kind not in KINDS:
-        advice = f"use one of {', '.join(KINDS)}"
         raise BookError(
-            f"{chapter.where}: its metadata call it a '{chapter.kind}'; {advice}"
+            chapter.where, "no code cell", f"move it to book/{name}.md, as Markdown"
+        )
+    if chapter.kind not in list(Kind):
+        raise BookError(
+            chapter.where,
+            f"its metadata call it a '{chapter.kind}'",
+            f"use one of {', '.join(Kind)}",
         )
     for number, cell in enumerate(chapter.notebook.cells):
         _check_cell(cell, f"{chapter.where}: cell {number} ('{cell.id}')")
@@ -126,7 +143,7 @@ def read_chapter(name: str, root: Path) -> Chapter:
     hardware = chapter.notebook.metadata.get("hardware")
     if not isinstance(hardware, dict) or not hardware.get("gpus"):
         words = "its metadata do not say what hardware it is for"
-        raise BookError(f'{chapter.where}: {words}: "hardware": {{"gpus": [0, 1, 2]}}')
+        raise BookError(chapter.where, f'{words}: "hardware": {{"gpus": [0, 1, 2]}}')
     return chapter
 
 
@@ -138,15 +155,16 @@ def _open_chapter(name: str, root: Path) -> Chapter:
 def _check_cell(cell: NotebookNode, place: str) -> None:
     for tag in tags(cell):
         if tag not in TAGS:
-            advice = f"use one of {', '.join(sorted(TAGS))}"
             raise BookError(
-                f"{place} has the tag '{tag}', which nothing reads; {advice}"
+                f"{place} has the tag '{tag}', which nothing reads",
+                advice=f"use one of {', '.join(sorted(TAGS))}",
             )
     if cell.cell_type != "code":
         return
     if cell.outputs or cell.execution_count is not None:
         raise BookError(
-            f"{place} holds outputs; chapters have none: 'python -m tools clear'"
+            f"{place} holds outputs",
+            advice="chapters have none: 'python -m tools clear'",
         )
 
 
@@ -154,14 +172,16 @@ def read_documents(root: Path) -> list[str]:
     """Return every document that `_toc.yml` lists, without its suffix, in order."""
     toc = read_yaml(root / "_toc.yml", root)
     if "root" not in toc:
-        advice = "add it there: 'root: book/preface'"
-        raise BookError(f"_toc.yml: names no first page; {advice}")
+        raise BookError(
+            "_toc.yml", "names no first page", "add it there: 'root: book/preface'"
+        )
     documents = list(_files(toc))
     for document in documents:
         paths = [root / f"{document}.md", root / f"{document}.ipynb"]
         if not any(path.is_file() for path in paths):
-            advice = "add one, or drop the entry"
-            raise BookError(f"_toc.yml: '{document}' has no file; {advice}")
+            raise BookError(
+                "_toc.yml", f"'{document}' has no file", "add one, or drop the entry"
+            )
     return documents
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from nbformat import NotebookNode
 
-from tools.book.cells import drawn
+from tools.book.cells import cell_html
 from tools.book.chapters import Chapter
 from tools.book.grammar import EXERCISE_PART
 
@@ -42,7 +42,7 @@ class ExerciseCells:
         """Return the code of its solution or wrong answer: `kind` is the class of the details."""
         blocks = []
         for cell in self.parts("solution"):
-            blocks += drawn(cell).select(f"details.{kind} > pre > code")
+            blocks += cell_html(cell).select(f"details.{kind} > pre > code")
         return [block.get_text() for block in blocks]
 
 

@@ -73,14 +73,15 @@ def link_figures(text: str, where: str, root: Path) -> str:
     Raises BookError if a picture is not of the drawing as it is now.
     """
 
-    def linked(match: re.Match) -> str:
+    for match in FIGURE.finditer(text):
         figure = _read_figure(match, where, root)
         if not figure.is_current:
-            stale = f"it does not carry img/{figure.svg} as it is now"
-            raise BookError(f"{where}: {stale}; draw it by {DRAW}")
-        return _link(figure.alt, figure.svg)
-
-    return FIGURE.sub(linked, text)
+            raise BookError(
+                where,
+                f"it does not carry img/{figure.svg} as it is now",
+                f"draw it by {DRAW}",
+            )
+    return named_figures(text)
 
 
 def named_figures(text: str) -> str:
@@ -88,26 +89,22 @@ def named_figures(text: str) -> str:
 
     def named(match: re.Match) -> str:
         svg = match["svg"] or png_facts(match["png"]).get("Source")
-        return _link(match["alt"], svg)
+        return f"![{match['alt']}](../img/{svg})"
 
     return FIGURE.sub(named, text)
-
-
-def _link(alt: str, svg: str | None) -> str:
-    return f"![{alt}](../img/{svg})"
 
 
 def _read_figure(match: re.Match, where: str, root: Path) -> Figure:
     facts = png_facts(match["png"]) if match["png"] else {}
     svg = match["svg"] or facts.get("Source")
-    nameless = f"{where}: the figure '{match['alt']}' names no drawing in img/"
+    fault = f"the figure '{match['alt']}' names no drawing in img/"
     if svg is None:
         advice = f"write ![...](../img/name.svg) in its place, then {DRAW}"
-        raise BookError(f"{nameless}; {advice}")
+        raise BookError(where, fault, advice)
     path = root / "img" / svg
     if not path.is_file():
         advice = f"'git restore img/{svg}', or take the figure out of the chapter"
-        raise BookError(f"{nameless}: {advice}")
+        raise BookError(where, fault, advice)
     return Figure(match["alt"], svg, read_text(path, root), facts.get("Version"))
 
 
@@ -132,7 +129,7 @@ def draw(svg: str, drawing: str, fonts: Iterable[Path] = ()) -> bytes:
         )
     except ValueError as error:
         raise BookError(
-            f"img/{svg}: cannot be drawn ({error}); correct it there"
+            f"img/{svg}", f"cannot be drawn ({error})", "correct it there"
         ) from None
 
     facts = PngInfo()

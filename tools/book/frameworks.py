@@ -5,13 +5,12 @@ Cells of the same id belong together, and of text cells the text is the same.
 
 from nbformat import NotebookNode
 
-from tools.book.cells import Fault, Faults
-from tools.book.chapters import Chapter
+from tools.book.chapters import Chapter, Fault, Faults
 from tools.book.grammar import EXERCISE_PART, LINKS_CELL, SETUP
 from tools.book.notebooks import tags
 
 
-def unlike(chapter: Chapter, first: Chapter) -> Faults:
+def disagreements(chapter: Chapter, first: Chapter) -> Faults:
     """Yield where a chapter does not agree with the same in its `first` framework.
 
     Exercises, which masters hold, may differ in their text.
@@ -20,27 +19,28 @@ def unlike(chapter: Chapter, first: Chapter) -> Faults:
     first_cells = {cell.id: cell for cell in common_cells(first)}
     rename = f"or let its id end in '-{chapter.framework}'"
 
-    for id in first_cells.keys() - cells.keys():
-        advice = f"add it, or name it '{id}-{first.framework}'"
-        yield Fault(None, f"lacks '{id}' of {first.where}; {advice}")
-    for id in cells.keys() - first_cells.keys():
-        yield Fault(cells[id], f"is not in {first.where}; add it there, {rename}")
+    for id, cell in cells.items():
+        if id not in first_cells:
+            yield Fault(cell, f"is not in {first.where}", f"add it there, {rename}")
 
-    for id in cells.keys() & first_cells.keys():
-        cell, first_cell = cells[id], first_cells[id]
-        if cell.cell_type != first_cell.cell_type:
-            words = f"is of another kind than in {first.where}; rename one of them"
-            yield Fault(cell, words)
+    for id, first_cell in first_cells.items():
+        cell = cells.get(id)
+        if cell is None:
+            advice = f"add it, or name it '{id}-{first.framework}'"
+            yield Fault(None, f"lacks '{id}' of {first.where}", advice)
+        elif cell.cell_type != first_cell.cell_type:
+            words = f"is of another kind than in {first.where}"
+            yield Fault(cell, words, "rename one of them")
         elif cell.source != first_cell.source and _is_common_text(cell):
-            words = f"another text than in {first.where}; make them equal, {rename}"
-            yield Fault(cell, words)
+            words = f"another text than in {first.where}"
+            yield Fault(cell, words, f"make them equal, {rename}")
 
     order = [id for id in cells if id in first_cells]
     first_order = [id for id in first_cells if id in cells]
     for id, first_id in zip(order, first_order, strict=True):
         if id != first_id:
-            words = f"'{first_id}' stands here in {first.where}; move one of them"
-            yield Fault(cells[id], words)
+            words = f"'{first_id}' stands here in {first.where}"
+            yield Fault(cells[id], words, "move one of them")
             return
 
 
@@ -69,8 +69,11 @@ def open_sections(chapter: Chapter) -> Faults:
         is_heading = cell.source.startswith("#")
         is_common = cell.id in common_ids
         if section and is_common and not is_heading:
-            words = f"its section holds '{cell.id}' of all frameworks; move it below"
-            yield Fault(section, words)
+            yield Fault(
+                section,
+                f"its section holds '{cell.id}' of all frameworks",
+                "move it below",
+            )
         if is_common:
             section = None
         elif is_heading:

@@ -6,10 +6,18 @@ class `tag_moved`.
 """
 
 import re
+from collections.abc import Sequence
+from enum import StrEnum
 
-# What the metadata of a chapter say of its `kind`; it decides which rules hold.
-LESSON = "lesson"  # to read from first to last; said of a chapter that says nothing
-KINDS = (LESSON, "symptoms", "puzzles", "outcomes")
+
+class Kind(StrEnum):
+    """The `kind` of a chapter in its metadata, which decides what rules it follows."""
+
+    LESSON = "lesson"  # to be read from first to last; the default
+    SYMPTOMS = "symptoms"
+    PUZZLES = "puzzles"
+    OUTCOMES = "outcomes"
+
 
 # Tags of cells. A tag that is not among TAGS does nothing, so it must be a slip.
 SETUP = "setup"  # gets a reader's machine ready; no key covers the cell
@@ -41,6 +49,7 @@ SETUP_CELL = "setup"
 QUESTION = "predict-"  # asks for a prediction
 ANSWER = "answer-"  # explains the answer to a prediction, or holds that to an exercise
 SELF_CHECK = "check-"
+EXERCISE = "exercise-"
 MOVE = "move-"  # a text under which the page has a figure to move
 
 # The cells of exercise 3 are exercise-3, answer-3, shows-3, holds-3, holds-3-more, solution-3.
@@ -76,3 +85,12 @@ TIMELINE = "application/vnd.cudasim.timeline+json"
 # The versions of the clinic on the first page, and what each runner printed of a cell.
 VERSIONS = "application/vnd.where-tensors-live.versions+json"
 RUNNERS = "application/vnd.where-tensors-live.runners+json"
+
+
+def right_choice(answer: str, choices: Sequence[str] = CHOICES) -> int | None:
+    """Return the place of the choice that the text of an answer names, from 0."""
+    answer = answer.removeprefix("**")
+    for place, choice in enumerate(choices):
+        if answer.startswith(choice):
+            return place
+    return None

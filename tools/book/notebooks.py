@@ -20,24 +20,26 @@ def read_notebook(path: Path, root: Path) -> NotebookNode:
         content = json.loads(text)
     except ValueError as error:
         raise BookError(
-            f"{where}: not valid JSON ({error}); correct it there"
+            where, f"not valid JSON ({error})", "correct it there"
         ) from None
 
     if not _is_format_4_5(content):
-        advice = "save it with a current Jupyter"
-        raise BookError(f"{where}: not a notebook of format 4.5; {advice}")
+        raise BookError(
+            where, "not a notebook of format 4.5", "save it with a current Jupyter"
+        )
     # First, as nbformat would rename the second of two cells with one id.
     ids = [cell.get("id") for cell in content.get("cells", [])]
     for id in ids:
         if ids.count(id) > 1:
-            words = f"two cells have the id '{id}'"
-            raise BookError(f"{where}: {words}; rename one of them")
+            raise BookError(
+                where, f"two cells have the id '{id}'", "rename one of them"
+            )
     try:
         nbformat.validate(content)
     except nbformat.ValidationError as error:
         reason = str(error).splitlines()[0]
         raise BookError(
-            f"{where}: not valid ({reason}); correct it in Jupyter"
+            where, f"not valid ({reason})", "correct it in Jupyter"
         ) from None
     return nbformat.reads(text, as_version=4)
 
@@ -81,3 +83,10 @@ def code_cells(notebook: NotebookNode) -> list[NotebookNode]:
 
 def tags(cell: NotebookNode) -> list[str]:
     return cell.metadata.get("tags", [])
+
+
+def printed_text(cell: NotebookNode) -> str:
+    """Return what an executed cell printed, its errors and warnings included."""
+    return "".join(
+        output.text for output in cell.outputs if output.output_type == "stream"
+    )

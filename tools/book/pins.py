@@ -6,15 +6,14 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from tools.environment import PINS
+from tools.environment import REQUIREMENTS
 from tools.errors import BookError
-from tools.files import read_text
-from tools.root import ROOT
+from tools.files import ROOT, read_text
 
 PIN = re.compile(r"(?P<package>[\w.-]+)==(?P<version>[\w.+!]+) *(?:;.*)?")
 
 
-def read_pins(root: Path = ROOT, files: Iterable[str] = PINS) -> dict[str, str]:
+def read_pins(root: Path = ROOT, files: Iterable[str] = REQUIREMENTS) -> dict[str, str]:
     """Return the version of each package in files of pins, by normalised name.
 
     Pins that are for some platforms only are among them.
@@ -29,10 +28,11 @@ def read_pins(root: Path = ROOT, files: Iterable[str] = PINS) -> dict[str, str]:
             place = f"{name}: line {number}"
             pin = PIN.fullmatch(text)
             if pin is None:
-                words = f"{text!r}, is not 'package==version'"
-                raise BookError(f"{place}, {words}; correct it")
+                raise BookError(
+                    f"{place}, {text!r}, is not 'package==version'", advice="correct it"
+                )
             package = canonicalize_name(pin["package"])
             if package in pins:
-                raise BookError(f"{place}: {package} is pinned twice; leave one pin")
+                raise BookError(place, f"{package} is pinned twice", "leave one pin")
             pins[package] = pin["version"]
     return pins

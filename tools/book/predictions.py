@@ -6,16 +6,15 @@ text cell `answer-<topic>` explains it; where there are choices, it begins with 
 `**The second.** `. The page covers both.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from bs4 import BeautifulSoup, Tag
 from nbformat import NotebookNode
 
-from tools.book.cells import drawn
+from tools.book.cells import cell_html
 from tools.book.chapters import Chapter
-from tools.book.grammar import ANSWER, CHOICES, MACHINERY, PREDICT, QUESTION
+from tools.book.grammar import ANSWER, MACHINERY, PREDICT, QUESTION, right_choice
 from tools.book.notebooks import tags
 
 
@@ -29,7 +28,7 @@ class Prediction:
     @cached_property
     def page(self) -> BeautifulSoup:
         """The question as HTML."""
-        return drawn(self.question)
+        return cell_html(self.question)
 
     @cached_property
     def choices(self) -> list[Tag]:
@@ -44,12 +43,12 @@ class Prediction:
 def predictions(chapter: Chapter) -> list[Prediction]:
     """Return the predictions of a chapter, in order."""
     cells = chapter.notebook.cells
-    found = []
+    predictions = []
     for place, cell in enumerate(cells):
         if is_question(cell):
             answer = _answer(cell, cells[place + 2 :])
-            found.append(Prediction(cell, answer))
-    return found
+            predictions.append(Prediction(cell, answer))
+    return predictions
 
 
 def is_question(cell: NotebookNode) -> bool:
@@ -64,13 +63,4 @@ def _answer(
         if MACHINERY not in tags(cell):
             answer_id = question.id.replace(QUESTION, ANSWER, 1)
             return cell if cell.id == answer_id else None
-    return None
-
-
-def right_choice(answer: str, choices: Sequence[str] = CHOICES) -> int | None:
-    """Return the place of the choice that the text of an answer names, from 0."""
-    answer = answer.removeprefix("**")
-    for place, choice in enumerate(choices):
-        if answer.startswith(choice):
-            return place
     return None

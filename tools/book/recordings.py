@@ -69,7 +69,7 @@ class Recording:
         return {cell.id: cell.metadata.get("key") for cell in code_cells(self.notebook)}
 
     @cached_property
-    def cells(self) -> dict[str, NotebookNode]:
+    def current_cells(self) -> dict[str, NotebookNode]:
         """The recorded cells whose keys are still those of the chapter, by cell id."""
         current = {}
         for cell in code_cells(self.notebook):
@@ -79,10 +79,10 @@ class Recording:
         return current
 
     @property
-    def waiting(self) -> list[str]:
-        """The ids of the chapter's cells that have changed since."""
+    def outdated_ids(self) -> list[str]:
+        """The ids of the chapter's cells that have changed since it was recorded."""
         ids = [cell.id for cell in self.chapter.code_cells]
-        return [id for id in ids if id not in self.cells]
+        return [id for id in ids if id not in self.current_cells]
 
     def stale_because(self, pins: dict[str, str]) -> str | None:
         """Return why it is no longer what the runner would print, or None.
@@ -103,7 +103,7 @@ class Recording:
 
     def _change_of_cells(self) -> str:
         gone = [id for id in self.keys if id not in self.chapter.keys]
-        changed = self.waiting or gone
+        changed = self.outdated_ids or gone
         if changed:
             return f"changed from the cell '{changed[0]}' on"
         return "cells moved"
@@ -199,8 +199,8 @@ def read_as_recorded(path: Path, root: Path) -> NotebookNode | None:
 
 def read_recordings(
     root: Path, chapters: dict[str, Chapter], runners: dict[str, Runner]
-) -> dict[str, dict[str, Recording]]:
-    """Return all recordings by runner or card, in the order of the tabs, and by chapter.
+) -> list[Recording]:
+    """Return all recordings, in the order of the tabs and then of the chapters.
 
     Raises BookError if one was edited since, or belongs to no chapter.
     """
@@ -208,16 +208,18 @@ def read_recordings(
     for path in paths:
         if path.stem not in chapters:
             where = path.relative_to(root).as_posix()
-            advice = f"if one was renamed, 'git mv {where} ...', else remove it"
-            raise BookError(f"{where}: no chapter has this name; {advice}")
+            raise BookError(
+                where,
+                "no chapter has this name",
+                f"if one was renamed, 'git mv {where} ...', else remove it",
+            )
 
-    recordings: dict[str, dict[str, Recording]] = {}
+    recordings = []
     cards = [path.parent.name for path in paths if path.parent.name not in runners]
     for folder in dict.fromkeys([*runners, *cards]):
         for name, chapter in chapters.items():
             if (root / recording_path(folder, name)).is_file():
-                recording = _read_recording(folder, chapter, runners, root)
-                recordings.setdefault(folder, {})[name] = recording
+                recordings.append(_read_recording(folder, chapter, runners, root))
     return recordings
 
 
@@ -234,14 +236,14 @@ def _read_recording(
             command = record_command(GPU, chapter.name)
             elsewhere = f"where such a card is, record it again: '{command}'"
             advice = f"take it out of outputs/ or, {elsewhere}"
-        raise BookError(f"{where}: edited since it was recorded; {advice}")
+        raise BookError(where, "edited since it was recorded", advice)
 
     facts = notebook.metadata.provenance
     runner = runners.get(facts.runner)
     if not _is_home(folder, runner, runners) or facts.chapter != chapter.name:
         origin = f"of the chapter '{facts.chapter}' on the runner '{facts.runner}'"
         advice = "move it to their place in outputs/, restore that runner in kernels/"
-        raise BookError(f"{where}: recorded {origin}; {advice}, or remove it")
+        raise BookError(where, f"recorded {origin}", f"{advice}, or remove it")
     return Recording(chapter, runner, folder, notebook)
 
 

@@ -13,13 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.book.chapters import MAIN, Chapter
-from tools.environment import NoPython, SetupError, framework_environment, make
 from tools.errors import BookError, CannotRun
 from tools.files import digest, read_text
 
-GPU = (
-    "gpu"  # the GPUs of the machine at hand; its outputs lie under the name of the card
-)
+# The GPUs of the machine at hand. Its outputs lie under the name of the card.
+GPU = "gpu"
 FIRST = "simulated"  # the tab that a reader sees who has chosen none: it shows two GPUs
 FALLBACK = "cpu"  # the runner without a GPU
 SIMULATOR = "cudasim/src"
@@ -68,8 +66,8 @@ class Runner:
         return self._option("--framework") or MAIN
 
     @property
-    def pins(self) -> str | None:
-        """The file with the pins of its framework; None if those are the book's."""
+    def requirements(self) -> str | None:
+        """The file that pins an environment of its own; None if it uses the book's."""
         framework = self._option("--framework")
         return f"kernels/{framework}/requirements.txt" if framework else None
 
@@ -84,7 +82,7 @@ class Runner:
         if self.simulates:
             return int(self._option("--simulate"))
         hides_gpus = "--hide-accelerators" in self.specification["argv"]
-        return 0 if hides_gpus or self.pins else None
+        return 0 if hides_gpus or self.requirements else None
 
     def executes(self, chapter: Chapter) -> bool:
         """Return whether the chapter is one of its own, and needs no more GPUs than it has."""
@@ -105,7 +103,7 @@ class Runner:
         """
         command = [self.specification["argv"], self.specification.get("env")]
         parts: list[str | bytes] = [json.dumps(command)]
-        starters = ["start.py", "framework.py"] if self.pins else ["start.py"]
+        starters = ["start.py", "framework.py"] if self.requirements else ["start.py"]
         for name in starters:
             parts += [name, (self.root / "kernels" / name).read_bytes()]
         names_simulator = any("cudasim" in cell.source for cell in chapter.keyed_cells)
@@ -123,15 +121,20 @@ class Runner:
 
         Raises CannotRun where no Python is there for it, BookError if it cannot be made.
         """
-        if not self.pins:
+        if not self.requirements:
             return
+        from tools import environment  # here: the site makes none
+
         try:
-            make(framework_environment(self.framework, self.root))
-        except NoPython as reason:
+            environment.make(
+                environment.framework_environment(self.framework, self.root)
+            )
+        except environment.NoPython as reason:
             raise CannotRun(str(reason)) from None
-        except (SetupError, OSError) as error:
-            missing = f"no environment for {self.framework}"
-            raise BookError(f"{self.where}: {missing}: {error}") from None
+        except (environment.SetupError, OSError) as error:
+            raise BookError(
+                self.where, f"no environment for {self.framework}: {error}"
+            ) from None
 
     def use(self) -> str:
         """Let Jupyter find it, and return its name."""
@@ -152,7 +155,7 @@ def behaviour_of_simulator(root: Path) -> int | None:
     text = read_text(root / BEHAVIOUR, root)
     line = re.search(r"^BEHAVIOUR = (\d+)$", text, re.MULTILINE)
     if line is None:
-        raise BookError(f"{BEHAVIOUR}: has no line 'BEHAVIOUR = <number>'; restore it")
+        raise BookError(BEHAVIOUR, "has no line 'BEHAVIOUR = <number>'", "restore it")
     return int(line[1])
 
 
@@ -162,7 +165,7 @@ def read_runners(root: Path) -> dict[str, Runner]:
     runners = [_read_runner(path.parent.name, root) for path in paths]
 
     def place(runner: Runner) -> tuple[bool, bool, str]:
-        return runner.machine != FIRST, runner.pins is not None, runner.name
+        return runner.machine != FIRST, runner.requirements is not None, runner.name
 
     return {runner.name: runner for runner in sorted(runners, key=place)}
 
@@ -172,33 +175,36 @@ def _read_runner(name: str, root: Path) -> Runner:
     text = read_text(root / where, root)
     try:
         specification = json.loads(text)
-        shown = dict(specification.get("metadata", {}).get("runner", {}))
-        _check_command(specification["argv"], shown)
+        about = dict(specification.get("metadata", {}).get("runner", {}))
+        _check_command(specification["argv"], about)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BookError(
-            f"{where}: not a kernel specification ({error}); correct it"
+            where, f"not a kernel specification ({error})", "correct it"
         ) from None
     runner = Runner(
         name=name,
         root=root,
         specification=specification,
-        label=shown.get("name", name),
-        legend=shown.get("about", ""),
-        times=shown.get("times"),
-        conditions=shown.get("compare", [{}]),
-        chapters=shown.get("chapters"),
+        label=about.get("name", name),
+        legend=about.get("about", ""),
+        times=about.get("times"),
+        conditions=about.get("compare", [{}]),
+        chapters=about.get("chapters"),
     )
-    if runner.pins and not (root / runner.pins).is_file():
-        source = runner.pins.replace(".txt", ".in")
+    if runner.requirements and not (root / runner.requirements).is_file():
+        source = runner.requirements.replace(".txt", ".in")
         how = "compile it with the command at the head of requirements.txt"
-        advice = f"correct '--framework', or write {source} and {how}"
-        raise BookError(f"{where}: no {runner.pins}; {advice}")
+        raise BookError(
+            where,
+            f"no {runner.requirements}",
+            f"correct '--framework', or write {source} and {how}",
+        )
     return runner
 
 
-def _check_command(argv: object, shown: dict) -> None:
+def _check_command(argv: object, about: dict) -> None:
     """Raise ValueError for a command that does not suit what readers are told of times."""
     if not isinstance(argv, list):
         raise ValueError("'argv' is not a list")
-    if ("times" in shown) != ("--clock" in argv):
+    if ("times" in about) != ("--clock" in argv):
         raise ValueError("'--clock' in 'argv' goes with 'times' in the metadata")

@@ -30,16 +30,7 @@ TORCH = (2, 9)
 # What pip calls a package that Python calls something else.
 PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn"}
 # What `from d2l import torch` imports. Its own list of requirements installs nowhere today.
-D2L = {
-    "PIL",
-    "matplotlib",
-    "numpy",
-    "pandas",
-    "requests",
-    "scipy",
-    "torch",
-    "torchvision",
-}
+D2L = set("PIL matplotlib numpy pandas requests scipy torch torchvision".split())
 KERNEL = {"IPython"}  # there, or no cell would run
 CUDASIM = "cudasim"  # on no index: it comes from the book's repository
 ALONE = {"d2l", CUDASIM}  # installed without their own lists of requirements
@@ -52,22 +43,25 @@ TEMPLATE = Path(__file__).with_name("setup_cell.txt")
 WIDTH = 90  # of a line that is filled in
 
 
-def write_setup(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
-    """Return the chapter with its set-up written afresh.
+def with_setup(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
+    """Return the chapter with its set-up cells made anew.
 
-    Raises BookError if it has no place for it.
+    Raises BookError if no cell of it says where they stand.
     """
     if not chapter.setup_cells:
-        missing = f"no cell with the tag '{SETUP}'"
-        raise BookError(f"{chapter.where}: {missing}; add one after the title")
+        raise BookError(
+            chapter.where, f"no cell with the tag '{SETUP}'", "add one after the title"
+        )
     cells = chapter.notebook.cells
     place = cells.index(chapter.setup_cells[0])
     others = [cell for cell in cells if cell not in chapter.setup_cells]
     switch = new_code_cell(SWITCH, id=SWITCH_CELL, metadata={"tags": [SETUP]})
     source = setup_source(chapter, repository, root)
     folded = new_code_cell(source, id=SETUP_CELL, metadata=deepcopy(FOLDED))
-    chapter.notebook.cells = [*others[:place], switch, folded, *others[place:]]
-    return Chapter(chapter.name, chapter.notebook)
+
+    notebook = deepcopy(chapter.notebook)
+    notebook.cells = [*others[:place], switch, folded, *others[place:]]
+    return Chapter(chapter.name, notebook)
 
 
 def setup_source(chapter: Chapter, repository: Repository, root: Path) -> str:
@@ -75,7 +69,9 @@ def setup_source(chapter: Chapter, repository: Repository, root: Path) -> str:
     major, minor = _find(r'"torch>=(\d+)\.(\d+)"', "cudasim/pyproject.toml", root)
     [d2l] = _find(r"^d2l==(\d+\.\d+\.\d+)", "requirements-no-deps.txt", root)
     modules = imported_modules(chapter)
-    alone = {"d2l": f"d2l=={d2l}"} if "d2l" in modules else {}
+    alone = {}
+    if "d2l" in modules:
+        alone["d2l"] = f"d2l=={d2l}"
     words = {
         "OLDEST_PYTHON": str(PYTHON),
         "OLDEST_TORCH": str(TORCH),
@@ -129,10 +125,10 @@ def imported_modules(chapter: Chapter) -> set[str]:
 def _dictionary(items: dict[str, str]) -> str:
     """Return a dictionary as Python writes it, with a line break after an item where it is long."""
     # A zero byte keeps textwrap from breaking a line between a key and its value.
-    text = ", ".join(f"{name!r}:\0{value!r}" for name, value in items.items())
-    lines = textwrap.wrap(
-        f"{{{text}}}", WIDTH, subsequent_indent=" " * 5, break_on_hyphens=False
-    )
+    entries = [f"{name!r}:\0{value!r}" for name, value in items.items()]
+    text = "{" + ", ".join(entries) + "}"
+    indent = " " * 5
+    lines = textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False)
     return "\n".join(lines).replace("\0", " ")
 
 
@@ -140,6 +136,9 @@ def _find(pattern: str, name: str, root: Path) -> tuple[str, ...]:
     """Return the groups of a pattern in a file of the repository, or raise BookError."""
     match = re.search(pattern, read_text(root / name, root), re.MULTILINE)
     if match is None:
-        purpose = "which the set-up cells are made from"
-        raise BookError(f"{name}: lacks {pattern!r}, {purpose}; restore it")
+        raise BookError(
+            name,
+            f"lacks {pattern!r}, which the set-up cells are made from",
+            "restore it",
+        )
     return match.groups()

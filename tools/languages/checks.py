@@ -13,21 +13,17 @@ from typing import NamedTuple
 from babel.messages.catalog import Message
 
 from tools.book.cells import MARKDOWN
-from tools.book.grammar import CHOICES
+from tools.book.grammar import CHOICES, right_choice
 from tools.files import read_beside
 from tools.languages.language import TERMS, Language
 from tools.languages.messages import NO_TEXT
 
-UNLIKE = (
-    "unlike:"  # a comment that begins so names checks that do not hold for a message
-)
+# A comment that begins so names checks that do not hold for a message.
+UNLIKE = "unlike:"
 
 # What stays as it is, in each item of a list and each row of a table; each within none before it.
-KEPT = {
-    name: re.compile(pattern)
-    for name, pattern in read_beside(__file__, "kept.yml").items()
-}
-CODE = KEPT["code"]
+KEPT: dict[str, str] = read_beside(__file__, "kept.yml")
+CODE = re.compile(KEPT["code"])
 ITEM = re.compile(r"\n(?=\s*(?:[-*]|\d+\.|\|) ?)")
 HEADING = re.compile(r"#* ?")
 # GPU, PyTorch: not translated.
@@ -42,6 +38,7 @@ MONTHS = {name: str(number) for number, name in enumerate(month_name) if name}
 STEM = 7  # letters of a term by which it is found in English
 IDEOGRAPHS = "\u3000"  # from here on, words are not set apart by spaces
 SHORT = 60  # letters of a message whose translation may have any length
+AROUND = 6  # letters that are quoted before and after what is wrong
 
 
 class Fault(NamedTuple):
@@ -56,15 +53,16 @@ Faults = Iterator[Fault]
 
 def faults(entry: Message, language: Language) -> Faults:
     """Yield what is wrong with the translation of a message."""
-    dropped = []
-    for comment in entry.user_comments:
-        dropped += re.findall(r"[^\s,]+", comment.partition(UNLIKE)[2])
-
     if entry.context.startswith("img/"):
-        boxes = set(entry.string) - language.letters
-        if boxes:
-            letters = "".join(sorted(boxes))
+        undrawn = sorted(set(entry.string) - language.letters)
+        if undrawn:
+            letters = "".join(undrawn)
             yield Fault("letter", f"no font of the figures draws {letters}")
+
+    dropped: list[str] = []
+    for comment in entry.user_comments:
+        _, _, checks = comment.partition(UNLIKE)
+        dropped += re.findall(r"[^\s,]+", checks)
     for fault in _faults(entry.id, entry.string, language):
         if fault.check not in dropped:
             yield fault
@@ -76,7 +74,8 @@ def _faults(message: str, translation: str, language: Language) -> Faults:
         yield Fault("block", words)
     yield from _faults_of_items(message, translation, language)
     yield from _faults_of_emphasis(message, translation)
-    if HEADING.match(message)[0] != HEADING.match(translation)[0]:
+    level = HEADING.match(message)[0]
+    if HEADING.match(translation)[0] != level:
         yield Fault("heading", f"is no heading as '{message[:20]}' is")
     yield from _faults_of_words(message, translation, language)
 
@@ -102,15 +101,23 @@ def _not_kept(item: str, translated: str) -> Faults:
     """Yield what a translated item lacks, or has beyond what English has."""
     for check, pattern in KEPT.items():
         if check == "number":
-            item, translated = _numbered(item), _numbered(translated)
-        english = Counter(match[0] for match in pattern.finditer(item))
-        own = Counter(match[0] for match in pattern.finditer(translated))
-        if lost := ", ".join((english - own).elements()):
-            yield Fault(check, f"lacks {lost}")
-        if added := ", ".join((own - english).elements()):
-            yield Fault(check, f"has {added}, which English has not")
-        item = pattern.sub(" ", item)
-        translated = pattern.sub(" ", translated)
+            item = _numbered(item)
+            translated = _numbered(translated)
+        english = _occurrences(pattern, item)
+        own = _occurrences(pattern, translated)
+        lost = english - own
+        if lost:
+            yield Fault(check, f"lacks {', '.join(lost.elements())}")
+        added = own - english
+        if added:
+            words = ", ".join(added.elements())
+            yield Fault(check, f"has {words}, which English has not")
+        item = re.sub(pattern, " ", item)
+        translated = re.sub(pattern, " ", translated)
+
+
+def _occurrences(pattern: str, text: str) -> Counter[str]:
+    return Counter(match[0] for match in re.finditer(pattern, text))
 
 
 def _numbered(text: str) -> str:
@@ -120,21 +127,32 @@ def _numbered(text: str) -> str:
 
 def _swapped(items: list[str], translated: list[str], language: Language) -> Faults:
     """Yield the names and terms that one item of each has, and not the same."""
-    names = set()
-    for item in items:
-        names |= set(NAME.findall(CODE.sub("", item)))
-    pairs = [(name, name) for name in sorted(names)]
-    for row in language.terms:
-        term, own = row["en"], row.get(language.code)
-        if own and term.isalpha():  # of one meaning
-            pairs.append((term, own))
-
-    for word, own in pairs:
+    for word, own in _names(items) + _terms(language):
         places = _places(rf"\b{re.escape(word[:STEM])}", items)
         own_places = _places(re.escape(own), translated)
-        if len(places) == len(own_places) == 1 and places != own_places:
-            english = f"English in item {places[0]}"
-            yield Fault("order", f"has '{own}' in item {own_places[0]}, {english}")
+        if len(places) != 1 or len(own_places) != 1:
+            continue
+        [place] = places
+        [own_place] = own_places
+        if own_place != place:
+            words = f"has '{own}' in item {own_place}, English in item {place}"
+            yield Fault("order", words)
+
+
+def _names(items: list[str]) -> list[tuple[str, str]]:
+    """Return the names in items, which are the same in every language."""
+    text = CODE.sub("", "\n".join(items))
+    return [(name, name) for name in sorted(set(NAME.findall(text)))]
+
+
+def _terms(language: Language) -> list[tuple[str, str]]:
+    """Return the terms of one meaning, each with its translation."""
+    terms = []
+    for row in language.terms:
+        own = row.get(language.code)
+        if own and row["en"].isalpha():
+            terms.append((row["en"], own))
+    return terms
 
 
 def _places(pattern: str, items: list[str]) -> list[int]:
@@ -151,45 +169,49 @@ def _faults_of_emphasis(message: str, translation: str) -> Faults:
     english = MARKDOWN.render(message)
     own = MARKDOWN.render(translation)
     for tag in ("strong", "em"):
-        wanted, count = english.count(f"<{tag}>"), own.count(f"<{tag}>")
+        wanted = english.count(f"<{tag}>")
+        count = own.count(f"<{tag}>")
         if count != wanted:
             words = f"has {count} emphases as drawn, English {wanted}"
             yield Fault(tag, f"{words}; look at its asterisks")
 
 
 def _faults_of_words(message: str, translation: str, language: Language) -> Faults:
+    quoted = TITLE.findall(translation)
     for title in TITLE.findall(message):
-        if title in TITLE.findall(translation):
+        if title in quoted:
             message = message.replace(title, "")
             translation = translation.replace(title, "")
     english = NO_TEXT.sub(" ", message)
     own = NO_TEXT.sub(" ", CODE.sub("A", translation))
 
     yield from _other_choice(message, translation, language)
-    if "not" in language.settings:
+    if language.negation:
         wanted = len(NEGATION.findall(english))
-        count = len(re.findall(language.settings["not"], own))
+        count = len(re.findall(language.negation, own))
         if count < wanted:
             yield Fault("negation", f"has {count} where English has {wanted}")
     if left := SENTENCE.search(own):
         yield Fault("english", f"is not translated: '{left[0][:40]}'")
     yield from _avoided_terms(own, language)
-    for pattern, advice in language.settings.get("wrong", {}).items():
+    for pattern, advice in language.wrong.items():
         if match := re.search(pattern, own):
-            place = own[max(0, match.start() - 6) : match.end() + 6]
+            start = max(0, match.start() - AROUND)
+            place = own[start : match.end() + AROUND]
             yield Fault("writing", f"{advice}: '{place}'")
-    if len(english) > SHORT and not message.startswith("|"):
+    is_row = message.startswith("|")
+    if language.length and len(english) > SHORT and not is_row:
         yield from _unusual_length(english, own, language)
 
 
 def _other_choice(message: str, translation: str, language: Language) -> Faults:
-    own_choices = language.settings.get("choices", ())
-    for choice, own in zip(CHOICES, own_choices, strict=False):
-        if not message.startswith(f"**{choice}**"):
-            continue
-        if not translation.startswith(f"**{own}**"):
-            words = f"names another choice than '{choice}'"
-            yield Fault("choice", f"{words}; let it begin with **{own}**")
+    place = right_choice(message)
+    if place is None or not message.startswith("**"):
+        return
+    own = language.choices[place]
+    if not translation.startswith(f"**{own}**"):
+        words = f"names another choice than '{CHOICES[place]}'"
+        yield Fault("choice", f"{words}; let it begin with **{own}**")
 
 
 def _avoided_terms(own: str, language: Language) -> Faults:
@@ -207,9 +229,7 @@ def _avoided_terms(own: str, language: Language) -> Faults:
 
 
 def _unusual_length(english: str, own: str, language: Language) -> Faults:
-    if "length" not in language.settings:
-        return
-    least, most = language.settings["length"]
+    least, most = language.length
     share = len(own) / len(english)
     if not least < share < most:
         words = f"{share:.2f} letters for each of English"

@@ -9,26 +9,25 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from html import escape, unescape
+from pathlib import Path
 
-from tools.book import links
 from tools.book.book import Book
 from tools.book.chapters import Chapter
 from tools.book.figures import FIGURE, named_figures
 from tools.book.grammar import LINKS_CELL, SETUP
 from tools.book.notebooks import tags
+from tools.book.repository import SERVICES
 from tools.files import read_text, read_yaml
-from tools.languages.language import Language
+from tools.languages.language import SITE, Language
 
-# The contexts of what stands around pages, and of the set-up cells.
-SITE = "site"
-SET_UP = "setup"
+SET_UP = "setup"  # the context of what the set-up cells say
 # Where what the site says is marked by tr(), in Python, in templates and in scripts.
-MARKING = ("tools/site/*.py", "book/templates/*.*", "book/static/*.js")
+SCRIPTS = "book/static/*.js"
+MARKING = ("tools/site/*.py", "book/templates/*.*", SCRIPTS)
 MARKED = re.compile(r"\btr\(\s*(?P<quote>[\"'])(?P<said>.+?)(?P=quote)[,)]", re.DOTALL)
 
-Say = Callable[
-    [str, str], str
-]  # a context and a message in English: what to say instead
+# Returns what to say instead of a message, by its context and the English message.
+Say = Callable[[str, str], str]
 
 # A block ends at an empty line. Code in fences, and what stands before a page, are not text.
 BETWEEN = re.compile(
@@ -130,7 +129,7 @@ def messages_of(document: str, book: Book) -> Messages:
     folder, _, name = document.partition("/")
     messages = Messages()
     if folder == "notebooks":
-        for chapter in book.editions(name):
+        for chapter in book.chapters_on(name):
             translate_chapter(chapter, messages.note)
     else:
         text = read_text(book.root / f"{document}.md", book.root)
@@ -166,16 +165,16 @@ def _figures_in(messages: Messages) -> list[str]:
 
 
 def words_of_site(book: Book) -> Iterator[str | None]:
-    """Yield what stands around the pages: in the site's settings, or marked where it is written."""
+    """Yield what stands around the pages: in `_config.yml`, or marked where it is written."""
     root = book.root
-    settings = read_yaml(root / "_config.yml", root)
-    yield settings["title"]
-    yield settings["author"]
-    yield settings["html"]["extra_footer"]
+    config = read_yaml(root / "_config.yml", root)
+    yield config["title"]
+    yield config["author"]
+    yield config["html"]["extra_footer"]
     for part in read_yaml(root / "_toc.yml", root)["parts"]:
         yield part["caption"]
 
-    for service in links.SERVICES:
+    for service in SERVICES:
         if service.translated:
             yield service.label
     for runner in book.local_runners:
@@ -185,7 +184,14 @@ def words_of_site(book: Book) -> Iterator[str | None]:
         yield name.partition(" ")[2]
         yield version["said"]
 
-    for pattern in MARKING:
-        for path in sorted(root.glob(pattern)):
+    yield from marked_words(root, MARKING)
+
+
+def marked_words(root: Path, patterns: Iterable[str]) -> list[str]:
+    """Return what tr() marks in files, sorted: code that moves changes no order."""
+    words = set()
+    for pattern in patterns:
+        for path in root.glob(pattern):
             for match in MARKED.finditer(read_text(path, root)):
-                yield match["said"]
+                words.add(match["said"])
+    return sorted(words)

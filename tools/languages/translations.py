@@ -12,9 +12,9 @@ from tools.book.book import Book
 from tools.errors import BookError
 from tools.files import write_files
 from tools.languages.checks import faults
-from tools.languages.edition import Edition
 from tools.languages.language import Language, read_languages
 from tools.languages.messages import Messages, all_messages
+from tools.languages.translated_book import TranslatedBook
 
 SHORT = 50  # letters of a message that name it in a line
 
@@ -31,13 +31,13 @@ def write_languages(book: Book) -> Iterator[str]:
     for language in languages:
         catalogs[book.root / language.where] = updated(language, messages)
     yield from _write(catalogs, book)
-    yield from write_editions(book)
+    yield from write_translated_notebooks(book)
     yield from check_languages(book)
 
 
-def write_editions(book: Book) -> list[str]:
+def write_translated_notebooks(book: Book) -> list[str]:
     """Write the notebooks of each language that are not as they are to be; returns which."""
-    return _write(edition_files(book), book)
+    return _write(translated_notebooks(book), book)
 
 
 def check_languages(book: Book) -> Iterator[str]:
@@ -55,7 +55,7 @@ def check_languages(book: Book) -> Iterator[str]:
             for fault in faults(entry, language):
                 faulty.append(f"{place}: {fault.check}: {fault.words}")
 
-    for path in _differing(edition_files(book)):
+    for path in _differing(translated_notebooks(book)):
         where = path.relative_to(book.root).as_posix()
         yield f"{where}: not up to date; 'make languages' writes it"
     if faulty:
@@ -78,11 +78,11 @@ def _state_of(language: Language, messages: Messages, book: Book) -> Iterator[st
         yield f"{where}: {named(context, message)}: not translated as it is"
 
 
-def edition_files(book: Book) -> dict[Path, str]:
+def translated_notebooks(book: Book) -> dict[Path, str]:
     """Return the notebooks of all languages, by path."""
     files = {}
     for language in read_languages(book.root).values():
-        files |= Edition(book.root, language=language).notebooks()
+        files |= TranslatedBook(book.root, language=language).notebooks()
     return files
 
 

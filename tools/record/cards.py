@@ -52,8 +52,9 @@ def card_folder(names: list[str]) -> str:
     models = {_without(MAKERS, card_label([name])) for name in names}
     if len(models) > 1:
         listed = ", ".join(sorted(models))
-        advice = "choose those of one by CUDA_VISIBLE_DEVICES"
-        raise BookError(f"kernels/gpu/: {listed}; {advice}")
+        raise BookError(
+            "kernels/gpu/", listed, "choose those of one by CUDA_VISIBLE_DEVICES"
+        )
     model = re.sub(r"[^a-z0-9]+", "-", models.pop().lower()).strip("-")
     return f"{len(names)}x{model}" if len(names) > 1 else model
 
@@ -79,7 +80,7 @@ def card_runs(chapters: list[Chapter], runner: Runner, cards: Cards) -> list[Run
         if chapter.gpu_memory > least:
             need = f"needs {chapter.gpu_memory} GiB on a GPU"
             room = f"{least:.1f} GiB of cuda:{free.index(least)} are free"
-            raise BookError(f"{chapter.where}: {need}, and {room}; end what uses it")
+            raise BookError(chapter.where, f"{need}, and {room}", "end what uses it")
         runs.append(Run(chapter, runner, cards))
     return runs
 

@@ -45,4 +45,4 @@ def _compare_by_nbval(recordings: list[Recording], folder: str, book: Book) -> N
     command += ["--nbval-sanitize-with", book.runner(GPU).sanitize]
     command += [recording.where for recording in recordings]
     if subprocess.run(command, cwd=book.root).returncode != 0:
-        raise BookError(f"outputs/{folder}: this machine's GPUs print something else")
+        raise BookError(f"outputs/{folder}", "this machine's GPUs print something else")

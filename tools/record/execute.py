@@ -103,7 +103,7 @@ def execute_one(chapter: Chapter, runner: Runner) -> NotebookNode:
 
 @contextmanager
 def one_at_a_time(root: Path) -> Iterator[None]:
-    """Hold this folder against another command that executes or builds in it; wait for that."""
+    """Wait until no other command executes or builds in this folder, then keep others out."""
     path = root / "_build" / "lock"
     check_writable(path.parent, root)
     lock = FileLock(path)
@@ -163,11 +163,14 @@ async def _execute(
         try:
             return await notebook.async_execute()
         except CellExecutionError as error:
-            fault = f"a cell fails on {runner.name}:\n{error}"
-            raise BookError(f"{chapter.where}: {fault}") from None
+            raise BookError(
+                chapter.where, f"a cell fails on {runner.name}:\n{error}"
+            ) from None
         except DeadKernelError:
-            fault = f"the kernel of {runner.name} died; is there memory enough?"
-            raise BookError(f"{chapter.where}: {fault}") from None
+            raise BookError(
+                chapter.where,
+                f"the kernel of {runner.name} died; is there memory enough?",
+            ) from None
         finally:
             client.stop_channels()
             await manager.shutdown_kernel(now=True)
@@ -195,9 +198,11 @@ async def _start_kernel(
     except (NoSuchKernel, RuntimeError, OSError) as error:
         if getattr(error, "errno", None) in NO_ROOM:
             raise
-        advice = "remove .venv, and the next 'make' command makes it anew"
-        fault = f"the kernel does not start ({error})"
-        raise BookError(f"{runner.where}: {fault}; {advice}") from None
+        raise BookError(
+            runner.where,
+            f"the kernel does not start ({error})",
+            "remove .venv, and the next 'make' command makes it anew",
+        ) from None
     finally:
         # Ctrl-C and a failing neighbour come here too: nothing is left behind.
         if not ready:

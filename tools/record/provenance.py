@@ -57,8 +57,8 @@ def provenance(
     }
     if runner.is_local:
         facts["kernel"] = runner.digest(chapter)
-        facts["pins"] = pins if runner.pins else pins_of(chapter, pins)
-    if runner.pins:  # an environment of its own, which holds nothing else
+        facts["pins"] = pins if runner.requirements else chapter_pins(chapter, pins)
+    if runner.requirements:  # an environment of its own, which holds nothing else
         package = PACKAGES[runner.framework]
         facts["python"] = python_of(runner)
         facts["versions"] = {package: pins[package]}
@@ -75,12 +75,12 @@ def provenance(
 def python_of(runner: Runner) -> str:
     """Return the version of the Python in the environment of a framework."""
     environment = framework_environment(runner.framework, runner.root)
-    settings = (environment.folder / "pyvenv.cfg").read_text(encoding="utf-8")
-    return re.search(r"^version = (\S+)", settings, re.MULTILINE)[1]
+    config = (environment.folder / "pyvenv.cfg").read_text(encoding="utf-8")
+    return re.search(r"^version = (\S+)", config, re.MULTILINE)[1]
 
 
-def pins_of(chapter: Chapter, pins: dict[str, str]) -> dict[str, str]:
-    """Return the pins that a chapter runs on: of what it imports, what executes it, their needs."""
+def chapter_pins(chapter: Chapter, pins: dict[str, str]) -> dict[str, str]:
+    """Return the pins of what a chapter imports, what executes it, and what these need."""
     used: set[str] = set()
     waiting = sorted(EXECUTES | chapter_packages(chapter))
     while waiting:

@@ -75,8 +75,11 @@ def _chosen_chapters(names: list[str], runner: Runner, book: Book) -> list[Chapt
     for name in names:
         if name not in chapters:
             known = ", ".join(chapters)
-            fault = f"no chapter of {runner.name}; name one of: {known}"
-            raise BookError(f"notebooks/{name}.ipynb: {fault}")
+            raise BookError(
+                f"notebooks/{name}.ipynb",
+                f"no chapter of {runner.name}",
+                f"name one of: {known}",
+            )
     return [chapters[name] for name in names or chapters]
 
 
@@ -92,8 +95,5 @@ def _is_recorded(chapter: Chapter, folder: str, book: Book) -> bool:
 
 def sync(book: Book) -> list[str]:
     """Carry over what no key covers: tags, set-up, metadata. Returns the paths that changed."""
-    pairs = []
-    for by_chapter in book.recordings.values():
-        for recording in by_chapter.values():
-            pairs.append((recording, recording.synced()))
+    pairs = [(recording, recording.synced()) for recording in book.recordings]
     return write_changed(pairs, book.root)

@@ -1,6 +1,5 @@
 """Whether a chapter printed again what was recorded of it, so that nothing is rewritten."""
 
-import json
 import re
 from pathlib import Path
 
@@ -25,35 +24,35 @@ def without_news(recording: Recording, root: Path) -> Recording:
     notebook = read_as_recorded(root / recording.where, root)
     if notebook is None or not recording.runner.is_local:
         return recording
-    old, new = notebook.metadata.provenance, recording.provenance
-    if any(old.get(name) != new.get(name) for name in SAME):
-        return recording
+    old = notebook.metadata.provenance
+    new = recording.provenance
+    for name in SAME:
+        if old.get(name) != new.get(name):
+            return recording
+
+    runner = recording.runner
+    facts = old | {"kernel": new["kernel"]}
     renewed = make_recording(
-        recording.chapter,
-        recording.runner,
-        recording.folder,
-        notebook,
-        old | {"kernel": new["kernel"]},
+        recording.chapter, runner, recording.folder, notebook, facts
     )
-    rules = RULE.findall(read_text(root / recording.runner.sanitize, root))
+    rules = RULE.findall(read_text(root / runner.sanitize, root))
     if _printed(renewed.notebook, rules) != _printed(recording.notebook, rules):
         return recording
     return renewed
 
 
-def _printed(notebook: NotebookNode, rules: list[tuple[str, str]]) -> list[str]:
+def _printed(notebook: NotebookNode, rules: list[tuple[str, str]]) -> list[object]:
     """Return what each cell printed, with what no two runs repeat put aside."""
     return [_sanitized(cell.outputs, rules) for cell in code_cells(notebook)]
 
 
-def _sanitized(outputs: object, rules: list[tuple[str, str]]) -> str:
-    if isinstance(outputs, str):
+def _sanitized(value: object, rules: list[tuple[str, str]]) -> object:
+    """Return outputs, or a part of them, with the rules applied to every text in them."""
+    if isinstance(value, dict):
+        return {name: _sanitized(part, rules) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_sanitized(part, rules) for part in value]
+    if isinstance(value, str):
         for pattern, replacement in rules:
-            outputs = re.sub(pattern, replacement, outputs)
-        return outputs
-    if isinstance(outputs, dict):
-        values = {name: _sanitized(value, rules) for name, value in outputs.items()}
-        return json.dumps(values, sort_keys=True)
-    if isinstance(outputs, list):
-        return json.dumps([_sanitized(value, rules) for value in outputs])
-    return json.dumps(outputs)
+            value = re.sub(pattern, replacement, value)
+    return value

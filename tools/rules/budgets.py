@@ -1,7 +1,6 @@
 """A chapter takes as long as it says, and no longer than its budget in `budgets.yml`."""
 
-from tools.book.cells import Fault, Faults
-from tools.book.chapters import MAIN, Chapter
+from tools.book.chapters import MAIN, Chapter, Fault, Faults
 from tools.book.grammar import HOW_LONG
 from tools.book.length import length
 from tools.files import read_beside
@@ -20,7 +19,7 @@ def within_budget(chapter: Chapter) -> Faults:
     actual = length(chapter)
     if HOW_LONG.findall(title.source) != [str(actual.minutes)]:
         sentence = f"**How long.** {actual.minutes} minutes, and ..."
-        yield Fault(title, f"says another time; write '{sentence}'")
+        yield Fault(title, "says another time", f"write '{sentence}'")
 
     for name, most in (budget or {}).items():
         number = getattr(actual, name)
@@ -30,4 +29,4 @@ def within_budget(chapter: Chapter) -> Faults:
             excess = f"takes {number} minutes, {most} at most"
         else:
             excess = f"{number:,} {name} on its path, {most:,} at most"
-        yield Fault(None, f"{excess}; cut, or fold as Deeper")
+        yield Fault(None, excess, "cut, or fold as Deeper")

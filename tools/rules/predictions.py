@@ -5,8 +5,8 @@ import re
 
 from nbformat import NotebookNode
 
-from tools.book.cells import Fault, Faults, comments, has_assert, syntax_tree
-from tools.book.chapters import Chapter
+from tools.book.cells import comments, has_assert, syntax_tree
+from tools.book.chapters import Chapter, Fault, Faults
 from tools.book.grammar import ANSWER, PREDICT, PREDICTED, QUESTION
 from tools.book.length import reading_path
 from tools.book.notebooks import tags
@@ -26,65 +26,80 @@ def asked_alone(chapter: Chapter) -> Faults:
             opening = f"a prediction begins with '{PREDICT.strip()}'"
             yield Fault(cell, f"{opening}, its cell is called {QUESTION}...")
         if cell.source.count("**Predict") > asks:
-            advice = f"give it a cell {QUESTION}... of its own"
-            yield Fault(cell, f"'**Predict' within a text; {advice}")
+            yield Fault(
+                cell,
+                "'**Predict' within a text",
+                f"give it a cell {QUESTION}... of its own",
+            )
 
 
 def choices_can_be_buttons(chapter: Chapter) -> Faults:
-    """The page makes buttons of the choices, which are of one line, and no two alike."""
+    """The page can make buttons of the choices: they take one line each, and they differ."""
     for prediction in predictions(chapter):
         cell, choices = prediction.question, prediction.choices
         blocks = [tag.name for tag in prediction.page(True, recursive=False)]
         if blocks not in (["p"], ["p", "ul"]):
-            advice = "one paragraph, then at most one list of choices"
-            yield Fault(cell, f"holds {', '.join(blocks)}; {advice}")
+            yield Fault(
+                cell,
+                f"holds {', '.join(blocks)}",
+                "one paragraph, then at most one list of choices",
+            )
             continue
 
         texts = [" ".join(choice.get_text().split()) for choice in choices]
         if "" in texts or len(set(texts)) < len(texts):
-            yield Fault(cell, f"empty or equal choices: {texts}; make each another")
+            yield Fault(
+                cell, f"empty or equal choices: {texts}", "let each say something else"
+            )
         for choice in choices:
             if "\n" in choice.get_text().strip() or choice(["p", "ul", "pre"]):
-                advice = "write '- ' and one line for each"
-                yield Fault(cell, f"a choice of several lines; {advice}")
+                yield Fault(
+                    cell,
+                    "a choice of several lines",
+                    "write '- ' and one line for each",
+                )
                 break
         if any(choice("strong") for choice in choices):
-            yield Fault(cell, "a choice in bold gives the answer away; mark none")
+            yield Fault(cell, "a choice in bold gives the answer away", "mark none")
 
 
 def answered_next(chapter: Chapter) -> Faults:
     """The next cell shows the thing itself, with no assert and no comment to give it away."""
-    above = None
+    question = None  # the prediction just above
     for cell in chapter.notebook.cells:
-        asked = above is not None and is_question(above)
         answers = PREDICTED in tags(cell)
-        if asked and not answers:
-            yield _not_answered(above)
-        if answers and asked and cell.cell_type == "code":
+        if question and not answers:
+            yield _not_answered(question)
+        if answers and question and cell.cell_type == "code":
             yield from _shows_the_answer(chapter, cell)
         elif answers:
             words = f"has the tag '{PREDICTED}' and no prediction above it"
-            yield Fault(cell, f"{words}; drop it, or ask")
-        above = cell
-    if above is not None and is_question(above):
-        yield _not_answered(above)
+            yield Fault(cell, words, "drop it, or ask")
+        question = cell if is_question(cell) else None
+    if question:
+        yield _not_answered(question)
 
 
 def _not_answered(question: NotebookNode) -> Fault:
-    advice = f"tag the code that does '{PREDICTED}'"
-    return Fault(question, f"the next cell does not answer it; {advice}")
+    return Fault(
+        question,
+        "the next cell does not answer it",
+        f"tag the code that does '{PREDICTED}'",
+    )
 
 
 def _shows_the_answer(chapter: Chapter, cell: NotebookNode) -> Faults:
     tree = syntax_tree(chapter, cell)
     if has_assert(tree):
-        yield Fault(cell, "asserts what was asked; assert it in the next code cell")
-    for comment in comments(cell)[:1]:
-        words = f"a comment may give the answer away: '{comment}'; say it afterwards"
-        yield Fault(cell, words)
+        yield Fault(cell, "asserts what was asked", "assert it in the next code cell")
+    hints = comments(cell)
+    if hints:
+        words = f"a comment may give the answer away: '{hints[0]}'"
+        yield Fault(cell, words, "say it afterwards")
     if not tree.body or not isinstance(tree.body[-1], ast.Expr):
-        words = "shows nothing; end it in an expression, the thing that was asked"
-        yield Fault(cell, words)
+        yield Fault(
+            cell, "shows nothing", "end it in an expression, the thing that was asked"
+        )
 
 
 def explained(chapter: Chapter) -> Faults:
@@ -93,18 +108,27 @@ def explained(chapter: Chapter) -> Faults:
         answer, right = prediction.answer, prediction.right_choice
         count = len(prediction.choices)
         if answer is None:
-            advice = f"write it below what it printed, in a text cell {ANSWER}..."
-            yield Fault(prediction.question, f"no answer; {advice}")
+            yield Fault(
+                prediction.question,
+                "no answer",
+                f"write it below what it printed, in a text cell {ANSWER}...",
+            )
         elif count and (right is None or right >= count):
-            opening = "let it begin with '**The second.** ' or its like"
-            yield Fault(answer, f"names none of the {count} choices; {opening}")
+            yield Fault(
+                answer,
+                f"names none of the {count} choices",
+                "let it begin with '**The second.** ' or its like",
+            )
         elif not count and right is not None:
-            opening = "let it begin with the reason"
-            yield Fault(answer, f"names a choice where there are none; {opening}")
+            yield Fault(
+                answer,
+                "names a choice where there are none",
+                "let it begin with the reason",
+            )
 
 
 def not_given_away(chapter: Chapter) -> Faults:
-    """No text above a prediction, in its section, holds what sets apart its right choice."""
+    """No text above a prediction in its section holds words that only its right choice has."""
     path = list(reading_path(chapter))
     for prediction in predictions(chapter):
         if prediction.question not in path or prediction.answer is None:
@@ -118,8 +142,11 @@ def not_given_away(chapter: Chapter) -> Faults:
             # A text that names several choices gives none of them away.
             if named == [marks[right]]:
                 told = ", ".join(sorted(marks[right]))
-                away = f"'{text.id}' above it gives the answer away: {told}"
-                yield Fault(prediction.question, f"{away}; say it below")
+                yield Fault(
+                    prediction.question,
+                    f"'{text.id}' above it gives the answer away: {told}",
+                    "say it below",
+                )
 
 
 def _marks_of_choices(prediction: Prediction) -> tuple[int | None, list[set[str]]]:

@@ -11,8 +11,8 @@ from collections import Counter
 from bs4 import BeautifulSoup, Tag
 from nbformat import NotebookNode
 
-from tools.book.cells import Fault, Faults, drawn
-from tools.book.chapters import Chapter
+from tools.book.cells import cell_html
+from tools.book.chapters import Chapter, Fault, Faults
 from tools.book.grammar import SELF_CHECK
 
 CHOOSE = "**Check yourself.** "
@@ -49,62 +49,77 @@ def named(chapter: Chapter) -> Faults:
 
 
 def answerable(chapter: Chapter) -> Faults:
-    """Different choices, one of them right, and not the longest: the ignorant would take it."""
+    """The choices differ, and one is right: not the longest, which a guess would take."""
     for cell in questions(chapter):
-        answers, right = [], []
-        for choice in drawn(cell)("details"):
+        answers = []
+        right = []
+        for choice in cell_html(cell)("details"):
             answer = choice.summary.get_text().strip()
             answers.append(answer)
             if is_right(choice):
                 right.append(answer)
 
         if "" in answers or len(set(answers)) < len(answers):
-            yield Fault(cell, f"empty or equal choices: {answers}; make each another")
+            yield Fault(
+                cell,
+                f"empty or equal choices: {answers}",
+                "let each say something else",
+            )
         elif len(answers) < 3 or len(right) != 1:
-            counts = f"{len(answers)} choices, {len(right)} right"
-            yield Fault(cell, f"{counts}; give three or more, one right")
+            yield Fault(
+                cell,
+                f"{len(answers)} choices, {len(right)} right",
+                "give three or more, one right",
+            )
         elif not cell.source.startswith(COMPUTE):  # a number is as long as it is
-            second, longest = sorted(answers, key=len)[-2:]
-            if longest == right[0] and len(second) < len(longest):
-                sizes = f"{len(longest)} characters, the others up to {len(second)}"
-                words = f"the right choice is the longest ({sizes})"
-                yield Fault(cell, f"{words}; say more in a wrong one")
+            *_, second, longest = sorted(answers, key=len)
+            size = len(longest)
+            others = len(second)
+            if longest == right[0] and others < size:
+                sizes = f"{size} characters, the others up to {others}"
+                yield Fault(
+                    cell,
+                    f"the right choice is the longest ({sizes})",
+                    "say more in a wrong one",
+                )
 
 
 def in_changing_places(chapter: Chapter) -> Faults:
-    """No place of the right choice can be learned."""
-    places = []
+    """The right choice does not stand in the same place in most questions."""
+    places: Counter[int] = Counter()
+    count = 0
     for cell in questions(chapter):
-        verdicts = [is_right(choice) for choice in drawn(cell)("details")]
-        places.append(verdicts.index(True) if True in verdicts else None)
-    if len(places) < 2:
+        count += 1
+        for place, choice in enumerate(cell_html(cell)("details"), start=1):
+            if is_right(choice):
+                places[place] += 1
+                break
+    if count < 2:
         return
-    for place, times in Counter(places).items():
-        if place is not None and 2 * times > len(places):
-            often = f"choice {place + 1} is right in {times} of {len(places)} questions"
-            yield Fault(None, f"{often}; vary it")
+    for place, times in places.items():
+        if 2 * times > count:
+            words = f"choice {place} is right in {times} of {count} questions"
+            yield Fault(None, words, "vary it")
 
 
 def readable(chapter: Chapter) -> Faults:
     """Each choice says why, in tags and attributes that all programs show; none is `open`."""
     for cell in questions(chapter):
-        page = drawn(cell)
+        page = cell_html(cell)
         for choice in page("details"):
             if not _gives_a_reason(choice):
-                summary = choice.summary.get_text()
-                words = (
-                    "does not say '**Right.**' or '**No.**', as its class does, and why"
-                )
-                yield Fault(cell, f"the choice '{summary}' {words}; write both")
+                name = f"the choice '{choice.summary.get_text()}'"
+                lacks = "does not say '**Right.**' or '**No.**', as its class does"
+                yield Fault(cell, f"{name} {lacks}, and why", "write both")
         if dropped := _dropped_by_programs(page):
             words = f"some notebook programs drop or misuse: {', '.join(dropped)}"
-            yield Fault(cell, f"{words}; take it out")
+            yield Fault(cell, words, "take it out")
 
         for code in page("code"):
             code.decompose()
-        if undrawn := re.findall(r".{0,20}[`*]", page.get_text()):
+        if undrawn := re.search(r".{0,20}[`*]", page.get_text()):
             words = f"Markdown where only HTML is read: {undrawn[0]}"
-            yield Fault(cell, f"{words}; write <code> or <em>")
+            yield Fault(cell, words, "write <code> or <em>")
 
 
 def _gives_a_reason(choice: Tag) -> bool:

@@ -6,19 +6,18 @@ from collections.abc import Iterator
 from nbformat import NotebookNode
 
 from tools.book.book import Book
-from tools.book.cells import Fault, Faults, has_assert, syntax_tree
-from tools.book.chapters import Chapter
+from tools.book.cells import has_assert, syntax_tree
+from tools.book.chapters import Chapter, Fault, Faults
 from tools.book.figures import link_figures
-from tools.book.frameworks import open_sections, unlike
-from tools.book.grammar import ABOUT, HIDDEN_CODE, NOT_COMPARED, TIMES
+from tools.book.frameworks import disagreements, open_sections
+from tools.book.grammar import ABOUT, HIDDEN_CODE, NOT_COMPARED, TIMES, Kind
 from tools.book.notebooks import tags
 from tools.book.recordings import Recording
 from tools.errors import BookError
 from tools.rules.budgets import within_budget
-from tools.rules.outcomes import shown_outcomes
 from tools.rules.predictions import PREDICTION_RULES
 from tools.rules.questions import QUESTION_RULES
-from tools.rules.symptoms import shown_symptoms, whole_symptoms
+from tools.rules.reference import shown_outcomes, shown_symptoms, whole_symptoms
 
 OPENING = ("**What you will do.**", "**What you will learn.**", "**What you need.**")
 OURS = re.compile(
@@ -36,7 +35,7 @@ def broken_rules(chapter: Chapter, book: Book) -> list[str]:
     lines = []
     for fault in _faults(chapter, book):
         place = places[fault.cell.id] if fault.cell else ""
-        lines.append(f"{chapter.where}{place}: {fault.words}")
+        lines.append(f"{chapter.where}{place}: {fault}")
     return lines
 
 
@@ -45,15 +44,15 @@ def _faults(chapter: Chapter, book: Book) -> Iterator[Fault]:
     for rule in RULES_OF_TEXT[chapter.kind]:
         yield from rule(chapter)
 
-    recordings = book.recordings_of(chapter)
+    recordings = book.recordings_of(chapter.name)
     yield from times_without_tag(chapter, recordings)
     for rule in RULES_OF_OUTPUT[chapter.kind]:
         yield from rule(chapter, recordings)
 
     yield from stale_figures(chapter, book)
-    first, *others = book.editions(chapter.page)
+    first, *others = book.chapters_on(chapter.page)
     if others:
-        yield from unlike(chapter, first)
+        yield from disagreements(chapter, first)
         yield from open_sections(chapter)
 
 
@@ -64,19 +63,24 @@ def faults_of_code(chapter: Chapter) -> Faults:
             yield from _faults_of_size(cell)
         ignored = NOT_COMPARED in tags(cell) or "NBVAL_IGNORE_OUTPUT" in cell.source
         if ignored and not has_assert(syntax_tree(chapter, cell)):
-            yield Fault(cell, "its output is not compared; assert in it what must hold")
+            yield Fault(
+                cell, "its output is not compared", "assert in it what must hold"
+            )
         if match := OURS.search(cell.source):
             yield Fault(cell, f"imports '{match[1]}', which no reader can install")
         # Code does not know whether its clock is a real one.
         if re.search(r"\bmeasured:? +[{\d]", cell.source):
-            words = "prints 'measured' before a time that may be modelled"
-            yield Fault(cell, f"{words}; print '{ABOUT}'")
+            yield Fault(
+                cell,
+                "prints 'measured' before a time that may be modelled",
+                f"print '{ABOUT}'",
+            )
 
 
 def _faults_of_size(cell: NotebookNode) -> Faults:
     lines = cell.source.splitlines()
     if len(lines) > LINES:
-        yield Fault(cell, f"{len(lines)} lines, {LINES} at most; split it")
+        yield Fault(cell, f"{len(lines)} lines, {LINES} at most", "split it")
     for line in lines:
         if len(line) > WIDTH:
             words = f"a line of {len(line)} characters, {WIDTH} at most"
@@ -112,35 +116,41 @@ def times_without_tag(chapter: Chapter, recordings: list[Recording]) -> Faults:
         shows_times = False
         claims_a_clock = False  # a modelled time that does not say so
         for recording in recordings:
-            if cell.id not in recording.cells:
+            if cell.id not in recording.current_cells:
                 continue
             recorded = True
-            outputs = str(recording.cells[cell.id].outputs)
+            outputs = str(recording.current_cells[cell.id].outputs)
             if ABOUT in outputs:
                 shows_times = True
                 if recording.runner.times and "modelled" not in outputs:
                     claims_a_clock = True
 
         if shows_times and not tagged:
-            yield Fault(cell, f"shows '{ABOUT}' without the tag '{TIMES}'; add it")
+            yield Fault(cell, f"shows '{ABOUT}' without the tag '{TIMES}'", "add it")
         if recorded and tagged and not shows_times:
-            words = f"has the tag '{TIMES}' and shows no '{ABOUT}'"
-            yield Fault(cell, f"{words}; print it before each time")
+            yield Fault(
+                cell,
+                f"has the tag '{TIMES}' and shows no '{ABOUT}'",
+                "print it before each time",
+            )
         if claims_a_clock:
-            words = f"shows '{ABOUT}' and 'modelled' nowhere, where times are"
-            yield Fault(cell, f"{words}; print it, too")
+            yield Fault(
+                cell,
+                f"shows '{ABOUT}' and 'modelled' nowhere, where times are",
+                "print it, too",
+            )
 
 
 # By the kind of a chapter: what its text keeps to, and what it has printed.
 RULES_OF_TEXT = {
-    "lesson": (opening, within_budget, *PREDICTION_RULES, *QUESTION_RULES),
-    "symptoms": (whole_symptoms,),
-    "puzzles": (opening,),
-    "outcomes": (),
+    Kind.LESSON: (opening, within_budget, *PREDICTION_RULES, *QUESTION_RULES),
+    Kind.SYMPTOMS: (whole_symptoms,),
+    Kind.PUZZLES: (opening,),
+    Kind.OUTCOMES: (),
 }
 RULES_OF_OUTPUT = {
-    "lesson": (),
-    "symptoms": (shown_symptoms,),
-    "puzzles": (),
-    "outcomes": (shown_outcomes,),
+    Kind.LESSON: (),
+    Kind.SYMPTOMS: (shown_symptoms,),
+    Kind.PUZZLES: (),
+    Kind.OUTCOMES: (shown_outcomes,),
 }

@@ -15,8 +15,8 @@ from sphinx.errors import SphinxError
 from tools.errors import BookError
 from tools.files import NO_ROOM, cannot_write, read_yaml, write_text
 from tools.languages.language import read_languages
-from tools.site import speech
 from tools.site.extension import read_pages
+from tools.site.languages import read_book, speak, spoken, tr
 
 OPTIONS = ("-W", "--keep-going", "-n", "-q")  # a warning is an error
 # MyST-NB finds plugins among installed distributions: this folder holds one with our own.
@@ -29,9 +29,9 @@ def main() -> int:
     code = sys.argv[3] if len(sys.argv) > 3 else ""
     try:
         if code:
-            speech.speak(read_languages(root)[code])
+            speak(read_languages(root)[code])
         read_pages(root)
-        count = len(speech.read_book(root).documents)
+        count = len(read_book(root).documents)
         language = f" ({code})" if code else ""
         print(f"site: building {count} pages{language}", flush=True)
         config = write_config(root, work)
@@ -44,7 +44,7 @@ def main() -> int:
 
 
 def build(root: Path, work: Path, config: Path) -> int:
-    """Run Jupyter Book; of what it says, show faults alone."""
+    """Run Jupyter Book, and show nothing of its output but errors."""
     arguments = ["build", str(root), "--path-output", str(work)]
     arguments += ["--config", str(config), *OPTIONS]
     messages = io.StringIO()
@@ -61,7 +61,7 @@ def build(root: Path, work: Path, config: Path) -> int:
             messages = io.StringIO(f"error: {fault}\n")
         elif not isinstance(error.__cause__, SphinxError):
             raise
-        # Sphinx has said what is wrong, and Jupyter Book would add two tracebacks.
+        # Sphinx has printed what is wrong, and Jupyter Book would add two tracebacks.
         return 1
     finally:
         sys.stderr.write(messages.getvalue())
@@ -80,19 +80,19 @@ def book_error(error: RuntimeError, root: Path, work: Path) -> BookError | None:
 
 
 def write_config(root: Path, work: Path) -> Path:
-    """Write the book's settings, with the title and the locale of the language."""
-    settings = read_yaml(root / "_config.yml", root)
+    """Write `_config.yml`, with the title and the locale of the language."""
+    config = read_yaml(root / "_config.yml", root)
     for name in ("title", "author"):
-        settings[name] = speech.tr(settings[name])
-    html = settings["html"]
-    html["extra_footer"] = speech.tr(html["extra_footer"])
-    config = settings["sphinx"]["config"]
-    config["language"] = speech.locale()
-    config["nb_code_prompt_show"] = speech.tr("Show the code")
-    config["copybutton_image_svg"] = f"<span>{speech.tr('Copy to clipboard')}</span>"
+        config[name] = tr(config[name])
+    html = config["html"]
+    html["extra_footer"] = tr(html["extra_footer"])
+    sphinx = config["sphinx"]["config"]
+    sphinx["language"] = spoken().locale
+    sphinx["nb_code_prompt_show"] = tr("Show the code")
+    sphinx["copybutton_image_svg"] = f"<span>{tr('Copy to clipboard')}</span>"
 
     path = work / "_config.yml"
-    write_text(path, yaml.safe_dump(settings, allow_unicode=True), work)
+    write_text(path, yaml.safe_dump(config, allow_unicode=True), work)
     return path
 
 

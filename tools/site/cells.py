@@ -18,12 +18,10 @@ from itertools import groupby
 from docutils import nodes
 from sphinx.application import Sphinx
 
-from tools.book.grammar import DEEPER, MACHINERY, PREDICTED, SETUP
-from tools.book.predictions import right_choice
-from tools.site import speech
+from tools.book.grammar import DEEPER, MACHINERY, PREDICTED, SETUP, right_choice
+from tools.site.languages import punctuated, spoken, tr
 from tools.site.outputs import OUTPUT_BOX
 from tools.site.parts import Part, frame, html_part, load_where, render
-from tools.site.speech import tr
 
 
 def setup(app: Sphinx) -> None:
@@ -53,7 +51,7 @@ def add_folds(app: Sphinx, doctree: nodes.document) -> None:
     fold_head(doctree)
     fold_machinery(doctree)
     for section in doctree.findall(nodes.section):
-        if section[0].astext().startswith((DEEPER, speech.deeper())):
+        if section[0].astext().startswith((DEEPER, spoken().deeper)):
             fold_section(section)
 
 
@@ -67,7 +65,7 @@ def fold_head(doctree: nodes.document) -> None:
 
 
 def link_download(links: nodes.paragraph) -> None:
-    """Let the last link lead to the notebook as it was when the site was built."""
+    """Point the last link to the notebook as it was when the site was built."""
     *_, download = links.findall(nodes.reference)
     name = download["refuri"].rpartition("/")[2]
     download["refuri"] = f"../_sources/notebooks/{name}"
@@ -98,7 +96,7 @@ def fold_machinery(doctree: nodes.document) -> None:
             if is_run:
                 run = [*run]
                 labels = dict.fromkeys(label(cell) for cell in run)
-                fold(run, speech.punctuated("; ").join(labels))
+                fold(run, punctuated("; ").join(labels))
 
 
 def fold_section(section: nodes.section) -> None:
@@ -180,7 +178,7 @@ def cover_answer(cell: nodes.container) -> None:
     explained = explanation(cell)
     right = None
     if explained:
-        right = right_choice(explained[0].astext(), speech.choices())
+        right = right_choice(explained[0].astext(), spoken().choices)
     name = f"printed-{cell['cell_metadata'][PREDICTED]}"
     cell += frame("covered.html", *printed, *explained, name=name, right=right)
 

@@ -16,8 +16,7 @@ from sphinx.util import logging
 from sphinx.util.images import get_image_size
 from sphinx.writers.html5 import HTML5Translator
 
-from tools.languages.messages import translate_drawing
-from tools.site import speech
+from tools.site.languages import spoken
 from tools.site.parts import load_where
 
 logger = logging.getLogger(__name__)
@@ -65,8 +64,10 @@ def write_drawing(
     uri = node["uri"]
     if "<style" in drawing:
         logger.warning("style in a drawing would be the page's: %s", uri, location=node)
-    language = speech.spoken()
-    if language:
+    language = spoken()
+    if not language.is_english:
+        from tools.languages.messages import translate_drawing
+
         drawing = translate_drawing(drawing, uri, language.say)
     number = list(writer.document.findall(nodes.image)).index(node)
     writer.body.append(inline(drawing, node["alt"], size, f"figure{number}-"))

@@ -20,8 +20,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from tools.book.book import Book
+from tools.book.grammar import Kind
 from tools.book.length import length
-from tools.languages.edition import Edition
 from tools.site import (
     cells,
     drawings,
@@ -32,11 +32,10 @@ from tools.site import (
     outputs,
     parts,
     reference,
-    speech,
     theme,
     timeline,
 )
-from tools.site.speech import read_book, tr
+from tools.site.languages import punctuated, read_book, spoken, tr
 from tools.site.status import chapters_table, exercises_table
 
 # What draws the parts of a page, in the order in which their styles and scripts are loaded.
@@ -86,14 +85,14 @@ def replace_source(app: Sphinx, docname: str, source: list[str]) -> None:
     path = Path(app.env.doc2path(docname))
     if path.suffix == ".ipynb":
         source[0] = nbformat.writes(read_pages(root)[path.stem])
-    elif speech.spoken():
+    elif not spoken().is_english:
         source[0] = read_book(root).text(docname, source[0])
 
 
 def say_english(app: Sphinx, doctree: nodes.document) -> None:
     """Let a page that has no translation say so below its title."""
     book = read_book(Path(app.srcdir))
-    if speech.spoken() and app.env.docname not in book.translated:
+    if not book.is_translated(app.env.docname):
         words = tr("This page is in English.")
         doctree[0].insert(1, nodes.paragraph("", words, classes=["in-english"]))
 
@@ -110,13 +109,12 @@ def number_chapters(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def numbered_titles(book: Book) -> dict[str, str]:
-    english = book.english if isinstance(book, Edition) else book
-    comma = speech.punctuated(", ")
+    comma = punctuated(", ")
     titles = {}
     for chapter in book.pages.values():
-        if chapter.kind == "lesson":
+        if chapter.kind == Kind.LESSON:
             # A chapter's length is that of its English text.
-            minutes = length(english.pages[chapter.name]).minutes
+            minutes = length(book.english.pages[chapter.name]).minutes
             time = f"{minutes}\xa0{tr('min')}"
             title = f"{len(titles)} {chapter.title}{comma}{time}"
             titles[f"notebooks/{chapter.name}"] = title

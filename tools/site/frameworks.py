@@ -5,7 +5,6 @@ Without it all are shown, one below the other, each under the name of its framew
 """
 
 import shutil
-from itertools import chain
 from pathlib import Path
 
 from docutils import nodes
@@ -15,7 +14,7 @@ from sphinx.application import Sphinx
 
 from tools.book.book import Book
 from tools.book.chapters import FRAMEWORKS, Chapter
-from tools.book.frameworks import open_sections, unlike
+from tools.book.frameworks import disagreements, open_sections
 from tools.book.grammar import PREDICTED
 from tools.errors import BookError
 from tools.site.page import chapter_page, page_notebook
@@ -38,50 +37,62 @@ def setup(app: Sphinx) -> None:
 
 def whole_page(name: str, book: Book) -> NotebookNode:
     """Return the page of a chapter in all its frameworks, for MyST-NB."""
-    editions = book.editions(name)
-    for edition in editions[1:]:
-        require_likeness(edition, editions[0])
+    first, *others = book.chapters_on(name)
+    for other in others:
+        require_likeness(other, first)
 
     notebooks = {}
-    for edition in editions:
-        page = chapter_page(edition, book)
-        notebooks[edition.framework] = page_notebook(page, book.root)
-    if len(editions) == 1:
-        return notebooks[editions[0].framework]
+    for chapter in (first, *others):
+        page = chapter_page(chapter, book)
+        notebooks[chapter.framework] = page_notebook(page, book.root)
+    if not others:
+        return notebooks[first.framework]
     return join(notebooks)
 
 
-def require_likeness(edition: Chapter, first: Chapter) -> None:
-    """Raise BookError if two editions of a chapter cannot be on one page."""
-    faults = chain(unlike(edition, first), open_sections(edition), open_sections(first))
-    for cell, fault in faults:
-        place = f": '{cell.id}'" if cell else ""
-        raise BookError(f"{edition.where}{place}: {fault}")
+def require_likeness(chapter: Chapter, first: Chapter) -> None:
+    """Raise BookError if a chapter in two frameworks cannot be on one page."""
+    faults = [
+        *disagreements(chapter, first),
+        *open_sections(chapter),
+        *open_sections(first),
+    ]
+    if faults:
+        fault = faults[0]
+        place = f": '{fault.cell.id}'" if fault.cell else ""
+        raise BookError(f"{chapter.where}{place}", str(fault))
 
 
 def join(notebooks: dict[str, NotebookNode]) -> NotebookNode:
     """Return one notebook for several frameworks, with marks around what is for one."""
-    common = set.intersection(*(texts_of(page) for page in notebooks.values()))
-    parts = {framework: cut(page, common) for framework, page in notebooks.items()}
+    texts = [texts_of(page) for page in notebooks.values()]
+    common = set.intersection(*texts)
+    runs = {framework: cut(page, common) for framework, page in notebooks.items()}
 
+    first = next(iter(notebooks))
     cells = []
-    for runs in zip(*parts.values(), strict=True):
-        cells.append(runs[0][0])  # the common text, with which each run begins
-        blocks, sections = [], []
-        for framework, (_, *own) in zip(parts, runs, strict=True):
+    for place, run in enumerate(runs[first]):
+        cells.append(run[0])  # the common text, with which each run begins
+        blocks = []
+        sections = []
+        for framework in notebooks:
+            own = runs[framework][place][1:]
             block, section = mark_own(own, framework)
             blocks += block
             sections += section
         cells += blocks + sections
 
-    page = next(iter(notebooks.values()))
+    page = notebooks[first]
     page.cells = cells
     return page
 
 
 def texts_of(page: NotebookNode) -> set[tuple[str, str]]:
-    texts = (cell for cell in page.cells if cell.cell_type == "markdown")
-    return {(cell.id, cell.source) for cell in texts}
+    texts = set()
+    for cell in page.cells:
+        if cell.cell_type == "markdown":
+            texts.add((cell.id, cell.source))
+    return texts
 
 
 def cut(page: NotebookNode, common: set[tuple[str, str]]) -> list[list[NotebookNode]]:
@@ -106,9 +117,11 @@ def mark_own(
         if PREDICTED in cell.metadata:
             cell.metadata[PREDICTED] += f"-{framework}"
 
-    headings = [n for n, cell in enumerate(cells) if opens_section(cell)]
-    first = headings[0] if headings else len(cells)
-    block, section = cells[:first], cells[first:]
+    first = 0  # the place of the first heading
+    while first < len(cells) and not opens_section(cells[first]):
+        first += 1
+    block = cells[:first]
+    section = cells[first:]
     if block:
         block = [mark(BLOCK, framework), *block, mark(END, framework)]
     if section:
@@ -135,16 +148,16 @@ def add_blocks(app: Sphinx, doctree: nodes.document) -> None:
         kind, _, framework = comment.astext().partition(" ")
         if framework not in FRAMEWORKS:
             continue
+        labels[framework] = FRAMEWORKS[framework]
         if kind == BLOCK:
             block = make_block(comment, framework, doctree)
-            first_block = first_block or block
+            if first_block is None:
+                first_block = block
         elif kind == SECTION:
             comment.parent["classes"] += classes_of(framework)
             comment.replace_self(name_of(framework))
-        if kind in (BLOCK, SECTION):
-            labels[framework] = FRAMEWORKS[framework]
 
-    if first_block:
+    if first_block is not None:
         switch = html_part(render("frameworks.html", frameworks=labels))
         section = first_block.parent
         section.insert(section.index(first_block), switch)

@@ -8,7 +8,7 @@ and on paper, they are a list with the first and the last timeline.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,12 @@ from sphinx.environment import BuildEnvironment
 
 from tools.book.book import Book
 from tools.book.grammar import VERSIONS
-from tools.book.links import notebook_links
 from tools.book.recordings import Recording
+from tools.book.repository import notebook_links
 from tools.errors import BookError
 from tools.files import read_yaml
+from tools.site.languages import read_book, tr
 from tools.site.parts import add_part, load_where, render
-from tools.site.speech import read_book, tr
 from tools.site.timeline import timeline_html
 
 RUNNER = "simulated"  # whose timelines are shown
@@ -66,9 +66,9 @@ def first_screen(env: BuildEnvironment) -> str:
     runs = [version for version in versions if version.timeline]
     span = max(duration(version.timeline) for version in runs)
 
-    start = next(iter(book.chapters))
-    services = notebook_links(book.path(book.chapters[start]), book.repository)
-    links = {link.label: link.url for link in services}
+    start = next(iter(book.chapters.values()))
+    colab, *_ = notebook_links(book.path(start), book.repository)
+    titles = {name: chapter.title for name, chapter in book.pages.items()}
 
     def link(document: str) -> str:
         name, hash, section = document.partition("#")
@@ -81,9 +81,9 @@ def first_screen(env: BuildEnvironment) -> str:
         first=runs[0],
         last=runs[-1],
         recording=recording,
-        start=start,
-        colab=links["Google Colab"],
-        titles={name: chapter.title for name, chapter in book.pages.items()},
+        start=start.name,
+        colab=colab.url,
+        titles=titles,
         link=link,
         timeline=lambda payload: timeline_html(payload, span=span),
     )
@@ -98,32 +98,34 @@ def read_versions(book: Book) -> tuple[list[Version], Recording]:
     """Return all versions and their recording. Raises BookError, naming the cell."""
     try:
         story = read_yaml(book.root / STORY, book.root)
-        chapter, cell = story["chapter"], story["cell"]
-        texts = {
-            name: (text["said"], text["taught"])
-            for name, text in story["versions"].items()
-        }
+        chapter = story["chapter"]
+        cell = story["cell"]
+        texts = {}
+        for name, text in story["versions"].items():
+            texts[name] = (text["said"], text["taught"])
     except (KeyError, TypeError, AttributeError) as error:
-        raise BookError(f"{STORY}: {error} is wrong or not there; correct it") from None
+        raise BookError(STORY, f"{error} is wrong or not there", "correct it") from None
 
-    where = f"{STORY}: the cell '{cell}' of notebooks/{chapter}.ipynb"
-    recording = book.recording(RUNNER, chapter) if chapter in book.chapters else None
-    if recording is None or cell not in recording.cells:
-        fault = "is gone or not recorded as it is"
-        raise BookError(f"{where} {fault}: make record RUNNER={RUNNER}")
+    where = f"the cell '{cell}' of notebooks/{chapter}.ipynb"
+    recording = book.recording(RUNNER, chapter)
+    if recording is None or cell not in recording.current_cells:
+        fault = f"{where} is gone or not recorded as it is"
+        raise BookError(STORY, f"{fault}: make record RUNNER={RUNNER}")
 
     recorded = recorded_versions(recording, cell)
-    if [version["version"] for version in recorded] != list(texts):
-        fault = "holds other versions than are told of"
-        raise BookError(f"{where} {fault}; correct the list")
-    versions = [
-        make_version(version, *texts[version["version"]]) for version in recorded
-    ]
+    names = [version["version"] for version in recorded]
+    if names != list(texts):
+        fault = f"{where} holds other versions than are told of"
+        raise BookError(STORY, fault, "correct the list")
+    versions = []
+    for version in recorded:
+        said, taught = texts[version["version"]]
+        versions.append(make_version(version, said, taught))
     return versions, recording
 
 
 def recorded_versions(recording: Recording, cell: str) -> list[dict[str, Any]]:
-    for output in recording.cells[cell].outputs:
+    for output in recording.current_cells[cell].outputs:
         payload = output.get("data", {}).get(VERSIONS)
         if payload:
             return json.loads(payload)
@@ -132,18 +134,14 @@ def recorded_versions(recording: Recording, cell: str) -> list[dict[str, Any]]:
 
 def make_version(recorded: dict[str, Any], said: str, taught: str) -> Version:
     number, _, mend = recorded["version"].partition(" ")
-    version = {
-        "number": int(number),
-        "mend": tr(mend),
-        "said": tr(said),
-        "taught": taught,
-    }
+    version = Version(int(number), tr(mend), tr(said), taught)
     if "error" in recorded:
-        first_line = recorded["error"].split("\n")[0]
-        return Version(**version, error=first_line)
-    return Version(
-        **version,
-        timeline=recorded["timeline"],
-        milliseconds=duration(recorded["timeline"]) / (PASSES * 1e6),
+        first_line, _, _ = recorded["error"].partition("\n")
+        return replace(version, error=first_line)
+    timeline = recorded["timeline"]
+    return replace(
+        version,
+        timeline=timeline,
+        milliseconds=duration(timeline) / (PASSES * 1e6),
         mebibytes=recorded["peak"] / 2**20,
     )

@@ -26,7 +26,7 @@ from tools.book.runners import SIMULATOR
 from tools.errors import BookError
 from tools.files import read_beside
 from tools.site.parts import add_part, load_where, render
-from tools.site.status import table
+from tools.site.status import RIGHT, table
 
 PRECISIONS = ("float64", "float32", "tf32", "float16", "bfloat16")
 COUNTS = [2**power for power in range(1, 11)]  # 2 to 1,024 GPUs
@@ -41,11 +41,9 @@ FIGURE_CARDS = ("T4", "H100")  # the cards that can be chosen in a figure
 # The drawing of the plot: where its grid begins and ends, and what lies between counts.
 LEFT, STRIDE, TOP, HEIGHT = 60.0, 70, 14, 276
 
-ASK = (sys.executable, "-m", "tools.site.simulated_models")
-
 
 @dataclass(frozen=True)
-class Setting:
+class Interconnect:
     """What joins GPUs in the plot and in the table: ids of links, and network cards."""
 
     inside: str
@@ -55,7 +53,7 @@ class Setting:
     look: str  # its class in the drawing
 
 
-SETTINGS = [Setting(**setting) for setting in read_beside(__file__, "scaling.yml")]
+INTERCONNECTS = [Interconnect(**row) for row in read_beside(__file__, "scaling.yml")]
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ class Models:
     cards: list[dict[str, Any]]  # data sheets, with the host and two modelled times
     links: dict[str, list[dict[str, Any]]]  # inside servers, and between them
     sizes: dict[str, int]  # of the allocator
-    # The share of linear scaling, at most and at least, by SETTINGS and COUNTS.
+    # The share of linear scaling, at most and at least, by INTERCONNECTS and COUNTS.
     shares: list[list[list[float]]]
 
 
@@ -89,7 +87,7 @@ def setup(app: Sphinx) -> None:
 def read_models(root: Path) -> Models:
     """Ask `cudasim`, in a process of its own, for what pages show of it."""
     question = {
-        "settings": [asdict(setting) for setting in SETTINGS],
+        "interconnects": [asdict(interconnect) for interconnect in INTERCONNECTS],
         "counts": COUNTS,
         "server": SERVER,
         "step": STEP,
@@ -97,16 +95,16 @@ def read_models(root: Path) -> Models:
     }
     path = os.pathsep.join([SIMULATOR, "cudasim"])
     process = subprocess.run(
-        ASK,
+        [sys.executable, "-m", "tools.site.simulated_models"],
         input=json.dumps(question),
         capture_output=True,
         text=True,
         cwd=root,
         env=os.environ | {"PYTHONPATH": path},
     )
-    if process.returncode:
-        lines = process.stderr.splitlines() or ["no reason given"]
-        raise BookError(f"{SIMULATOR}: asking for its models fails: {lines[-1]}")
+    if process.returncode != 0:
+        reason = process.stderr.strip().rpartition("\n")[2]
+        raise BookError(SIMULATOR, f"asking for its models fails: {reason}")
     return Models(**json.loads(process.stdout))
 
 
@@ -116,14 +114,17 @@ def models_of(env: BuildEnvironment) -> Models:
 
 def without_sources(card: dict[str, Any]) -> dict[str, Any]:
     """Return a card less the addresses of its sources, which no page computes with."""
-    return card | {"sources": {}, "host": card["host"] | {"sources": {}}}
+    no_sources: dict[str, Any] = {"sources": {}}
+    host = card["host"] | no_sources
+    return card | no_sources | {"host": host}
 
 
 def calculator(env: BuildEnvironment) -> str:
     cards = []
     for card in models_of(env).cards:
-        words = card["provenance"]["words"]  # the validation is said of a card
-        cards.append(without_sources(card) | {"validation": words})
+        sheet = without_sources(card)
+        sheet["validation"] = card["provenance"]["words"]  # it is said of a card
+        cards.append(sheet)
     return render(
         "calculator.html", cards=cards, precisions=PRECISIONS, sheets={"cards": cards}
     )
@@ -136,9 +137,9 @@ def scaling_calculator(env: BuildEnvironment) -> str:
 def figure(name: str, env: BuildEnvironment) -> str:
     """Draw a figure that a reader can move."""
     models = models_of(env)
-    cards = {card["name"]: without_sources(card) for card in models.cards}
+    cards = {card["name"]: card for card in models.cards}
     facts = {
-        "cards": [cards[name] for name in FIGURE_CARDS],
+        "cards": [without_sources(cards[name]) for name in FIGURE_CARDS],
         "links": models.links["inside"],
         "sizes": models.sizes,
         "bytes": GRADIENTS,
@@ -147,24 +148,32 @@ def figure(name: str, env: BuildEnvironment) -> str:
 
 
 def scaling_plot(env: BuildEnvironment) -> str:
-    """Plot the modelled efficiency by number of GPUs: a line and a band for each setting."""
+    """Plot the modelled efficiency by number of GPUs: a line and a band for each interconnect."""
     across = [LEFT + STRIDE * place for place in range(len(COUNTS))]
-    lines, bands, summaries = {}, {}, []
-    for setting, shares in zip(SETTINGS, models_of(env).shares, strict=True):
-        most = [(x, height(high)) for x, (high, _) in zip(across, shares, strict=True)]
-        least = [(x, height(low)) for x, (_, low) in zip(across, shares, strict=True)]
-        lines[setting.look] = most
-        bands[setting.look] = most + least[::-1]
-        few, many = percent_range(shares[0]), percent_range(shares[-1])
-        summaries.append(f"{setting.name}: {few} at 2 GPUs, {many} at 1,024")
+    lines = {}
+    bands = {}
+    summaries = []
+    models = models_of(env)
+    for interconnect, shares in zip(INTERCONNECTS, models.shares, strict=True):
+        line = []  # along the most that links allow
+        edge = []  # along the least
+        for x, (most, least) in zip(across, shares, strict=True):
+            line.append((x, height(most)))
+            edge.append((x, height(least)))
+        lines[interconnect.look] = line
+        bands[interconnect.look] = line + edge[::-1]
+        few = percent_range(shares[0])
+        many = percent_range(shares[-1])
+        summaries.append(f"{interconnect.name}: {few} at 2 GPUs, {many} at 1,024")
 
+    percents = range(0, 101, 20)
     return render(
         "scaling-plot.html",
         server=SERVER,
-        settings=SETTINGS,
+        interconnects=INTERCONNECTS,
         lines=lines,
         bands=bands,
-        grid=[(percent, height(percent / 100)) for percent in range(0, 101, 20)],
+        grid=[(percent, height(percent / 100)) for percent in percents],
         counts=list(zip(COUNTS, across, strict=True)),
         summary=". ".join(summaries),
     )
@@ -188,5 +197,5 @@ def shares_table(book: Book) -> list[str]:
             most, least = shares[place]
             row.append(f"{100 * least:.0f} to {100 * most:.0f} %")
         rows.append(row)
-    head = ["GPUs", *(setting.name for setting in SETTINGS)]
-    return table(head, rows, numbers=tuple(range(len(head))))
+    names = [interconnect.name for interconnect in INTERCONNECTS]
+    return table(dict.fromkeys(["GPUs", *names], RIGHT), rows)

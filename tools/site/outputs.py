@@ -13,9 +13,9 @@ from nbformat import NotebookNode
 from sphinx.application import Sphinx
 
 from tools.book.grammar import RUNNERS
+from tools.site.languages import tr
 from tools.site.page import DRAWN, RunnerOutputs
 from tools.site.parts import Part, frame
-from tools.site.speech import tr
 
 # What MyST-NB calls the box around the outputs of a cell.
 OUTPUT_BOX = "cell_code_output"
@@ -81,7 +81,7 @@ def draw_output(
 
 
 def unbox_tabs(app: Sphinx, doctree: nodes.document) -> None:
-    """Take tabs out of the box of their cell's outputs: each panel has one of its own."""
+    """Move tabs out of the box around their cell's outputs: each panel has its own."""
     for form in [*doctree.findall(holds_tabs)]:
         bundle = form.parent  # of all forms of an output; this one has no other
         box = bundle.parent

@@ -25,14 +25,19 @@ from tools.book.grammar import (
     TIMELINE,
     TIMES,
     VERSIONS,
+    Kind,
 )
 from tools.book.notebooks import tags
 from tools.book.recordings import Recording
 from tools.errors import BookError
-from tools.site import speech
+from tools.site.languages import (
+    punctuated,
+    spoken,
+    tr,
+    translate_facts,
+    translate_times,
+)
 from tools.site.parts import render
-from tools.site.reference import symptom_list
-from tools.site.speech import tr, translate_times
 from tools.site.timeline import timeline_html
 
 # What pages can draw, the best form first.
@@ -63,22 +68,22 @@ class RunnerOutputs:
 
 @dataclass(frozen=True)
 class Page:
-    """A chapter with its outputs, by the ids of cells; each cell is in one of the two."""
+    """A chapter and its outputs, by cell id: every code cell is in one of the two."""
 
     chapter: Chapter
     recordings: list[Recording]
-    shared: dict[str, list[NotebookNode]] = field(default_factory=dict)
-    by_runner: dict[str, list[RunnerOutputs]] = field(default_factory=dict)
+    shared_outputs: dict[str, list[NotebookNode]] = field(default_factory=dict)
+    outputs_by_runner: dict[str, list[RunnerOutputs]] = field(default_factory=dict)
 
 
 def chapter_page(chapter: Chapter, book: Book) -> Page:
     page = Page(chapter, page_recordings(chapter, book))
     for cell in chapter.code_cells:
-        runners = runner_outputs(cell, page)
-        if can_share(cell, runners):
-            page.shared[cell.id] = runners[0].outputs
+        by_runner = outputs_of(cell, page)
+        if can_share(cell, by_runner):
+            page.shared_outputs[cell.id] = by_runner[0].outputs
         else:
-            page.by_runner[cell.id] = runners
+            page.outputs_by_runner[cell.id] = by_runner
     return page
 
 
@@ -86,30 +91,35 @@ def page_recordings(chapter: Chapter, book: Book) -> list[Recording]:
     """Return the chapter's recordings, if the runners in `kernels/` allow for them."""
     runners = [runner for runner in book.local_runners if runner.executes(chapter)]
     if not runners:
-        advice = "add it to the 'chapters' of one in kernels/"
-        raise BookError(f"{chapter.where}: no runner executes it; {advice}")
+        raise BookError(
+            chapter.where,
+            "no runner executes it",
+            "add it to the 'chapters' of one in kernels/",
+        )
 
-    recordings = book.recordings_of(chapter)
+    recordings = book.recordings_of(chapter.name)
     for recording in recordings:
         if recording.runner.is_local and recording.runner not in runners:
-            fault = f"{recording.runner.where} does not list this chapter"
-            advice = "list it there, or remove the file"
-            raise BookError(f"{recording.where}: {fault}; {advice}")
+            raise BookError(
+                recording.where,
+                f"{recording.runner.where} does not list this chapter",
+                "list it there, or remove the file",
+            )
     return recordings
 
 
-def runner_outputs(cell: NotebookNode, page: Page) -> list[RunnerOutputs]:
+def outputs_of(cell: NotebookNode, page: Page) -> list[RunnerOutputs]:
     """Return what a cell printed on each runner that has recorded it as it is."""
     alt = cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")
     shows_times = TIMES in tags(cell)
-    runners = []
+    by_runner = []
     for recording in page.recordings:
-        if cell.id not in recording.cells:
+        if cell.id not in recording.current_cells:
             continue
         times = ""
         if shows_times:
             times = tr("Times {0}.").format(translate_times(recording.times))
-        runners.append(
+        by_runner.append(
             RunnerOutputs(
                 cell=cell.id,
                 folder=recording.folder,
@@ -117,24 +127,27 @@ def runner_outputs(cell: NotebookNode, page: Page) -> list[RunnerOutputs]:
                 label=tr(recording.label),
                 facts=recording_facts(recording),
                 times=times,
-                outputs=page_safe(recording.cells[cell.id].outputs, alt),
+                outputs=page_safe(recording.current_cells[cell.id].outputs, alt),
             )
         )
-    if not runners:
-        fault = f"no runner has recorded the cell '{cell.id}' as it is"
-        raise BookError(f"{page.chapter.where}: {fault}; execute it: make book")
-    return runners
+    if not by_runner:
+        raise BookError(
+            page.chapter.where,
+            f"no runner has recorded the cell '{cell.id}' as it is",
+            "execute it: make book",
+        )
+    return by_runner
 
 
-def can_share(cell: NotebookNode, runners: list[RunnerOutputs]) -> bool:
-    """True if the page can show one output for all runners.
+def can_share(cell: NotebookNode, by_runner: list[RunnerOutputs]) -> bool:
+    """Return whether the page can show one output for all runners.
 
     Times are never shared: those of one runner are modelled, those of another measured,
     even where the figures agree.
     """
     if TIMES in tags(cell):
         return False
-    first, *others = runners
+    first, *others = by_runner
     return all(runner.outputs == first.outputs for runner in others)
 
 
@@ -159,7 +172,7 @@ def page_safe(printed: list[NotebookNode], alt: str = "") -> list[NotebookNode]:
 
 
 def continues(stream: NotebookNode, outputs: list[NotebookNode]) -> bool:
-    """True if `stream` is more of the last output, which a runner printed in pieces."""
+    """Return whether `stream` continues the last output, which a runner printed in pieces."""
     return bool(outputs) and outputs[-1].get("name") == stream.name
 
 
@@ -183,10 +196,12 @@ def page_notebook(page: Page, root: Path) -> NotebookNode:
         else:
             cell.source = page_text(cell, page.chapter, root)
 
-    if page.by_runner:
+    if page.outputs_by_runner:
         kinds = [cell.cell_type for cell in notebook.cells]
         notebook.cells.insert(kinds.index("code"), legend(page.recordings))
-    if page.chapter.kind == "symptoms":
+    if page.chapter.kind == Kind.SYMPTOMS:
+        from tools.site.reference import symptom_list
+
         overview = new_markdown_cell(symptom_list(page.chapter), id="overview")
         notebook.cells.insert(1, overview)
     return notebook
@@ -200,19 +215,19 @@ def add_outputs(cell: NotebookNode, page: Page) -> None:
     image = cell.metadata.setdefault("mystnb", {}).setdefault("image", {})
     image.setdefault("alt", tr("Plot drawn by the code above"))
 
-    if cell.id in page.shared:
-        cell.outputs = page.shared[cell.id]
+    if cell.id in page.shared_outputs:
+        cell.outputs = page.shared_outputs[cell.id]
     else:
-        runners = [asdict(runner) for runner in page.by_runner[cell.id]]
-        cell.outputs = [new_output("display_data", {RUNNERS: runners})]
+        by_runner = [asdict(runner) for runner in page.outputs_by_runner[cell.id]]
+        cell.outputs = [new_output("display_data", {RUNNERS: by_runner})]
 
 
 def page_text(cell: NotebookNode, chapter: Chapter, root: Path) -> str:
     """Return a text cell with figures from `img/` and what the site adds to it."""
-    if speech.spoken():  # whether they are current was checked with the English text
-        text = named_figures(cell.source)
-    else:
+    if spoken().is_english:
         text = link_figures(cell.source, chapter.where, root)
+    else:  # whether they are current was checked with the English text
+        text = named_figures(cell.source)
 
     if cell.id.startswith(ANSWER):
         return f"::::::{{container}} answer\n{text}\n::::::"
@@ -226,12 +241,12 @@ def recording_facts(recording: Recording, with_hardware: bool = True) -> str:
     facts = [*recording.software, provenance.date]
     if with_hardware:
         facts.insert(0, provenance.hardware)
-    return speech.translate_facts(", ".join(facts))
+    return translate_facts(", ".join(facts))
 
 
 def legend(recordings: list[Recording]) -> NotebookNode:
     """Return a note for the top of a page that says what each tab stands for."""
-    labels = speech.punctuated("; ").join(tr(made.label) for made in recordings)
+    labels = punctuated("; ").join(tr(made.label) for made in recordings)
     facts = []
     for recording in recordings:
         names_hardware = recording.provenance.hardware in recording.times

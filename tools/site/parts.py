@@ -16,8 +16,8 @@ from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 from sphinx.writers.html5 import HTML5Translator
 
-from tools.root import ROOT
-from tools.site.speech import punctuated, tr
+from tools.files import ROOT
+from tools.site.languages import punctuated, tr
 
 
 def script_json(value: object) -> str:

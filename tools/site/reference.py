@@ -2,8 +2,8 @@
 
 *Symptom, cause, cure* has a list of its symptoms there; *What raises, what copies, what
 moves silently* has a table of operations by framework, in which every word is one that a
-program printed. `tools.book.symptoms` and `tools.book.outcomes` say what the two are
-made of, `book/static/symptoms.js` filters them.
+program printed. `tools.book.reference` says what the two are made of,
+`book/static/symptoms.js` filters them.
 """
 
 import re
@@ -16,11 +16,16 @@ from sphinx.environment import BuildEnvironment
 
 from tools.book.chapters import FRAMEWORKS, Chapter
 from tools.book.grammar import OUTCOMES_CELL
-from tools.book.outcomes import VERBS, operations_of, verb, words
 from tools.book.recordings import Recording
-from tools.book.symptoms import groups_of
+from tools.book.reference import (
+    VERBS,
+    groups_of,
+    operations_of,
+    outcome_of,
+    verb_of,
+)
+from tools.site.languages import read_book
 from tools.site.parts import add_part, load_where, render
-from tools.site.speech import read_book
 
 SEARCH = "symptom-search"
 
@@ -60,27 +65,32 @@ def section_link(title: str) -> str:
 
 def outcomes_table(env: BuildEnvironment) -> str:
     book = read_book(Path(env.srcdir))
-    editions = book.editions(Path(env.docname).name)
-    recordings = {
-        chapter.framework: book.recordings_of(chapter)[0] for chapter in editions
-    }
-    groups = outcomes_by_group(editions[0], recordings)
+    chapters = book.chapters_on(Path(env.docname).name)
+    recordings = {}
+    facts = []
+    for chapter in chapters:
+        recording = book.recordings_of(chapter.name)[0]
+        recordings[chapter.framework] = recording
+        facts.append((", ".join(recording.software), recording.provenance.date))
 
-    printed_verbs = set()
-    for rows in groups.values():
-        for row in rows:
-            printed_verbs.update(name for _, name in row.outcomes.values())
-
+    groups = outcomes_by_group(chapters[0], recordings)
+    verbs = printed_verbs(groups)
     return render(
         "outcomes.html",
         groups=groups,
         names={name: FRAMEWORKS[name] for name in recordings},
-        verbs={name: label for name, label in VERBS.items() if name in printed_verbs},
-        facts=[
-            (", ".join(recording.software), recording.provenance.date)
-            for recording in recordings.values()
-        ],
+        verbs={name: label for name, label in VERBS.items() if name in verbs},
+        facts=facts,
     )
+
+
+def printed_verbs(groups: dict[tuple[str, str], list[Row]]) -> set[str]:
+    verbs = set()
+    for rows in groups.values():
+        for row in rows:
+            for _, name in row.outcomes.values():
+                verbs.add(name)
+    return verbs
 
 
 def outcomes_by_group(
@@ -91,8 +101,8 @@ def outcomes_by_group(
     for operation in operations_of(chapter):
         outcomes = {}
         for framework, recording in recordings.items():
-            text = words(recording.cells[operation.id])
-            outcomes[framework] = (text, verb(text))
+            outcome = outcome_of(recording.current_cells[operation.id])
+            outcomes[framework] = (outcome, verb_of(outcome))
         row = Row(operation.title, make_id(operation.title), outcomes)
         group = (operation.group, make_id(operation.group))
         groups.setdefault(group, []).append(row)

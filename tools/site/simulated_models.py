@@ -1,7 +1,7 @@
 """Print what `cudasim` models, as JSON: a program that `tools.site.models` runs.
 
-It reads from standard input for which settings to ask. It runs in a process of its own
-because no module of these tools imports the simulator.
+It reads from standard input what to ask. It runs in a process of its own because no
+module of these tools imports the simulator.
 """
 
 import json
@@ -19,13 +19,13 @@ PLACES = ("inside", "between")  # servers
 
 def main() -> None:
     question = json.load(sys.stdin)
+    interconnects = question["interconnects"]
+    allocator = vars(sizes).items()
     answer = {
         "cards": [described(name) for name in sheet_names()],
         "links": {place: link_facts(place) for place in PLACES},
-        "shares": [
-            linear_shares(setting, question) for setting in question["settings"]
-        ],
-        "sizes": {name: size for name, size in vars(sizes).items() if name.isupper()},
+        "shares": [linear_shares(question, joined) for joined in interconnects],
+        "sizes": {name: size for name, size in allocator if name.isupper()},
     }
     print(json.dumps(answer))
 
@@ -33,21 +33,30 @@ def main() -> None:
 def link_facts(place: str) -> list[dict[str, Any]]:
     facts = []
     for id, link in links(place).items():
-        speed = {"latency": link.latency, "bandwidth": link.bandwidth}
-        facts.append({"id": id, "name": link.name} | speed)
+        facts.append(
+            {
+                "id": id,
+                "name": link.name,
+                "latency": link.latency,
+                "bandwidth": link.bandwidth,
+            }
+        )
     return facts
 
 
 def linear_shares(
-    setting: dict[str, Any], question: dict[str, Any]
+    question: dict[str, Any], joined: dict[str, Any]
 ) -> list[list[float]]:
-    """Return the shares of linear scaling, at most and at least, by number of GPUs."""
+    """Return the shares of linear scaling, at most and at least, by number of GPUs.
+
+    `joined` is the Interconnect of the GPUs.
+    """
     training = Training(question["step"], question["gradients"])
-    inside = links("inside")[setting["inside"]]
-    between = links("between")[setting["between"]]
+    inside = links("inside")[joined["inside"]]
+    between = links("between")[joined["between"]]
     shares = []
     for gpus in question["counts"]:
-        cluster = Cluster(gpus, question["server"], inside, between, setting["cards"])
+        cluster = Cluster(gpus, question["server"], inside, between, joined["cards"])
         most = efficiency(training, cluster)
         least = least_efficiency(training, cluster)
         shares.append([most, least])

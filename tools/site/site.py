@@ -50,7 +50,7 @@ UNPUBLISHED = (
 
 
 def is_current(root: Path) -> bool:
-    """True if the site was built from the files as they are, so that nothing is stale."""
+    """Return whether the site was built from the files as they are now."""
     try:
         built = json.loads((root / RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -85,7 +85,7 @@ def build_site(root: Path) -> Path:
 
 
 def forget_build(root: Path) -> None:
-    """Let `is_current` be false until the site is built again."""
+    """Make `is_current` return False until the site is built again."""
     (root / RECORD).unlink(missing_ok=True)
 
 

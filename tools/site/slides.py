@@ -17,10 +17,26 @@ from bs4 import BeautifulSoup, NavigableString, Tag
 from tools.book.book import Book
 from tools.book.chapters import Chapter
 from tools.book.grammar import EXERCISE_PART
-from tools.files import read_beside, read_text, write_text
+from tools.files import read_text, write_text
 from tools.site.parts import render
 
-SETTINGS = read_beside(__file__, "slides.yml")
+# Of the site's style sheets, those of the slides.
+STYLES = (
+    "pygments",
+    "fonts/fonts",
+    "book",
+    "tabs",
+    "questions",
+    "predictions",
+    "timeline",
+)
+# What a page shows and no slide does.
+NOT_SHOWN = (
+    ".frameworks, .frameworks-fault, .framework-name, .machinery,"
+    " section:has(> .deeper), .tag_hide-input, .solution, .wrong:not(.choice),"
+    " .headerlink, .prediction-switch, .moved, form, .symptom-list,"
+    " .timeline-tools, .timeline-said, .timeline > details"
+)
 EXERCISE = re.compile(r"\d+\. ")
 # What a slide begins with that asks something.
 ASKS = re.compile(rf"Check yourself|{EXERCISE.pattern}")
@@ -74,9 +90,8 @@ def slides_of(chapter: Chapter, site: Path) -> Iterator[Slide]:
 
 
 def keep_framework(article: Tag, framework: str) -> None:
-    """Keep the blocks of one framework, without the name and the frame of each."""
-    switch = SETTINGS["of_frameworks"]
-    for tag in article.select(f".framework:not(.{framework}), {switch}"):
+    """Keep the blocks of one framework, without the frame of each."""
+    for tag in article.select(f".framework:not(.{framework})"):
         tag.decompose()
     for block in article.select("div.framework"):
         block.unwrap()
@@ -91,7 +106,7 @@ def drop_unshown(article: Tag, chapter: Chapter) -> None:
 
     machinery = article.select_one("details.machinery")
     introduction = machinery.find_next_siblings(is_no_section)
-    for tag in [*introduction, *article.select(SETTINGS["not_shown"])]:
+    for tag in [*introduction, *article.select(NOT_SHOWN)]:
         tag.decompose()
     # No script of a deck draws what <noscript> stands for, and beside a deck there is no
     # other page to link to.
@@ -133,31 +148,36 @@ def cut(tags: list[Tag], whole: bool) -> list[list[Tag]]:
     """
     groups: list[list[Tag]] = []
     for tag in tags:
-        asks = tag.name == "p" and ASKS.match(tag.text)
-        if asks:
+        if tag.name == "p" and ASKS.match(tag.text):
             whole = bool(EXERCISE.match(tag.text))
-        if not groups or asks or (not whole and is_full(groups[-1], tag)):
+            begins = True
+        elif groups:
+            begins = not whole and is_full(groups[-1], tag)
+        else:
+            begins = True
+        if begins:
             groups.append([])
         groups[-1].append(tag)
     return groups
 
 
 def is_full(group: list[Tag], tag: Tag) -> bool:
-    """True if a slide that holds `group` has no room for `tag`."""
-    last_classes = {*group[-1].get("class", [])}
-    classes = {*tag.get("class", [])}
+    """Return whether a slide that holds `group` has no room for `tag`."""
+    last_classes = group[-1].get("class", [])
+    classes = tag.get("class", [])
     if "choice" in classes:
         return False
     if is_figure(group[0]):
         is_caption = tag.name == "p" and tag.em is tag.contents[0]
         return len(group) > 1 or not is_caption
-    if last_classes & LAST:
+    if LAST.intersection(last_classes):
         return True
     if "cell" in classes:
         return False
     if "prediction" in classes or is_figure(tag):
         return True
-    return sum(len(member.text) for member in [*group, tag]) > LONG
+    letters = sum(len(member.text) for member in group)
+    return letters + len(tag.text) > LONG
 
 
 def is_figure(tag: Tag) -> bool:
@@ -196,10 +216,9 @@ def deck_styles(site: Path) -> str:
         font = encoded(static / "fonts" / match[1])
         return f"url(data:font/woff2;base64,{font})"
 
-    sheets = [
-        (static / f"{name}.css").read_text(encoding="utf-8")
-        for name in SETTINGS["styles"]
-    ]
+    sheets = []
+    for name in STYLES:
+        sheets.append((static / f"{name}.css").read_text(encoding="utf-8"))
     return FONT.sub(embed_font, "\n".join(sheets))
 
 

@@ -1,47 +1,43 @@
 """Tables of facts, in Markdown: what was executed where, and how many exercises there are."""
 
+from collections.abc import Iterable, Mapping
+
 from tools.book.book import Book
-from tools.book.exercises import exercises
-from tools.book.grammar import NOT_COMPARED
+from tools.book.grammar import EXERCISE, NOT_COMPARED
 from tools.book.notebooks import code_cells, tags
 from tools.book.recordings import Recording
 
-RECORDING_COLUMNS = [
-    "Chapter",
-    "Runner",
-    "Date",
-    "Seconds",
-    "Cells compared",
-    "Cells waiting",
-    "Hardware",
-    "Times",
-    "Python",
-    "Software",
-]
+# The columns of each table with their alignment, which is that of Markdown.
+LEFT, RIGHT = ":--", "--:"
+RECORDING_COLUMNS = {
+    "Chapter": LEFT,
+    "Runner": LEFT,
+    "Date": LEFT,
+    "Seconds": RIGHT,
+    "Cells compared": RIGHT,
+    "Cells waiting": LEFT,
+    "Hardware": LEFT,
+    "Times": LEFT,
+    "Python": LEFT,
+    "Software": LEFT,
+}
+EXERCISE_COLUMNS = {"Chapter": LEFT, "Exercises": RIGHT}
 
 
-def table(
-    head: list[str], rows: list[list[str]], numbers: tuple[int, ...] = ()
-) -> list[str]:
-    """Return the lines of a Markdown table; the columns in `numbers` are set flush right."""
-    rules = ["--:" if column in numbers else ":--" for column in range(len(head))]
-    lines = [table_line(head), table_line(rules)]
-    for row in rows:
-        lines.append(table_line([cell.replace("|", "\\|") for cell in row]))
+def table(columns: Mapping[str, str], rows: Iterable[Iterable[str]]) -> list[str]:
+    """Return the lines of a Markdown table."""
+    lines = []
+    for cells in (columns.keys(), columns.values(), *rows):
+        line = " | ".join(cells)
+        lines.append(f"| {line} |")
     return lines
-
-
-def table_line(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def chapters_table(book: Book) -> list[str]:
     """Return the table of all recordings, by the provenance in `outputs/`."""
-    rows = []
-    for recordings in book.recordings.values():
-        rows += [recording_row(recording) for recording in recordings.values()]
-    lines = table(RECORDING_COLUMNS, rows, numbers=(3, 4))
-    if set(book.recordings) <= set(book.runners):
+    rows = [recording_row(recording) for recording in book.recordings]
+    lines = table(RECORDING_COLUMNS, rows)
+    if all(recording.runner.is_local for recording in book.recordings):
         note = "No real GPU is recorded yet: `make record RUNNER=gpu` does it on one."
         lines += ["", note]
     return lines
@@ -51,13 +47,14 @@ def recording_row(recording: Recording) -> list[str]:
     provenance = recording.provenance
     cells = code_cells(recording.notebook)
     compared = [cell for cell in cells if NOT_COMPARED not in tags(cell)]
+    outdated = ", ".join(recording.outdated_ids)
     return [
-        f"[](../notebooks/{recording.chapter.page}.ipynb)",
+        chapter_link(recording.chapter.page),
         recording.label,
         provenance.date,
         f"{provenance.seconds:.1f}",
         str(len(compared)),
-        ", ".join(recording.waiting) or "none",
+        outdated or "none",
         provenance.hardware,
         recording.runner.times or "measured",
         provenance.python,
@@ -65,15 +62,21 @@ def recording_row(recording: Recording) -> list[str]:
     ]
 
 
+def chapter_link(page: str) -> str:
+    """Return a link whose text Sphinx fills in: the title of the chapter."""
+    return f"[](../notebooks/{page}.ipynb)"
+
+
 def exercises_table(book: Book) -> list[str]:
     """Return how many exercises each chapter has; `make release` writes them there."""
     rows = []
     total = 0
     for name, chapter in book.pages.items():
-        count = len(exercises(chapter))
+        ids = [cell.id for cell in chapter.notebook.cells]
+        count = sum(id.startswith(EXERCISE) for id in ids)
         if count:
-            rows.append([f"[](../notebooks/{name}.ipynb)", str(count)])
+            rows.append([chapter_link(name), str(count)])
         if not chapter.holds_puzzles:
             total += count
     rows.append(["All chapters, without the puzzles", str(total)])
-    return table(["Chapter", "Exercises"], rows, numbers=(1,))
+    return table(EXERCISE_COLUMNS, rows)

@@ -16,8 +16,8 @@ from sphinx.config import Config
 from sphinx.writers.html5 import HTML5Translator
 
 from tools.errors import BookError
+from tools.site.languages import tr
 from tools.site.parts import render
-from tools.site.speech import tr
 
 # Code has a span for each name, sign and word. One without a colour, in which no line
 # breaks, is not needed.

@@ -17,14 +17,14 @@ from sphinx.application import Sphinx
 
 from tools.book.grammar import TIMELINE
 from tools.errors import BookError
+from tools.site.languages import punctuated, tr, translate_times
 from tools.site.parts import load_where, render
-from tools.site.speech import punctuated, tr, translate_times
 
 ROW = 36  # pixels: a lane
 IDLE = ("wait", "sleep")
-# What a lane of one of several processes begins with.
+# How the name of a lane begins if there are several processes.
 RANK = re.compile(r"^rank \d+: ")
-# What a bar is called that stands for several.
+# The name of a bar that stands for several.
 SEVERAL = re.compile(r"(.+) and (\d+) others?")
 # Units of time in nanoseconds, the largest first.
 UNITS = {"s": 10**9, "ms": 10**6, "µs": 10**3, "ns": 1}
@@ -61,23 +61,26 @@ def timeline_html(payload: str, alt: str = "", span: int = 0) -> str:
     try:
         return draw(json.loads(payload), alt, span, hatch=f"wait-{mark}")
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        fault = f"cannot be drawn ({type(error).__name__}: {error})"
-        advice = "execute its chapter again"
-        raise BookError(f"an output of the type {TIMELINE} {fault}; {advice}") from None
+        reason = f"{type(error).__name__}: {error}"
+        raise BookError(
+            f"an output of the type {TIMELINE} cannot be drawn ({reason})",
+            advice="execute its chapter again",
+        ) from None
 
 
 def draw(timeline: dict[str, Any], alt: str, span: int, hatch: str) -> str:
     total = max(timeline["total"], span) or 1
-    unit = next(name for name, size in UNITS.items() if total >= size)
-    size = UNITS[unit]
+    unit, size = unit_of(total)
 
-    bars = [make_bar(timeline, bar) for bar in timeline["bars"]]
+    names = []
     lanes = []
     summaries = []
     for name, kinds, busy in timeline["lanes"]:
-        name = translate_name(name)
-        lanes.append((name, kinds, busy))
-        summaries.append(f"{name}: {count_kinds(kinds)}")
+        own_name = translate_name(name)
+        names.append(name)
+        lanes.append((own_name, kinds, busy))
+        summaries.append(f"{own_name}: {count_kinds(kinds)}")
+    bars = [make_bar(timeline, bar) for bar in timeline["bars"]]
 
     return render(
         "timeline.html",
@@ -89,12 +92,12 @@ def draw(timeline: dict[str, Any], alt: str, span: int, hatch: str) -> str:
         size=size,
         total=total,
         row=ROW,
-        ticks=[(text, float(text) * size / total) for text in ticks(total / size)],
+        ticks=ticks(total, size),
         lanes=lanes,
-        firsts=begins_rank([name for name, *_ in timeline["lanes"]]),
+        firsts=begins_rank(names),
         bars=bars,
         keys={bar.meaning: bar.paint for bar in bars},
-        kinds=kind_words(),
+        kinds={kind: words.name for kind, words in kind_words().items()},
         notes=timeline["notes"],
         summary=punctuated("; ".join(summaries)),
         number=format_number,
@@ -103,20 +106,21 @@ def draw(timeline: dict[str, Any], alt: str, span: int, hatch: str) -> str:
 
 def make_bar(timeline: dict[str, Any], bar: list[int]) -> Bar:
     place, name, start, duration, kind_number, count = bar
-    lane = timeline["lanes"][place][0]
+    lane, *_ = timeline["lanes"][place]
+    own_lane = translate_name(lane)
     kind = timeline["kinds"][kind_number]
     label = translate_name(timeline["names"][name])
     if count > 1:
         label += f" \N{MULTIPLICATION SIGN} {count:,}"
     return Bar(
         place=place,
-        lane=translate_name(lane),
+        lane=own_lane,
         kind=kind,
         label=label,
         start=start,
         duration=duration,
         paint=paint(lane, kind),
-        meaning=meaning(translate_name(lane), kind),
+        meaning=meaning(own_lane, kind),
     )
 
 
@@ -142,7 +146,8 @@ def meaning(lane: str, kind: str) -> str:
     """Return in words what a bar's colour means: its kind and, of a kernel, its GPU."""
     if kind == "kernel":
         return tr("kernel on {0}").format(device_of(lane))
-    return kind_words().get(kind, kind)
+    words = kind_words().get(kind)
+    return words.name if words else kind
 
 
 def device_of(lane: str) -> str:
@@ -156,42 +161,44 @@ def without_rank(lane: str) -> str:
 def begins_rank(lanes: list[str]) -> list[bool]:
     """Return for each lane whether it is the first of another process than the one above."""
     ranks = [name.removesuffix(without_rank(name)) for name in lanes]
-    return [False, *(above != rank for above, rank in pairwise(ranks))]
+    firsts = [False]
+    for above, rank in pairwise(ranks):
+        firsts.append(above != rank)
+    return firsts
 
 
 # Words.
 
 
-def kind_words() -> dict[str, str]:
+class KindWords(NamedTuple):
+    """What a kind of bar is called, one such bar, and several."""
+
+    name: str
+    one: str
+    several: str
+
+
+def kind_words() -> dict[str, KindWords]:
     return {
-        "operation": tr("operation"),
-        "kernel": tr("kernel"),
-        "copy": tr("copy"),
-        "wait": tr("wait"),
-        "sleep": tr("sleep"),
+        "operation": KindWords(
+            tr("operation"), tr("1 operation"), tr("{0} operations")
+        ),
+        "kernel": KindWords(tr("kernel"), tr("1 kernel"), tr("{0} kernels")),
+        "copy": KindWords(tr("copy"), tr("1 copy"), tr("{0} copies")),
+        "wait": KindWords(tr("wait"), tr("1 wait"), tr("{0} waits")),
+        "sleep": KindWords(tr("sleep"), tr("1 sleep"), tr("{0} sleeps")),
     }
 
 
 def count_kinds(kinds: dict[str, int]) -> str:
     """Say how many bars of each kind there are."""
-    one = {
-        "operation": tr("1 operation"),
-        "kernel": tr("1 kernel"),
-        "copy": tr("1 copy"),
-        "wait": tr("1 wait"),
-        "sleep": tr("1 sleep"),
-    }
-    more = {
-        "operation": tr("{0} operations"),
-        "kernel": tr("{0} kernels"),
-        "copy": tr("{0} copies"),
-        "wait": tr("{0} waits"),
-        "sleep": tr("{0} sleeps"),
-    }
     counts = []
     for kind, count in kinds.items():
-        words = one[kind] if count == 1 else more[kind]
-        counts.append(words.format(f"{count:,}"))
+        words = kind_words()[kind]
+        if count == 1:
+            counts.append(words.one)
+        else:
+            counts.append(words.several.format(f"{count:,}"))
     return ", ".join(counts)
 
 
@@ -210,18 +217,37 @@ def translate_name(name: str) -> str:
 # Numbers.
 
 
+def unit_of(total: int) -> tuple[str, int]:
+    """Return the largest unit that a time in nanoseconds holds, with its size."""
+    for unit, size in UNITS.items():
+        if size <= total:
+            return unit, size
+    raise ValueError(f"a time of {total} ns")
+
+
 def format_number(value: float, digits: int = 4) -> str:
     """Write a number to so many digits, or places after the point, never in powers of ten."""
     if not value:
         return "0"
     before_point = len(str(int(value))) if value >= 1 else 0
-    return f"{value:.{max(0, digits - before_point)}f}"
+    places = max(0, digits - before_point)
+    return f"{value:.{places}f}"
 
 
-def ticks(total: float) -> list[str]:
-    """Return at least TICKS places from 0 on, 1, 2 or 5 times a power of ten apart."""
-    most = total / TICKS
-    power = math.floor(math.log10(most))
-    step = next(part for part in (5, 2, 1) if part * 10.0**power <= most) * 10.0**power
+def ticks(total: int, size: int) -> list[tuple[str, float]]:
+    """Return at least TICKS places on the axis: a number of units, and its share of the axis.
+
+    They are 1, 2 or 5 times a power of ten apart.
+    """
+    units = total / size
+    widest = units / TICKS
+    power = math.floor(math.log10(widest))
+    steps = [part * 10.0**power for part in (1, 2, 5)]
+    step = max(step for step in steps if step <= widest)
+
     places = max(0, -power)
-    return [f"{step * number:.{places}f}" for number in range(int(total / step) + 1)]
+    marks = []
+    for number in range(int(units / step) + 1):
+        text = f"{step * number:.{places}f}"
+        marks.append((text, float(text) * size / total))
+    return marks

@@ -11,8 +11,7 @@ from coursework.exercises.tasks import Assignment
 from coursework.exercises.variants import draws_of
 from coursework.grade.engine import SENT
 from coursework.grade.store import code_files
-from tools.files import write_bytes, zipped
-from tools.root import ROOT
+from tools.files import ROOT, write_bytes, zipped
 
 HERE = "coursework/grade/exchange/autograder"
 SCRIPTS = ("setup.sh", "run_autograder")

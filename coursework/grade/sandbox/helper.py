@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 
 from coursework.grade.sandbox.inside import DEVICES, DISK
-from tools.root import ROOT
+from tools.files import ROOT
 
 HERE = Path(__file__).parent
 KERNELS = ROOT / "kernels"

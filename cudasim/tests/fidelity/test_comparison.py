@@ -48,68 +48,96 @@ def make_recording(**facts):
 
 
 REASON = {ADDING: "A reason."}
-GONE = "differs no longer, take it out of differences.toml"
 
 
-@pytest.mark.parametrize(
-    ("change", "waits", "unlisted", "listed"),
-    [  # and what is wrong: without a reason for the difference, and with one
-        ({}, None, "", GONE),
-        ({"answer": ["no error"] * 2}, None, "found at least two devices", ""),
-        ({"code": "before"}, "changed since it ran", "", ""),
-        (None, "never run", "", ""),
-    ],
-)
-def test_differences_have_reasons_as_long_as_they_differ(
-    kept, change, waits, unlisted, listed
-):
-    known = {name: programs()[name] for name in SOME}
-    recording = make_recording()
+@pytest.fixture
+def known():
+    """The programs of which these tests are."""
+    every = programs()
+    return {name: every[name] for name in SOME}
+
+
+@pytest.fixture
+def recording(known, kept):
+    """A recording of one GPU that answered two programs as cudasim does."""
+    answers = {}
     for name in (FIRST, ADDING):
-        answer = {"code": known[name].code, "answer": kept[name]}
-        recording.programs[name] = answer
-    if change is None:
-        del recording.programs[ADDING]
-    else:
-        recording.programs[ADDING] |= change
+        answers[name] = {"code": known[name].code, "answer": kept[name]}
+    return make_recording(programs=answers)
 
+
+def test_answers_that_agree_need_no_reason(recording, known, kept):
     comparison = compare(recording, known, kept)
-    assert comparison.waiting.pop(FOR_TWO) == "needs 2 GPUs"
-    assert comparison.waiting.get(ADDING) == waits
-    assert FIRST in comparison.agree
-    for reasons, words in (({}, unlisted), (REASON, listed)):
-        texts = problems(recording, comparison, reasons)
-        assert len(texts) == bool(words)
-        assert words in "".join(texts)
+    assert comparison.agree == [FIRST, ADDING]
+    assert comparison.waiting == {FOR_TWO: "needs 2 GPUs"}
+    assert problems(recording, comparison, {}) == []
+
+    (problem,) = problems(recording, comparison, REASON)
+    assert "differs no longer, take it out of differences.toml" in problem
 
 
-@pytest.mark.parametrize(
-    ("reader", "text", "message"),
-    [
-        (read, '{"card": "NVIDIA H100", "pro', "not a recording"),
-        (read, "[]", "not a recording"),
-        (read, '{"card": "NVIDIA H100"}', "not a recording"),
-        (read_reasons, "[", "no TOML"),
-        (read_reasons, "'a.b' = 1", 'a.b: write "theme.program" = "the reason"'),
-        (read_reasons, "'a.b' = ' '", 'a.b: write "theme.program" = "the reason"'),
-    ],
-)
-def test_a_broken_file_gets_one_line(tmp_path, reader, text, message):
-    path = tmp_path / "h100.json"
+def test_an_answer_that_differs_needs_a_reason(recording, known, kept):
+    recording.programs[ADDING]["answer"] = ["no error", "no error"]
+    comparison = compare(recording, known, kept)
+    assert comparison.agree == [FIRST]
+    assert list(comparison.differ) == [ADDING]
+    (problem,) = problems(recording, comparison, {})
+    assert "found at least two devices" in problem
+    assert problems(recording, comparison, REASON) == []
+
+
+def test_a_program_that_changed_since_it_ran_waits(recording, known, kept):
+    recording.programs[ADDING]["code"] = "before"
+    comparison = compare(recording, known, kept)
+    assert comparison.agree == [FIRST]
+    assert comparison.waiting[ADDING] == "changed since it ran"
+    assert problems(recording, comparison, {}) == []
+    assert problems(recording, comparison, REASON) == []
+
+
+def test_a_program_that_never_ran_waits(recording, known, kept):
+    del recording.programs[ADDING]
+    comparison = compare(recording, known, kept)
+    assert comparison.agree == [FIRST]
+    assert comparison.waiting[ADDING] == "never run"
+    assert problems(recording, comparison, {}) == []
+    assert problems(recording, comparison, REASON) == []
+
+
+def refusal(reader, path, text):
+    """Return the one line with which `reader` refuses a file of this text."""
     path.write_text(text)
     with pytest.raises(FidelityError) as error:
         reader(path)
     (line,) = str(error.value).splitlines()
-    assert line.startswith(f"{path}: {message}")
+    return line
+
+
+@pytest.mark.parametrize(
+    "text", ['{"card": "NVIDIA H100", "pro', "[]", '{"card": "NVIDIA H100"}']
+)
+def test_a_broken_recording_gets_one_line(tmp_path, text):
+    path = tmp_path / "h100.json"
+    assert refusal(read, path, text).startswith(f"{path}: not a recording")
+
+
+def test_a_broken_list_of_differences_gets_one_line(tmp_path):
+    path = tmp_path / "differences.toml"
+    assert refusal(read_reasons, path, "[").startswith(f"{path}: no TOML")
+    expected = f'{path}: a.b: write "theme.program" = "the reason"'
+    assert refusal(read_reasons, path, "'a.b' = 1") == expected
+    assert refusal(read_reasons, path, "'a.b' = ' '") == expected
 
 
 def test_a_recording_is_read_as_it_was_written(tmp_path):
-    answers = {"a.b": {"code": "0", "answer": [1]}, "a.c": {"code": "1", "answer": "x"}}
-    recording = make_recording(programs=answers)
+    recording = make_recording()
+    recording.programs["a.b"] = {"code": "0", "answer": [1]}
+    recording.programs["a.c"] = {"code": "1", "answer": "x"}
     path = recording.write(tmp_path)
     assert read(path) == recording
-    assert '  "a.b": {"code": "0", "answer": [1]},' in path.read_text().splitlines()
-    assert json.loads(path.read_text())["date"] == "2026-11-28"
+    text = path.read_text()
+    assert '  "a.b": {"code": "0", "answer": [1]},' in text.splitlines()
+    assert json.loads(text)["date"] == "2026-11-28"
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from tools.book.book import Book
 from tools.book.chapters import Chapter
 from tools.book.figures import FIGURE, picture, png_facts, version
 from tools.book.grammar import LINKS_CELL
-from tools.book.links import services_row
 from tools.book.notebooks import notebook_text
+from tools.book.repository import services_row
 from tools.files import read_text
 from tools.languages import messages
-from tools.languages.language import FOLDER, Language
+from tools.languages.language import FOLDER, SITE, Language
 
 # A link from `notebooks/` to a page in prose, or to a chapter.
 NEIGHBOUR = re.compile(
@@ -23,7 +23,7 @@ NEIGHBOUR = re.compile(
 
 
 @dataclass(frozen=True)
-class Edition(Book):
+class TranslatedBook(Book):
     """The book in `language`, where that has words of its own."""
 
     language: Language = field(kw_only=True, repr=False)
@@ -39,10 +39,10 @@ class Edition(Book):
 
     def chapter(self, chapter: Chapter) -> Chapter:
         """Return a chapter in the words of the language, or as it is."""
-        if not self.is_translated(chapter):
+        if not self._has(chapter):
             return chapter
         translated = messages.translate_chapter(chapter, self.language.say)
-        say = partial(self.language.say, messages.SITE)
+        say = partial(self.language.say, SITE)
         english_links = services_row(chapter.where, self.repository)
         own_links = services_row(self.path(chapter), self.repository, say)
         for cell in translated.notebook.cells:
@@ -60,27 +60,30 @@ class Edition(Book):
                 documents.append(document)
         return documents
 
-    def is_translated(self, chapter: Chapter) -> bool:
-        return f"notebooks/{chapter.page}" in self.translated
+    def is_translated(self, document: str) -> bool:
+        return document in self.translated
+
+    def _has(self, chapter: Chapter) -> bool:
+        return self.is_translated(f"notebooks/{chapter.page}")
 
     def text(self, document: str, text: str) -> str:
         """Return the text of a page in prose in the words of the language, or as it is."""
-        if document not in self.translated:
+        if not self.is_translated(document):
             return text
         return messages.translate_text(text, document, self.language.say)
 
     def path(self, chapter: Chapter) -> str:
-        if not self.is_translated(chapter):
+        if not self._has(chapter):
             return chapter.where
         return f"{FOLDER}/{self.language.code}/{chapter.where}"
 
     def notebooks(self) -> dict[Path, str]:
         """Return the text of every notebook that the language has of its own."""
-        return {
-            self.root / self.path(chapter): self.notebook(chapter)
-            for chapter in self.chapters.values()
-            if self.is_translated(chapter)
-        }
+        notebooks = {}
+        for chapter in self.chapters.values():
+            if self._has(chapter):
+                notebooks[self.root / self.path(chapter)] = self.notebook(chapter)
+        return notebooks
 
     def notebook(self, chapter: Chapter) -> str:
         """Return the text of a chapter that stands alone.
@@ -121,6 +124,6 @@ class Edition(Book):
         """Return where a link leads from the folder of the language's notebooks."""
         if link["page"]:
             return f"../../../{link['page']}"
-        if f"notebooks/{link['chapter']}" in self.translated:
+        if self.is_translated(f"notebooks/{link['chapter']}"):
             return link[0]
         return f"../../../notebooks/{link[0]}"

@@ -1,14 +1,21 @@
-"""What the notebooks of the page *Symptom, cause, cure* keep to."""
+"""What the notebooks of the two reference pages keep to, which `tools.book.reference` describes."""
 
 import re
 
 from nbformat import NotebookNode
 
-from tools.book.cells import Fault, Faults
-from tools.book.chapters import Chapter
+from tools.book.chapters import Chapter, Fault, Faults
 from tools.book.grammar import ENTRY, SYMPTOM_PARTS
+from tools.book.notebooks import printed_text
 from tools.book.recordings import Recording
-from tools.book.symptoms import Symptom, symptoms_of
+from tools.book.reference import (
+    VERBS,
+    Symptom,
+    operations_of,
+    outcome_of,
+    symptoms_of,
+    verb_of,
+)
 
 CAUSE = re.compile(
     r"\*\*Cause\.\*\* \S.*\n\n\*\*Cure\.\*\* \S.* Read on: \[[^]]+\]\([^)#]+#[^)]+\)\.",
@@ -35,11 +42,14 @@ def whole_symptoms(chapter: Chapter) -> Faults:
         if not cell.source.startswith(ENTRY):
             continue
         if "\n" in cell.source:
-            yield Fault(cell, "is more than a heading; give the rest a cell of its own")
+            yield Fault(
+                cell, "is more than a heading", "give the rest a cell of its own"
+            )
         yield from _whole_symptom(cell, cells[place + 1 :][: len(SYMPTOM_PARTS)])
         if cell.source in headings:
-            words = "has the heading of another symptom; say where this one is met"
-            yield Fault(cell, words)
+            yield Fault(
+                cell, "has the heading of another symptom", "say where this one is met"
+            )
         headings.append(cell.source)
 
 
@@ -49,7 +59,8 @@ def _whole_symptom(heading: NotebookNode, following: list[NotebookNode]) -> Faul
     for part in SYMPTOM_PARTS:
         kind = "markdown" if quoted or part in TEXTS else "code"
         wanted.append((f"{heading.id}-{part}", kind))
-    if [(cell.id, cell.cell_type) for cell in following] != wanted:
+    parts = [(cell.id, cell.cell_type) for cell in following]
+    if parts != wanted:
         names = ", ".join(f"'{id}' ({kind})" for id, kind in wanted)
         yield Fault(heading, f"is not followed by the cells {names}")
         return
@@ -72,7 +83,7 @@ def shown_symptoms(chapter: Chapter, recordings: list[Recording]) -> Faults:
     """Each symptom was produced, and its cure cures it, wherever its cells were recorded."""
     for recording in recordings:
         for symptom in symptoms_of(chapter):
-            if {symptom.shown.id, symptom.cured.id} <= recording.cells.keys():
+            if {symptom.shown.id, symptom.cured.id} <= recording.current_cells.keys():
                 yield from _shown_symptom(symptom, recording)
 
 
@@ -86,18 +97,39 @@ def _shown_symptom(symptom: Symptom, recording: Recording) -> Faults:
         words = "words of an error stand in the heading as code, others do not"
         yield Fault(symptom.shown, words)
     if not re.search(r"\w", cured):
-        yield Fault(symptom.cured, f"prints nothing {place}; show what came of it")
+        yield Fault(symptom.cured, f"prints nothing {place}", "show what came of it")
     if ERROR.search(cured):
-        yield Fault(symptom.cured, f"prints an error {place}; it is not cured")
+        yield Fault(symptom.cured, f"prints an error {place}", "it is not cured")
 
 
 def _printed(recording: Recording, cell: NotebookNode) -> str:
     """Return what a cell printed, and below it the values that it showed."""
-    outputs = recording.cells[cell.id].outputs
-    printed = [output.text for output in outputs if output.output_type == "stream"]
-    values = [output.data["text/plain"] for output in outputs if "data" in output]
-    return "\n".join(["".join(printed), *values])
+    recorded = recording.current_cells[cell.id]
+    values = []
+    for output in recorded.outputs:
+        if "data" in output:
+            values.append(output.data["text/plain"])
+    return "\n".join([printed_text(recorded), *values])
 
 
 def _on_one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+def shown_outcomes(chapter: Chapter, recordings: list[Recording]) -> Faults:
+    """Each operation has a program, and that says what happened in one of VERBS."""
+    cells = {cell.id: cell for cell in chapter.code_cells}
+    for operation in operations_of(chapter):
+        if operation.id not in cells:
+            words = f"no code cell '{operation.id}' for '{operation.title}'"
+            yield Fault(None, words, "add it")
+            continue
+        for recording in recordings:
+            recorded = recording.current_cells.get(operation.id)
+            if recorded is None:
+                continue
+            outcome = outcome_of(recorded)
+            if verb_of(outcome) not in VERBS:
+                words = f"says '{outcome}' on {recording.folder}"
+                advice = f"begin with {', '.join(VERBS)}"
+                yield Fault(cells[operation.id], words, advice)

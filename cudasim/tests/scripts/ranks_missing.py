@@ -1,0 +1,38 @@
+"""Rank 0 waits for rank 1, which comes late or has ended: `(late | ended) (collective | recv)`."""
+
+import os
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from ranks import join, rank, report
+
+late = sys.argv[1] == "late"
+receives = sys.argv[2] == "recv"
+reported = Path("reported")
+
+
+def wait_for_the_other():
+    if receives:
+        dist.recv(x, 1)
+    else:
+        dist.all_reduce(x)
+
+
+seconds = 2 if late else 100
+gpu = join(timeout=timedelta(seconds=seconds))
+x = torch.ones(4, device=gpu)
+dist.all_reduce(x)
+
+if rank == 0:
+    report("waits", wait_for_the_other)
+    reported.touch()
+    sys.exit(3)
+elif late:
+    while not reported.exists():
+        time.sleep(0.1)
+else:
+    os._exit(0)
