@@ -84,7 +84,7 @@ def handout(
 ) -> None:
     """Print links to a repository that holds the student edition."""
     from coursework.exercises.release import handout
-    from coursework.exercises.variants import draws_of
+    from coursework.exercises.tasks import draws_of
     from tools.book.repository import make_repository
 
     if out is None:

@@ -10,8 +10,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from coursework.exercises.masters import Exercise, Master, read_master
-from coursework.exercises.tasks import Assignment, LateRule, Question, Remark
-from coursework.exercises.variants import Draws
+from coursework.exercises.tasks import (
+    Assignment,
+    Draws,
+    GradedExercise,
+    LateRule,
+    Remark,
+)
 from tools.book.chapters import Chapter, read_chapter
 from tools.book.grammar import SETUP
 from tools.book.notebooks import tags
@@ -197,10 +202,10 @@ def worth_of(assignment: Assignment) -> tuple[int, int]:
     """Return the points of the hidden tests, and those that a person gives."""
     by_tests = 0
     by_hand = 0
-    for question in assignment.questions:
-        by_tests += question.points
-        if question.by_hand:
-            by_hand += question.by_hand.points
+    for exercise in assignment.exercises:
+        by_tests += exercise.points
+        if exercise.by_hand:
+            by_hand += exercise.by_hand.points
     return by_tests, by_hand
 
 
@@ -220,7 +225,7 @@ def make_assignment(
         seed=draws.seed(master.name),
         given=given,
         masters=masters_fingerprint(master, given),
-        questions=[_question(exercise) for exercise in master.exercises],
+        exercises=[_graded_exercise(exercise) for exercise in master.exercises],
     )
 
 
@@ -256,7 +261,7 @@ def masters_fingerprint(master: Master, given: str) -> str:
     for exercise in master.exercises:
         seen = {
             "number": exercise.number,
-            "name": exercise.name,
+            "name": exercise.answer_name,
             "text": exercise.text.split(),  # however its lines are broken
             "starter": exercise.code("Starter"),
         }
@@ -265,25 +270,25 @@ def masters_fingerprint(master: Master, given: str) -> str:
     return sha256(content.encode()).hexdigest()[:12]
 
 
-def _question(exercise: Exercise) -> Question:
+def _graded_exercise(exercise: Exercise) -> GradedExercise:
     match = CONDITION.search(exercise.text)
     remarks = []
     for wrong_answer in exercise.parts["Wrong answer"]:
         remarks.append(Remark(wrong_answer.blocks[0], wrong_answer.text))
-    return Question(
+    return GradedExercise(
         number=exercise.number,
         title=exercise.title,
         points=exercise.points,
-        name=exercise.name,
+        answer_name=exercise.answer_name,
         checks=exercise.checks,
         seconds=exercise.seconds,
         memory=exercise.memory,
         by_hand=exercise.by_hand,
         starter=exercise.code("Starter"),
-        shows=exercise.code("Shows"),
+        demo=exercise.code("Shows"),
         solution=exercise.code("Solution"),
         tests=exercise.code("Hidden tests"),
-        holds=f"Your answer is right if{match['condition']}" if match else None,
+        condition=f"Your answer is right if{match['condition']}" if match else None,
         remarks=remarks,
     )
 

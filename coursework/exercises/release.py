@@ -21,7 +21,7 @@ from coursework.exercises.editions import (
     with_absolute_links,
 )
 from coursework.exercises.masters import is_free
-from coursework.exercises.variants import BOOK, draws_of
+from coursework.exercises.tasks import BOOK, draws_of
 from coursework.exercises.verify import Grader, KeyOf, leaks, trials, verify
 from tools.book.book import Book
 from tools.book.links import notebook_links

@@ -1,19 +1,83 @@
-"""What is asked of a class: an assignment with its questions, and a task for each notebook.
+"""What is asked of a class: what it draws, an assignment with exercises, a task per notebook.
+
+A class draws its variants and the seeds of its hidden tests from a key. The key itself is never
+kept or shown. It is stretched, so that somebody who knows a fingerprint cannot try many keys a
+second.
 
 Assignments and tasks cross processes, machines and zip files, so they can be written as JSON. The
 classes know nothing of masters and chapters: a worker that only grades needs no more than this.
 """
 
-from collections.abc import Mapping
+import hmac
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
+from hashlib import pbkdf2_hmac
 from typing import Any
+
+from tools.errors import BookError
 
 # The cell of text in which students write what a person reads.
 PLACE = "*Write here what is asked for in words; a person reads it.*"
 
 # The code cells of a student by exercise; those above all exercises are under None.
 Cells = dict[int | None, list[str]]
+
+MIN_LENGTH = 8  # characters of a key
+BOOK = "book"  # the name in place of a class's, in the book's own edition
+ROUNDS = 200_000  # of HMAC-SHA256: a tenth of a second
+
+# Chooses one of the values of the variant at `<chapter>/<title>/<name>`.
+Draw = Callable[[str, list], Any]
+
+
+# --- what a class draws
+
+
+def first_value(place: str, values: list) -> Any:
+    """Draw for the book's own edition."""
+    return values[0]
+
+
+@dataclass(frozen=True)
+class Draws:
+    fingerprint: str  # 12 hexadecimal digits that name the class
+    secret: bytes = field(repr=False)
+    choose: Draw = field(repr=False)
+
+    def seed(self, name: str) -> str:
+        """Return the seed of a chapter's hidden tests, in hexadecimal digits."""
+        return hmac.digest(self.secret, f"seed/{name}".encode(), "sha256").hex()
+
+
+def draws_of(key: str | None) -> Draws:
+    """Return what the class with this key draws.
+
+    A class never draws a first value where there are others: those are the book's own,
+    which are drawn without a key. Raises BookError if the key is too short.
+    """
+    if key in (None, BOOK):
+        return Draws(BOOK, b"book", first_value)
+    length = len(key.strip())
+    if length < MIN_LENGTH:
+        raise BookError(
+            f"CLASS: a key of {length} characters; "
+            f"take {MIN_LENGTH} or more, hard to guess"
+        )
+
+    password = key.encode(errors="surrogateescape")
+    secret = pbkdf2_hmac("sha256", password, b"a class", ROUNDS)
+
+    def choose(place: str, values: list) -> Any:
+        others = values[1:] or values
+        digest = hmac.digest(secret, f"variant/{place}".encode(), "sha256")
+        return others[int.from_bytes(digest) % len(others)]
+
+    fingerprint = hmac.digest(secret, b"fingerprint", "sha256").hex()
+    return Draws(fingerprint[:12], secret, choose)
+
+
+# --- an assignment
 
 
 @dataclass(frozen=True)
@@ -33,21 +97,21 @@ class Remark:
 
 
 @dataclass
-class Question:
+class GradedExercise:
     """An exercise as grading asks it."""
 
     number: int
     title: str
-    name: str  # the name that an answer gives a value to
+    answer_name: str  # the name that an answer gives a value to
     points: int  # of the hidden tests
     seconds: float  # of processor time
     memory: int  # MiB
     starter: str
-    shows: str | None
+    demo: str | None
     checks: list[str]
     solution: str
     tests: str
-    holds: str | None = None
+    condition: str | None = None
     by_hand: ByHand | None = None
     remarks: list[Remark] = field(default_factory=list)
 
@@ -57,12 +121,12 @@ class Question:
         return entry
 
     @classmethod
-    def from_json(cls, entry: dict[str, Any]) -> "Question":
-        question = cls(**entry)
+    def from_json(cls, entry: dict[str, Any]) -> "GradedExercise":
+        exercise = cls(**entry)
         if entry["by_hand"]:
-            question.by_hand = ByHand(**entry["by_hand"])
-        question.remarks = [Remark(code, text) for code, text in entry["remarks"]]
-        return question
+            exercise.by_hand = ByHand(**entry["by_hand"])
+        exercise.remarks = [Remark(code, text) for code, text in entry["remarks"]]
+        return exercise
 
 
 @dataclass(frozen=True)
@@ -101,13 +165,13 @@ class Assignment:
     seed: str
     given: str  # code above all exercises
     masters: str  # the fingerprint of what students see of the masters
-    questions: list[Question]
+    exercises: list[GradedExercise]
     due: datetime | None = None
     late: LateRule | None = None
 
     @property
-    def by_number(self) -> dict[int, Question]:
-        return {question.number: question for question in self.questions}
+    def by_number(self) -> dict[int, GradedExercise]:
+        return {exercise.number: exercise for exercise in self.exercises}
 
     def as_json(self) -> dict[str, Any]:
         entry = {
@@ -118,7 +182,7 @@ class Assignment:
             "seed": self.seed,
             "given": self.given,
             "masters": self.masters,
-            "questions": [question.as_json() for question in self.questions],
+            "exercises": [exercise.as_json() for exercise in self.exercises],
         }
         if self.due:
             entry["due"] = self.due.isoformat()
@@ -131,8 +195,8 @@ class Assignment:
         fields = dict(entry)
         fields["group"] = fields.pop("class")
         assignment = cls(**fields)
-        assignment.questions = [
-            Question.from_json(question) for question in entry["questions"]
+        assignment.exercises = [
+            GradedExercise.from_json(exercise) for exercise in entry["exercises"]
         ]
         if "due" in entry:
             assignment.due = datetime.fromisoformat(entry["due"])

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from coursework.grade.points import rounded, shown
-from coursework.grade.results import Grade
+from coursework.grade.results import Grade, rounded, shown
 from coursework.grade.store import Store
 from coursework.grade.tables import (
     COMMAS,

@@ -15,17 +15,22 @@ from pathlib import Path
 from tqdm import tqdm
 
 from coursework.exercises.assignment import MASTERS, Choice, choice_of, make_drafts
-from coursework.exercises.tasks import Assignment, Assignments, Task
-from coursework.exercises.variants import BOOK, draws_of
+from coursework.exercises.tasks import BOOK, Assignment, Assignments, Task, draws_of
 from coursework.grade import report
 from coursework.grade.by_hand import TYPED, HandTable, Typed, points_in, row_key
 from coursework.grade.copies import copies_in
 from coursework.grade.engine import Answer, Engine, on_dask, on_this_machine
-from coursework.grade.exchange.returned import returned
 from coursework.grade.intake import find_submissions
-from coursework.grade.points import add_penalty, rounded
 from coursework.grade.reading import read
-from coursework.grade.results import Grade, GradeId, Judgement, PartByHand
+from coursework.grade.results import (
+    Grade,
+    GradeId,
+    Judgement,
+    PartByHand,
+    add_penalty,
+    late_notes,
+    rounded,
+)
 from coursework.grade.sandbox import TRIED, strongest
 from coursework.grade.store import Store, key_of
 from tools.errors import BookError
@@ -288,7 +293,7 @@ def add_points(grade: Grade, assignment: Assignment, typed: Typed) -> None:
     add_by_hand(grade, assignment, typed)
     points = 0
     of = 0
-    for part in [*grade.questions.values(), *grade.by_hand.values()]:
+    for part in [*grade.results.values(), *grade.by_hand.values()]:
         points += part.points or 0
         of += part.of
     grade.points = rounded(points)
@@ -298,12 +303,12 @@ def add_points(grade: Grade, assignment: Assignment, typed: Typed) -> None:
 
 def add_by_hand(grade: Grade, assignment: Assignment, typed: Typed) -> None:
     grade.by_hand = {}
-    for question in assignment.questions:
-        if question.by_hand and question.number in grade.questions:
-            row = TYPED | typed.get(row_key(grade, question.number), {})
+    for exercise in assignment.exercises:
+        if exercise.by_hand and exercise.number in grade.results:
+            row = TYPED | typed.get(row_key(grade, exercise.number), {})
             points = points_in(row["points"])
-            part = PartByHand(question.by_hand.points, points, row["note"])
-            grade.by_hand[question.number] = part
+            part = PartByHand(exercise.by_hand.points, points, row["note"])
+            grade.by_hand[exercise.number] = part
 
 
 # --- reports
@@ -333,7 +338,7 @@ def write_reports(store: Store, hand: HandTable, assignments: Assignments) -> No
         copies[name] = copies_in(assignments[name], own)
     review = report.review_page(grades, assignments, copies)
     store.write(store.folder / "review.html", review)
-    for name, data in returned(pages).items():
+    for name, data in report.returned(pages).items():
         write_bytes(store.folder / name, data, store.folder.parent)
 
 
@@ -358,21 +363,8 @@ def summary(grades: list[Grade], out: Path) -> str:
     lines = [f"graded: {count}, {full} with full points"]
     for sandbox in sorted({grade.sandbox for grade in graded}):
         lines.append(f"sandbox: {sandbox}")
-    lines += late_lines(graded)
+    lines += late_notes(graded)
     for reason in reasons_of(grades)[:MAX_REASONS]:
         lines.append(f"not graded: {reason}")
     lines.append(f"written: {out}")
     return "\n".join(lines)
-
-
-def late_lines(graded: list[Grade]) -> list[str]:
-    """Return what a rule for late work did, and where it could do nothing; no rule, no line."""
-    lines = []
-    reduced = sum(grade.is_reduced for grade in graded)
-    if reduced:
-        lines.append(f"handed in late, and graded with the penalty: {reduced}")
-    undated = sum(grade.is_undated for grade in graded)
-    if undated:
-        why = "the download does not say when, so nothing was taken off"
-        lines.append(f"handed in late, at an unknown time: {undated}; {why}")
-    return lines

@@ -21,7 +21,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
-from coursework.exercises.tasks import Assignment, Question
+from coursework.exercises.tasks import Assignment, GradedExercise
 from coursework.grade.results import Grade
 from coursework.grade.similar import (
     AnswerGroup,
@@ -124,8 +124,8 @@ def copies_in(assignment: Assignment, grades: Iterable[Grade]) -> Copies:
     """Find what agrees among an assignment's grades and with the published solutions."""
     grades = list(grades)
     exercises = []
-    for question in assignment.questions:
-        exercises.append(_answers_to(question, assignment, grades))
+    for exercise in assignment.exercises:
+        exercises.append(_answers_to(exercise, assignment, grades))
     notebooks = Comparison(exercises).notebooks()
     copied = [set(group.submissions) for group in notebooks]
 
@@ -244,10 +244,10 @@ class Answers:
 
 
 def _answers_to(
-    question: Question, assignment: Assignment, grades: list[Grade]
+    exercise: GradedExercise, assignment: Assignment, grades: list[Grade]
 ) -> Answers:
-    number = question.number
-    given = [assignment.given, question.starter, *question.checks]
+    number = exercise.number
+    given = [assignment.given, exercise.starter, *exercise.checks]
     known = set()
     for source in given:
         known.update(line.strip() for line in source.splitlines())
@@ -257,8 +257,8 @@ def _answers_to(
     for grade in grades:
         typed[grade.submission] = _typed(grade.answers.get(number, ""), known)
         lines[grade.submission] = grade.lines.get(number, {})
-    typed[PUBLISHED] = _typed(question.solution, known)
-    lines[PUBLISHED] = lines_of(question.solution)
+    typed[PUBLISHED] = _typed(exercise.solution, known)
+    lines[PUBLISHED] = lines_of(exercise.solution)
     return Answers(number, typed, own_lines(lines, given))
 
 

@@ -16,7 +16,7 @@ from coursework.exercises.assignment import (
 )
 from coursework.exercises.editions import answered, edition
 from coursework.exercises.masters import Exercise
-from coursework.exercises.variants import draws_of
+from coursework.exercises.tasks import draws_of
 from tools.book.book import Book
 from tools.book.notebooks import notebook_text
 from tools.files import write_files, zipped

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from coursework.exercises.tasks import PLACE, Assignment, Cells, Question
+from coursework.exercises.tasks import PLACE, Assignment, Cells, GradedExercise
 from coursework.grade.download import Refused
 from coursework.grade.results import Finding
 from coursework.grade.source import bound, plain, tree_of, without_magics
@@ -68,11 +68,11 @@ def splice(notebook: dict[str, Any], assignment: Assignment) -> Answers:
     texts = {}
     for number, own in sources.items():
         if number in reader.left:
-            own = [reader.questions[number].starter, *own]
+            own = [reader.exercises[number].starter, *own]
         to_run[number] = [without_magics(source) for source in own]
         if number is not None:
             texts[number] = "\n\n".join(sources[number])
-    prose = prose_of(cells, reader.questions)
+    prose = prose_of(cells, reader.exercises)
     return Answers(to_run, sources, texts, prose, reader.findings)
 
 
@@ -88,7 +88,7 @@ def check_size(notebook: dict[str, Any]) -> None:
         raise Refused(f"holds {size}; hand in the student edition with answers in it")
 
 
-def prose_of(cells: list[Cell], questions: dict[int, Question]) -> dict[int, str]:
+def prose_of(cells: list[Cell], exercises: dict[int, GradedExercise]) -> dict[int, str]:
     """Return what students wrote in words, by exercise, in the order of the notebook.
 
     It stands in the place for it and, where a person reads the exercise, in cells of text near it.
@@ -98,7 +98,7 @@ def prose_of(cells: list[Cell], questions: dict[int, Question]) -> dict[int, str
     for cell in cells:
         here = cell.number or here
         is_own_text = cell.kind != "code" and cell.part in (None, "answer")
-        is_read = here in questions and questions[here].by_hand
+        is_read = here in exercises and exercises[here].by_hand
         if cell.part == "by hand" or (is_own_text and is_read):
             texts.setdefault(here, [])
             if cell.source not in ("", PLACE):
@@ -110,19 +110,19 @@ class Reader:
     """Tells what the cells of a notebook are, by what the assignment gives."""
 
     def __init__(self, assignment: Assignment) -> None:
-        self.questions = assignment.by_number
+        self.exercises = assignment.by_number
         self.number_of_name: dict[str, int] = {}
         # All code is in the form in which cells are compared.
         self.given = plain(assignment.given)
         self.starters = {}
         # The part and exercise of each cell that was given.
         self.known: dict[str, tuple[str | None, int | None]] = {"": (None, None)}
-        for number, question in self.questions.items():
-            self.number_of_name[question.name] = number
-            self.starters[number] = plain(question.starter)
+        for number, exercise in self.exercises.items():
+            self.number_of_name[exercise.answer_name] = number
+            self.starters[number] = plain(exercise.starter)
             self.known[self.starters[number]] = "answer", number
-        for number, question in self.questions.items():
-            for source in (question.shows, *question.checks):
+        for number, exercise in self.exercises.items():
+            for source in (exercise.demo, *exercise.checks):
                 if source:
                     self.known[plain(source)] = "check", number
         self.findings: list[Finding] = []
@@ -169,7 +169,7 @@ class Reader:
         for part, number in marks:
             if part == "given":
                 return part, None
-            is_known = type(number) is int and number in self.questions
+            is_known = type(number) is int and number in self.exercises
             if is_known and isinstance(part, str):
                 return part, number
         return None
@@ -178,10 +178,10 @@ class Reader:
         if cell.kind == "code" and cell.source in self.known:
             return self.known[cell.source]
         if cell.kind == "markdown" and (match := HEADING.match(cell.source)):
-            question = self.questions.get(int(match["number"]))
+            exercise = self.exercises.get(int(match["number"]))
             title = match["title"].strip().rstrip(". ")
-            if question and title == question.title.rstrip(". "):
-                return "exercise", question.number
+            if exercise and title == exercise.title.rstrip(". "):
+                return "exercise", exercise.number
         tags = raw["metadata"].get("tags")
         is_tagged = isinstance(tags, list) and SETUP in tags
         is_set_up = is_tagged or SET_UP.match(cell.source)
@@ -222,14 +222,14 @@ class Reader:
             for cell in of_exercise:
                 answered |= cell.names
         marked = {cell.number for cell in cells if is_marked_answer(cell)}
-        for number in self.questions:
+        for number in self.exercises:
             self._look_at_exercise(number, own[number], answered, marked)
         return sources
 
     def _assign(self, cells: list[Cell]) -> dict[int | None, list[Cell]]:
         """Give each of the student's own cells to an exercise, or to None above them all."""
         own: dict[int | None, list[Cell]] = {None: []}
-        for number in self.questions:
+        for number in self.exercises:
             own[number] = []
         # Exercises that are answered in a cell that is marked so.
         homes = set()

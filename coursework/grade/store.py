@@ -27,17 +27,17 @@ from tools.root import ROOT
 LOCK = ".grading.lock"
 CODE = (
     "coursework/grade/judge.py",
-    "coursework/grade/judge.toml",
+    "coursework/grade/results.py",
+    "coursework/grade/reasons.toml",
     "coursework/grade/hidden_tests.py",
-    "coursework/grade/deadline.py",
     "coursework/grade/source.py",
     "coursework/grade/sandbox",
     "kernels",
 )
 SIMULATOR = "cudasim/src"
 RULES = 2  # raised when a result comes to mean another thing
-# What of a question decides nothing about the points by tests.
-NOT_JUDGED = {"title": None, "by_hand": None, "holds": None, "solution": None}
+# What of an exercise decides nothing about the points by tests.
+NOT_JUDGED = {"title": None, "by_hand": None, "condition": None, "solution": None}
 
 
 # --- the key of a result
@@ -73,8 +73,8 @@ def code_digest(runner: str, root: Path = ROOT) -> str:
 def key_of(assignment: Assignment, cells: Cells) -> str:
     """Return the key of a submission; words that decide nothing are not in it."""
     judged = [assignment.name, assignment.group, assignment.seed, assignment.given]
-    questions = [question.as_json() | NOT_JUDGED for question in assignment.questions]
-    content = [judged, questions, cells_as_json(cells)]
+    exercises = [exercise.as_json() | NOT_JUDGED for exercise in assignment.exercises]
+    content = [judged, exercises, cells_as_json(cells)]
     task = json.dumps(content, sort_keys=True)
     return digest([code_digest(assignment.runner), task])
 
@@ -217,4 +217,4 @@ class Store:
 
 
 def points_by_tests(grade: Grade) -> dict[int, int | float]:
-    return {number: result.points for number, result in grade.questions.items()}
+    return {number: result.points for number, result in grade.results.items()}

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from coursework.grade.points import shown
+from coursework.grade.results import shown
 
 # White space before the sign does not disarm it everywhere; the full-width forms are read as
 # the signs themselves by spreadsheets in Chinese and Japanese.

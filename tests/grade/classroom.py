@@ -15,7 +15,7 @@ from helpers import ROOT, copy_code, prose, write
 from coursework.exercises import editions
 from coursework.exercises.assignment import make_assignment
 from coursework.exercises.masters import read_master
-from coursework.exercises.variants import draws_of
+from coursework.exercises.tasks import draws_of
 from coursework.grade.judge import judge
 from coursework.grade.sandbox import Ended, Gap, Raised
 from coursework.grade.sandbox.inside.question import Notebook, answer_to
@@ -50,7 +50,7 @@ def small(**changes):
 
 def edition(answers=None, assignment=SMALL):
     """The student edition, with these answers in it."""
-    asked = {question.number for question in assignment.questions}
+    asked = {question.number for question in assignment.exercises}
     exercises = [exercise for exercise in MASTER.exercises if exercise.number in asked]
     master = replace(MASTER, exercises=exercises)
     made = editions.edition("student", master, assignment, BOOK)

@@ -12,7 +12,7 @@ from nbclient import NotebookClient
 
 from coursework.exercises.assignment import make_drafts
 from coursework.exercises.editions import answered, book_chapter, edition
-from coursework.exercises.variants import draws_of
+from coursework.exercises.tasks import draws_of
 from coursework.exercises.verify import task, trials, verify
 from coursework.grade.engine import on_this_machine
 from coursework.grade.judge import judge
@@ -105,7 +105,7 @@ def test_every_exercise_of_the_book_is_another_for_a_class():
 def retyped(exercise, number="x", several="x", within="contextlib.nullcontext()"):
     """The solution, its data in other types: a number `x`, a list `x` of them; run in something."""
     words = {"one": number, "all": several, "within": within}
-    words |= {"name": exercise.name, "number": exercise.number}
+    words |= {"name": exercise.answer_name, "number": exercise.number}
     code = (DATA / "retyped.txt").read_text(encoding="utf-8").format(**words)
     return answered(exercise.code("Starter"), f"{exercise.code('Solution')}\n{code}")
 
@@ -157,8 +157,8 @@ def test_what_the_check_in_sight_accepts_grading_accepts(number, several, drafts
             answers[exercise.number] = retyped(exercise, number, several)
         retyped_task = task(assignment, "retyped", answers)
         retyped_task.checks = True
-        for place, result in judge(retyped_task).questions.items():
-            if result.check != "holds":
+        for place, result in judge(retyped_task).results.items():
+            if result.check != "passes":
                 continue
             held += 1
             if result.points < result.of:

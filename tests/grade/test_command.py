@@ -65,8 +65,8 @@ def rows(out):
 
 
 def test_a_class_has_a_row_a_student_with_points_or_a_reason(grade, out, capsys):
-    unlike = replace(SMALL.questions[0], checks=["1 + 1"])
-    grade.assignments = [small(name="other", questions=[unlike]), SMALL]
+    unlike = replace(SMALL.exercises[0], checks=["1 + 1"])
+    grade.assignments = [small(name="other", exercises=[unlike]), SMALL]
     students = CLASS | {"lost": LOST}
     for name, (notebook, _) in REFUSED.items():
         students[name] = notebook
@@ -187,7 +187,7 @@ def test_only_what_changed_is_asked_again_and_the_bytes_are_those_of_a_fresh_run
     assert contents(out) == before
 
     changed = small()
-    question = changed.questions[2]
+    question = changed.exercises[2]
     grade.assignments = [changed]
     question.by_hand = ByHand(3, "x")
     changed.due = datetime(2026, 12, 1, 12, tzinfo=UTC)

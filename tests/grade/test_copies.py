@@ -39,14 +39,14 @@ def assignment():
     for number, exercise in enumerate(EXERCISES, start=1):
         published = texts_of(exercise)[0]
         question = replace(
-            SMALL.questions[0],
+            SMALL.exercises[0],
             number=number,
             solution=typed(published, random.Random(0)),
             starter=f"{exercise['name']} = ...",
             checks=[],
         )
         questions.append(question)
-    return small(name="variety", given="import torch", questions=questions)
+    return small(name="variety", given="import torch", exercises=questions)
 
 
 def ways(rng):
@@ -164,7 +164,7 @@ def test_the_published_solutions_are_listed_as_such(seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_published_solutions_without_comments_are_found(seed):
     students = honest(random.Random(seed), 199)
-    solutions = [question.solution for question in assignment().questions]
+    solutions = [question.solution for question in assignment().exercises]
     students["ann"] = [without_comments(text) for text in solutions]
     [group] = copies(students).groups
     assert group.submissions == ("ann", PUBLISHED)

@@ -16,7 +16,7 @@ from classroom import DATA
 from helpers import ROOT, refused
 
 from coursework.grade.exchange.gradebooks import fill_export
-from coursework.grade.exchange.returned import returned
+from coursework.grade.report import returned
 from coursework.grade.results import Grade
 from tools.errors import BookError
 
@@ -227,14 +227,14 @@ JANES = {
         LATE_BY_A_DAY,
         {},
         ",5,9.6,",
-        "filled in after a penalty for being late: 1",
+        "handed in late, and graded with the penalty: 1",
     ),
     "at an unknown time": (
         CANVAS,
         [CLASS[0] | UNDATED],
         {},
         ROW,
-        "at an unknown time, so nothing was taken off: 1",
+        "at an unknown time: 1; the download does not say when",
     ),
     "a stranger": (
         CANVAS,

@@ -399,7 +399,7 @@ def test_an_error_in_a_hidden_test_has_its_name(grade, tmp_path):
 
     def engine(tasks):
         for task, outcome in plain(tasks):
-            for question in outcome.questions.values():
+            for question in outcome.results.values():
                 for test in question.tests:
                     if "raised" in (test.reason or ""):
                         test.error = next(names)

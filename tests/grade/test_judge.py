@@ -40,18 +40,18 @@ def with_tests(tests):
         f"def test_{name}(student, rng):\n    'It.'\n    {line}\n"
         for name, line in tests
     )
-    assignment.questions[0].tests = "\n".join(lines)
+    assignment.exercises[0].tests = "\n".join(lines)
     return assignment
 
 
 def reasons(result, number):
-    return [test.reason for test in result.questions[number].tests]
+    return [test.reason for test in result.results[number].tests]
 
 
 def test_what_is_said_of_right_and_wrong_answers():
     result = graded(HERE)
     assert result.points == result.of == 9 and result.sandbox == "stand-in"
-    [test, _] = result.questions[1].tests
+    [test, _] = result.results[1].tests
     assert (test.name, test.about) == ("test_numbers", "Doubles any number.")
     assert (test.passed, test.points, test.of, test.inputs) == (
         True,
@@ -59,11 +59,11 @@ def test_what_is_said_of_right_and_wrong_answers():
         2,
         {},
     )
-    wrong = graded({1: WRONG[1] + "\n1 / 0"}).questions[1]
+    wrong = graded({1: WRONG[1] + "\n1 / 0"}).results[1]
     assert wrong.error == "ZeroDivisionError"
     assert 5 <= wrong.tests[0].inputs["n"] < 400
     for before in ("", "x = 1\n", "if 0: torch" + ".a" * 900 + "\n"):
-        known = graded({1: before + WRONG[1] + "  # mine"}).questions[1]
+        known = graded({1: before + WRONG[1] + "  # mine"}).results[1]
         assert known.remark == "It is 2, not 2.5."  # the master's, of that very answer
 
 
@@ -72,17 +72,17 @@ def test_session_that_ends_costs_one_exercise():
     for below in ("", "\nend('memory')"):
         asked = f"def total(xs):\n    return end('memory') if xs else 0{below}"
         result = graded(HERE | {2: asked})
-        assert result.questions[2].points == 0 and result.points == 6
+        assert result.results[2].points == 0 and result.points == 6
         assert result.findings == [said]
     said.exercise = 1
     assert graded({1: "end('memory')"}).findings == [said]  # not a blank one
 
 
 def test_an_end_leaves_the_points_before_it_and_asks_no_more():
-    tests = SMALL.questions[0].tests + "\ndef test_more(student, rng):\n    'More.'\n"
+    tests = SMALL.exercises[0].tests + "\ndef test_more(student, rng):\n    'More.'\n"
     assignment = small()
-    assignment.questions[0].tests = tests
-    assignment.questions[0].points = 4
+    assignment.exercises[0].tests = tests
+    assignment.exercises[0].points = 4
     result = graded(HERE | {1: END}, assignment=assignment)
     late = "not asked, as a test before it ended the session"
     assert reasons(result, 1) == [None, "took more than 2 s", late]
@@ -135,8 +135,8 @@ def test_each_test_of_each_class_draws_its_own_inputs():
     for seed in ("00", "01"):
         assignment = with_tests([("a", asks), ("b", asks)])
         assignment.seed = seed
-        assignment.questions[1].tests = assignment.questions[0].tests
-        questions = graded(HERE, assignment=assignment).questions
+        assignment.exercises[1].tests = assignment.exercises[0].tests
+        questions = graded(HERE, assignment=assignment).results
         for test in [*questions[1].tests, *questions[2].tests]:
             drawn.add(test.inputs["n"])
     assert len(drawn) == 8
@@ -163,9 +163,9 @@ def test_a_test_that_the_given_program_passes_earns_nothing_alone():
         (6, 3, [None, None]),
         (7, 0, ["right, and no better than the program that was given"]),
     ):
-        assignment.questions[0].tests = tests.format(right=right)
+        assignment.exercises[0].tests = tests.format(right=right)
         result = graded(HERE, assignment=assignment)
-        assert result.questions[1].points == points
+        assert result.results[1].points == points
         assert reasons(result, 1)[: len(said)] == said
 
 
@@ -198,7 +198,7 @@ def test_time_in_which_the_judge_waits_is_not_counted(monkeypatch):
 def test_an_error_of_an_answer_is_told_by_its_name_if_python_has_it():
     answers = {1: "def double(x):\n    return 1 / 0", 2: NAMED}
     result = graded(HERE | answers)
-    errors = [[test.error for test in result.questions[n].tests] for n in (1, 2)]
+    errors = [[test.error for test in result.results[n].tests] for n in (1, 2)]
     assert errors == [["ZeroDivisionError"] * 2, ["an error of its own class"] * 2]
 
 
@@ -217,7 +217,7 @@ def test_an_exercise_that_another_ended_is_asked_again_by_itself():
 
 def test_figures_of_what_was_given_come_from_a_session_without_answers():
     assignment = small()
-    question = assignment.questions[0]
+    question = assignment.exercises[0]
     question.starter = "def given(n):\n    return n + 1\n\ndouble = ..."
     question.tests = (
         "def test_given(student, rng):\n    'Given.'\n"
@@ -243,7 +243,7 @@ def test_magics_behave():
     tier = StandIn()
     assert graded(HERE | {1: answer}, tier).points == 9
     assert not any(sign in "".join(tier.ran) for sign in "%!?")
-    assert graded(HERE | {1: "%%bash\nrm -rf /"}).questions[1].points == 0
+    assert graded(HERE | {1: "%%bash\nrm -rf /"}).results[1].points == 0
 
 
 def test_a_remark_is_of_that_very_answer():
@@ -252,8 +252,8 @@ def test_a_remark_is_of_that_very_answer():
         "def double(x):\n    return x * 3.5",
         "double = 1",
     ):
-        assert graded({1: answer}).questions[1].remark is None
-    assert graded({2: WRONG[2]}).questions[2].remark == "It is one of them."
+        assert graded({1: answer}).results[1].remark is None
+    assert graded({2: WRONG[2]}).results[2].remark == "It is one of them."
 
 
 def test_points_are_whole_or_to_the_half():
@@ -264,9 +264,9 @@ def test_points_are_whole_or_to_the_half():
         (4, "1.5"),
         (1, "0.5"),
     ):  # of which a third is won
-        assignment.questions[0].points = points
+        assignment.exercises[0].points = points
         answer = "def double(x):\n    return 'abab' if x == 'ab' else 0"
-        found = graded({1: answer}, assignment=assignment).questions[1].points
+        found = graded({1: answer}, assignment=assignment).results[1].points
         assert json.dumps(found) == won
 
 
@@ -274,7 +274,7 @@ def test_all_cells_of_a_submission_have_four_times_its_seconds_and_some_slack(
     monkeypatch,
 ):
     assignment = small()
-    for question in assignment.questions:
+    for question in assignment.exercises:
         question.seconds = 1000
     for slack, points in ((-11_900, 9), (-12_001, 0)):
         monkeypatch.setattr("coursework.grade.judge.SLACK", slack)
@@ -300,12 +300,12 @@ def test_a_blank_exercise_is_not_asked_a_second_time():
 def test_a_public_check_of_a_master_may_build_on_what_is_shown():
     task = task_of(HERE, small())
     task.checks = True
-    question = task.assignment.questions[1]
-    question.shows = "shown = total([2, 3])"
+    question = task.assignment.exercises[1]
+    question.demo = "shown = total([2, 3])"
     question.checks = ["assert shown == 5"]
-    assert judge(task, StandIn()).questions[2].check == "holds"
+    assert judge(task, StandIn()).results[2].check == "passes"
     question.checks = ["assert shown == 6"]
-    assert judge(task, StandIn()).questions[2].check == "fails"
+    assert judge(task, StandIn()).results[2].check == "fails"
 
 
 def test_a_measurement_with_a_gap_counts_for_nothing_and_is_told_once():
@@ -321,7 +321,7 @@ def test_a_measurement_with_a_gap_counts_for_nothing_and_is_told_once():
 def test_a_program_that_was_given_is_asked_once_for_all_submissions():
     code = "student.reference('double(21)') or student.reference('double(21)')"
     assignment = with_tests([("given", code)])
-    assignment.questions[0].starter = "double = abs  # asked once"
+    assignment.exercises[0].starter = "double = abs  # asked once"
     tier = StandIn()
     for sessions in (2, 3):
         assert graded(HERE, tier, assignment).points == 9

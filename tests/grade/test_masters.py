@@ -19,12 +19,12 @@ def wholes(parts):
 
 def test_a_master_is_read_whole(tmp_path):
     first, second = read_small(tmp_path).exercises
-    assert first.name == "times"
+    assert first.answer_name == "times"
     assert first.level == "Recall"
     assert first.seconds == 5
     assert first.drawn == {"factor": 2}
     assert wholes(first.parts["Hint"]) == ["A star multiplies.", "`x * 1` is `x`."]
-    assert second.name == "larger"
+    assert second.answer_name == "larger"
     assert second.by_hand is None
     assert second.drawn == {}
 
@@ -102,10 +102,20 @@ BAD = [
     (INSTRUCTORS, PYTHON + INSTRUCTORS, "'Hidden tests' of 2 ```python"),
     (SOLUTION, PYTHON * 2 + SOLUTION, "'Checks' of 3 ```python"),
     ("    n = rng", "    %time n = rng", "'Hidden tests' that is not Python"),
-    ("- points: 1\n", "", "has no '- points: 3' in figures"),
+    ("- points: 1\n", "", "has no '- points: 3' above its text"),
     ("- level: Invent\n", "", "has no level"),
     ("larger = ...", "larger = 1", "nothing to answer"),
-    ("- points: 2\n", "", "has no '- points: 3' in figures"),
+    ("- points: 2\n", "", "has no '- points: 3' above its rubric"),
+    (
+        "- points: 2\n",
+        "- points: 1.5\n",
+        "'- points: 1.5' above its rubric; write a whole",
+    ),
+    (
+        "- points: 1\n",
+        "- points: 1\n- seconds: ten\n",
+        "'- seconds: ten' above its text",
+    ),
     ("factor: [2,", "factor: [[2,", "cannot be drawn"),
     (VALUES, "2", "cannot be drawn"),
     (VALUES, "factor: []", NO_LIST),

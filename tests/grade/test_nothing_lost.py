@@ -14,7 +14,7 @@ from coursework.grade.by_hand import AGAIN, BY_HAND
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
 CLASS = {"ann": HERE, "bob": HERE, "cy": {}}
-WEEK_2 = small(name="week-2", questions=SMALL.questions[:1])
+WEEK_2 = small(name="week-2", exercises=SMALL.exercises[:1])
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def test_what_is_typed_on_the_page_is_kept_and_read_again(grade, out):
 def test_points_for_an_exercise_that_the_edition_has_no_more_stay_and_stop_nobody(
     grade, out
 ):
-    fewer = small(questions=SMALL.questions[:2])
+    fewer = small(exercises=SMALL.exercises[:2])
     grade.assignments = [fewer, WEEK_2]
     new = {"ann": HERE | {1: "double = 1"}, "bob": HERE}
     grade(new, assignment=fewer)  # cy's result is of the edition before

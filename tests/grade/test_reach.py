@@ -18,8 +18,8 @@ TABLE = tomllib.loads((DATA / "reach.toml").read_text(encoding="utf-8"))
 ASKS = (
     'def test_x(student, rng):\n    student.ask("lanes_now = double(1)\\nlanes_now")\n'
 )
-QUESTION = replace(SMALL.questions[0], tests=ASKS)
-ASSIGNMENT = small(given=TABLE["given"]["code"], questions=[QUESTION])
+QUESTION = replace(SMALL.exercises[0], tests=ASKS)
+ASSIGNMENT = small(given=TABLE["given"]["code"], exercises=[QUESTION])
 LISTED = [(text, code) for text, codes in TABLE["listed"].items() for code in codes]
 
 

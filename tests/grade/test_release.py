@@ -27,7 +27,7 @@ from coursework import cli
 from coursework.exercises.assignment import choice_of, make_drafts
 from coursework.exercises.masters import copy_masters
 from coursework.exercises.release import handout, release
-from coursework.exercises.variants import draws_of
+from coursework.exercises.tasks import draws_of
 from coursework.exercises.verify import task
 from coursework.grade.judge import judge
 from coursework.grade.sandbox import TRIED

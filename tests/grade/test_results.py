@@ -7,17 +7,17 @@ from classroom import SMALL
 
 from coursework.exercises.tasks import Task
 from coursework.grade.results import (
+    ExerciseResult,
     Finding,
     Grade,
     PartByHand,
     Penalty,
-    QuestionResult,
     ReachEntry,
     TestResult,
 )
 
 TEST = TestResult("test_a", "It.", False, 0, 2, "wrong", "ValueError", {"n": [1, "a"]})
-QUESTION = QuestionResult(0, 2, [TEST], False, "not run", None, None, "ValueError")
+QUESTION = ExerciseResult(0, 2, [TEST], False, "not run", None, None, "ValueError")
 GRADE = Grade(
     submission="ann-1",
     student="Ann",
@@ -31,7 +31,7 @@ GRADE = Grade(
     answers={1: "a", 10: "b", 2: "c"},
     comments={2: [[3, "# so"]]},
     lines={1: {"_ = 1": 2}},
-    questions={10: QUESTION},
+    results={10: QUESTION},
     by_hand={2: PartByHand(2, 1.5, "good")},
     points=1.5,
     of=4,
@@ -59,7 +59,7 @@ def test_a_file_of_an_earlier_version_is_read():
     for name in ("reach", "comments", "lines", "penalty", "points_after", "handed_in"):
         del entry[name]
     grade = Grade.from_json(entry | {"of_a_later_version": 1})
-    assert grade.questions == {10: QUESTION} and grade.penalty is None
+    assert grade.results == {10: QUESTION} and grade.penalty is None
 
 
 def test_a_task_travels_as_json():

@@ -10,7 +10,7 @@ from coursework.grade.download import Refused
 from coursework.grade.reading import read_submission
 from coursework.grade.splice import splice
 
-STARTERS = {question.number: question.starter for question in SMALL.questions}
+STARTERS = {question.number: question.starter for question in SMALL.exercises}
 CASES = yaml.safe_load((DATA / "cells.yaml").read_text(encoding="utf-8"))
 for odd in ("(" * 9999, "-" * 99999 + "1", "a\0b", "'\ud800'", "\x1b[2J", "x" * 99999):
     CASES[f"unreadable: {odd[:4]!a}"] = {
@@ -68,7 +68,7 @@ def test_what_students_do_to_cells(name):
 
 
 def test_some_exercises_alone_and_words_for_a_person():
-    fewer = small(questions=[SMALL.questions[0], SMALL.questions[2]])
+    fewer = small(exercises=[SMALL.exercises[0], SMALL.exercises[2]])
     notebook = edition({1: RIGHT[1], 3: RIGHT[3]}, fewer)
     notebook["cells"][-1]["source"] = "Because zeros need no copy."
     answers = splice(notebook, fewer)

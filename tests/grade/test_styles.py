@@ -15,8 +15,7 @@ from helpers import ROOT
 
 from coursework.exercises.assignment import make_drafts
 from coursework.exercises.editions import answered, edition
-from coursework.exercises.tasks import Task
-from coursework.exercises.variants import draws_of
+from coursework.exercises.tasks import Task, draws_of
 from coursework.grade.judge import judge
 from coursework.grade.splice import splice
 
@@ -77,17 +76,17 @@ def handed_in(master, assignment, answers):
 def losses(master, assignment, answers):
     """A line for each answer of a notebook that the check refuses or that loses points."""
     numbers = [answer.number for answer in answers]
-    questions = [q for q in assignment.questions if q.number in numbers]
+    questions = [q for q in assignment.exercises if q.number in numbers]
     exercises = [x for x in master.exercises if x.number in numbers]
     master = replace(master, exercises=exercises)
-    assignment = replace(assignment, questions=questions)
+    assignment = replace(assignment, exercises=questions)
     cells = splice(handed_in(master, assignment, answers), assignment).cells
     student = Task(assignment, cells, checks=True)
-    results = judge(student).questions
+    results = judge(student).results
     for answer in answers:
         result = results[answer.number]
         where = f"{master.name}, exercise {answer.number}, {answer.style}"
-        if result.check != "holds":
+        if result.check != "passes":
             yield f"{where}: the check in sight says '{result.check}', error {result.error}"
         for test in result.tests:
             if not test.passed:

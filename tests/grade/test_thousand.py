@@ -58,9 +58,9 @@ def crowd():
 
         answers, points = mixed_answers(rng)
         if kind < 0.2:
-            question = rng.choice(SMALL.questions)
+            question = rng.choice(SMALL.exercises)
             answers[question.number] = rng.choice(HOSTILE).replace(
-                "NAME", question.name
+                "NAME", question.answer_name
             )
             points[question.number] = 0
         yield HandIn(student, json.dumps(edition(answers)), points)

@@ -22,8 +22,7 @@ from helpers import ROOT
 
 from coursework.exercises.assignment import make_drafts
 from coursework.exercises.editions import answered, edition
-from coursework.exercises.tasks import Task
-from coursework.exercises.variants import draws_of
+from coursework.exercises.tasks import Task, draws_of
 from coursework.exercises.verify import task
 from coursework.grade.judge import judge
 from coursework.grade.reach import reaches
@@ -124,7 +123,7 @@ def gains(tricks, result):
     """Return a line for each trick that has more points than its program deserves."""
     lines = []
     for trick in tricks:
-        points = result.questions[trick.exercise].points
+        points = result.results[trick.exercise].points
         if points > trick.deserved:
             where = f"{trick.master}, exercise {trick.exercise}"
             lines.append(
@@ -149,8 +148,8 @@ def test_each_trick_is_another_and_is_of_an_exercise_that_exists(drafts):
 def test_no_trick_gains_more_than_its_program_deserves(tricks, drafts):
     master, assignment = drafts[tricks[0].master]
     sources = sources_of(tricks, master)
-    questions = [asked for asked in assignment.questions if asked.number in sources]
-    notebook = task(replace(assignment, questions=questions), "tricks", sources)
+    questions = [asked for asked in assignment.exercises if asked.number in sources]
+    notebook = task(replace(assignment, exercises=questions), "tricks", sources)
     result = judge(notebook)
     lines = gains([trick for trick in tricks if not trick.listed], result)
     assert lines == [], "\n".join(lines)

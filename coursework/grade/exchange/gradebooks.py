@@ -25,8 +25,7 @@ from pathlib import Path
 from coursework.grade.by_hand import BY_HAND
 from coursework.grade.download import clean
 from coursework.grade.intake import SEVERAL
-from coursework.grade.points import shown
-from coursework.grade.results import Grade
+from coursework.grade.results import Grade, late_notes, shown
 from coursework.grade.tables import BOM
 from tools.errors import BookError
 from tools.files import write_bytes, written_by
@@ -293,18 +292,6 @@ def ids_in(column: tuple[str, ...]) -> dict[int, str]:
 
 def in_order(grades: list[Grade]) -> list[Grade]:
     return sorted(grades, key=lambda grade: (grade.student, grade.submission))
-
-
-def late_notes(filled_in: list[Grade]) -> list[str]:
-    notes = []
-    reduced = sum(grade.is_reduced for grade in filled_in)
-    if reduced:
-        notes.append(f"filled in after a penalty for being late: {reduced}")
-    undated = sum(grade.is_undated for grade in filled_in)
-    if undated:
-        when = "handed in late, at an unknown time, so nothing was taken off"
-        notes.append(f"{when}: {undated}")
-    return notes
 
 
 def _is_called(name: str, wanted: str) -> bool:
