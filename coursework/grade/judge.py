@@ -32,6 +32,7 @@ from coursework.grade.results import (
     Finding,
     Judgement,
     TestResult,
+    rounded,
 )
 from coursework.grade.sandbox import Ended, Gap, Raised, Session, Tier, strongest
 from coursework.grade.source import plain, tree_of
@@ -253,7 +254,7 @@ class Judge:
 
         # An instructor may have set other points than the master's: to the half.
         share = sum(test.points for test in tests) / sum(test.of for test in tests)
-        points = round(2 * exercise.points * share) / 2
+        points = rounded(round(2 * exercise.points * share) / 2)
         about_answer = None
         if points < exercise.points:
             about_answer = remark(self.cells[number], exercise)
@@ -261,7 +262,7 @@ class Judge:
         if self.runs_checks and not blank and not ended:
             check, ended = self._check(exercise, session)
         return ExerciseResult(
-            points=int(points) if points.is_integer() else points,
+            points=points,
             of=exercise.points,
             tests=tests,
             blank=blank,
