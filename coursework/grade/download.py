@@ -1,8 +1,8 @@
 """A download of submissions: the files in it, and the system that it comes from.
 
-It is a folder or a zip of one of the systems in `sources.toml`, or plain files that are named after
-students.
-Nothing is written or unpacked: a zip is read in memory, a bounded member at a time.
+It is a folder or a zip of one of the systems in `sources.toml`, whose head says how to add another,
+or plain files that are named after students. Nothing is written or unpacked: a zip is read in
+memory, a bounded member at a time.
 """
 
 import io
@@ -186,14 +186,8 @@ SOURCES = tomllib.loads(
     Path(__file__).with_name("sources.toml").read_text(encoding="utf-8")
 )
 BESIDE = _compiled(SOURCES.pop("beside"))
+TITLES = SOURCES.pop("titles")
 FORMS = _compiled(SOURCES)
-# The sources whose names do not merely begin with a capital.
-TITLES = {
-    "ilias": "ILIAS",
-    "exchange": "nbgrader's exchange",
-    "nbgrader": "nbgrader",
-    "classroom": "Google Classroom",
-}
 NOTEBOOKS = (".ipynb", ".zip")
 STAMP = re.compile(r"\d{4}-\d\d-\d\d|\d{14}|\d{8}T\d{6}")  # a date or a time in a name
 # Added by a browser, or by Drive, to a name that was taken.
