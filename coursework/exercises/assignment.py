@@ -4,7 +4,7 @@ import json
 import re
 import tomllib
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,8 +32,8 @@ GIVEN = "# @title Given: what the exercises build on, to be run and left as it i
 
 ENTRIES = ("chapter", "exercises", "points", "due", "late")
 LATE_ENTRIES = ("percent", "grace", "most")
-PERIOD = re.compile(r"(?P<number>\d+) ?(?P<unit>min|h|d)")
-UNITS = {"min": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+PERIOD = re.compile(r"(?P<number>\d{1,6}) ?(?P<unit>min|h|d)")
+UNITS = {"min": 60, "h": 3600, "d": 86_400}  # seconds
 DUE = "due = 2026-12-01T12:00:00+01:00"
 
 
@@ -188,11 +188,12 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _parse_period(text: object) -> timedelta:
+def _parse_period(text: object) -> float:
+    """Return the seconds of a period such as "1h"."""
     match = PERIOD.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise ValueError('late needs a \'grace\' such as "30min", "1h" or "2d"')
-    return int(match["number"]) * UNITS[match["unit"]]
+    return float(match["number"]) * UNITS[match["unit"]]
 
 
 # --- what grading needs

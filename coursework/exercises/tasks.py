@@ -11,7 +11,7 @@ classes know nothing of masters and chapters: a worker that only grades needs no
 import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from hashlib import pbkdf2_hmac
 from typing import Any
 
@@ -115,17 +115,12 @@ class GradedExercise:
     by_hand: ByHand | None = None
     remarks: list[Remark] = field(default_factory=list)
 
-    def as_json(self) -> dict[str, Any]:
-        entry = asdict(self)
-        entry["remarks"] = [[remark.code, remark.text] for remark in self.remarks]
-        return entry
-
     @classmethod
     def from_json(cls, entry: dict[str, Any]) -> "GradedExercise":
         exercise = cls(**entry)
         if entry["by_hand"]:
             exercise.by_hand = ByHand(**entry["by_hand"])
-        exercise.remarks = [Remark(code, text) for code, text in entry["remarks"]]
+        exercise.remarks = [Remark(**remark) for remark in entry["remarks"]]
         return exercise
 
 
@@ -138,20 +133,8 @@ class LateRule:
     """
 
     percent: float
-    grace: timedelta
+    grace: float  # seconds
     most: float
-
-    def as_json(self) -> dict[str, float]:
-        return {
-            "percent": self.percent,
-            "grace": self.grace.total_seconds(),
-            "most": self.most,
-        }
-
-    @classmethod
-    def from_json(cls, entry: dict[str, float]) -> "LateRule":
-        grace = timedelta(seconds=entry["grace"])
-        return cls(entry["percent"], grace, entry["most"])
 
 
 @dataclass
@@ -174,34 +157,21 @@ class Assignment:
         return {exercise.number: exercise for exercise in self.exercises}
 
     def as_json(self) -> dict[str, Any]:
-        entry = {
-            "name": self.name,
-            "title": self.title,
-            "runner": self.runner,
-            "class": self.group,
-            "seed": self.seed,
-            "given": self.given,
-            "masters": self.masters,
-            "exercises": [exercise.as_json() for exercise in self.exercises],
-        }
+        entry = asdict(self)
         if self.due:
             entry["due"] = self.due.isoformat()
-        if self.late:
-            entry["late"] = self.late.as_json()
         return entry
 
     @classmethod
     def from_json(cls, entry: dict[str, Any]) -> "Assignment":
-        fields = dict(entry)
-        fields["group"] = fields.pop("class")
-        assignment = cls(**fields)
+        assignment = cls(**entry)
         assignment.exercises = [
             GradedExercise.from_json(exercise) for exercise in entry["exercises"]
         ]
-        if "due" in entry:
+        if assignment.due:
             assignment.due = datetime.fromisoformat(entry["due"])
-        if "late" in entry:
-            assignment.late = LateRule.from_json(entry["late"])
+        if assignment.late:
+            assignment.late = LateRule(**entry["late"])
         return assignment
 
 
@@ -220,14 +190,10 @@ class Task:
     checks: bool = False  # run the public checks as well, as for a master
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "assignment": self.assignment.as_json(),
-            "cells": cells_as_json(self.cells),
-            "submission": self.submission,
-            "student": self.student,
-            "key": self.key,
-            "checks": self.checks,
-        }
+        entry = asdict(self)
+        entry["assignment"] = self.assignment.as_json()
+        entry["cells"] = cells_as_json(self.cells)
+        return entry
 
     @classmethod
     def from_json(cls, entry: dict[str, Any]) -> "Task":

@@ -282,7 +282,7 @@ def add_penalty(grade: Grade, assignment: Assignment) -> None:
 
 def penalty(points: float, rule: LateRule, delay: timedelta | None) -> Penalty:
     """Return the penalty for a delay; None is a delay that is not known."""
-    days = None if delay is None else days_late(delay - rule.grace)
+    days = None if delay is None else days_late(delay - timedelta(seconds=rule.grace))
     percent = Decimal(str(rule.percent)) * (days or 0)
     percent = min(percent, Decimal(str(rule.most)))
     full = Decimal(str(points))

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from datetime import date
 from functools import cache
 from hashlib import sha256
@@ -73,7 +74,7 @@ def code_digest(runner: str, root: Path = ROOT) -> str:
 def key_of(assignment: Assignment, cells: Cells) -> str:
     """Return the key of a submission; words that decide nothing are not in it."""
     judged = [assignment.name, assignment.group, assignment.seed, assignment.given]
-    exercises = [exercise.as_json() | NOT_JUDGED for exercise in assignment.exercises]
+    exercises = [asdict(exercise) | NOT_JUDGED for exercise in assignment.exercises]
     content = [judged, exercises, cells_as_json(cells)]
     task = json.dumps(content, sort_keys=True)
     return digest([code_digest(assignment.runner), task])

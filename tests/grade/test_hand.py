@@ -5,7 +5,7 @@ import io
 import json
 import sys
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import pytest
 from classroom import HERE, SMALL, contents, edition, small, table, totals
@@ -309,7 +309,7 @@ def test_a_copy_that_differs_from_what_is_typed_meanwhile_stays(
 # --- late work
 
 DUE = datetime.fromisoformat("2026-02-02T12:00:00+01:00")
-RULE = LateRule(percent=20, grace=timedelta(hours=1), most=50)
+RULE = LateRule(percent=20, grace=3600, most=50)
 TIMES = {  # of UTC, and what is left of 9 points
     "ada": ("2026-02-02 10:59:59", "9"),  # in time
     "bob": ("2026-02-02 11:59:59", "9"),  # within the hour of grace

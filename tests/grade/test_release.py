@@ -27,7 +27,7 @@ from coursework import cli
 from coursework.exercises.assignment import choice_of, make_drafts
 from coursework.exercises.masters import copy_masters
 from coursework.exercises.release import handout, release
-from coursework.exercises.tasks import draws_of
+from coursework.exercises.tasks import LateRule, draws_of
 from coursework.exercises.verify import task
 from coursework.grade.judge import judge
 from coursework.grade.sandbox import TRIED
@@ -471,7 +471,7 @@ def test_an_instructor_sets_what_being_late_costs(root):
     for text, rule in rules.items():
         choice = chosen(root, SET + text)
         [(_, assignment)] = make_drafts(root, root / "masters", draws_of(None), choice)
-        assert assignment.late.as_json() == rule
+        assert assignment.late == LateRule(**rule)
 
 
 def test_a_choice_that_cannot_be_is_one_line(root, run):
