@@ -115,10 +115,6 @@ class Copies:
     answers: list[AnswerGroup]  # whose submissions are in no group of notebooks
     short: list[ShortAnswers]
 
-    @property
-    def groups(self) -> list[NotebookGroup | AnswerGroup]:
-        return [*self.notebooks, *self.answers]
-
 
 def copies_in(assignment: Assignment, grades: Iterable[Grade]) -> Copies:
     """Find what agrees among an assignment's grades and with the published solutions."""

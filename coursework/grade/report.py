@@ -26,6 +26,7 @@ from coursework.grade.by_hand import (
     Row,
     Typed,
     about_row,
+    counted,
     row_key,
 )
 from coursework.grade.copies import PUBLISHED, Copies
@@ -67,10 +68,14 @@ def answer_of(grade: Grade, exercise: int) -> str:
 
 def answers_of(grade: Grade, exercises: Iterable[int]) -> str:
     """Return the answers to some exercises, under their numbers if they are several."""
-    answers = {number: answer_of(grade, number) for number in exercises}
-    if len(answers) == 1:
-        return "".join(answers.values())
-    texts = [f"# {number}.\n{code}" for number, code in answers.items() if code]
+    numbers = list(exercises)
+    if len(numbers) == 1:
+        return answer_of(grade, numbers[0])
+    texts = []
+    for number in numbers:
+        code = answer_of(grade, number)
+        if code:
+            texts.append(f"# {number}.\n{code}")
     return "\n\n".join(texts)
 
 
@@ -90,10 +95,11 @@ def late_text(grade: Grade) -> str:
         return "handed in late"
     if penalty.days == 0:
         return "handed in late, within the grace period"
-    days = "1 day" if penalty.days == 1 else f"{penalty.days} days"
-    after = shown(grade.points_after)
-    unit = "point" if after == "1" else "points"
-    return f"handed in {days} late: {shown(penalty.percent)} % less, {after} {unit}"
+    after = grade.points_after
+    days = counted(penalty.days, "day")
+    percent = shown(penalty.percent)
+    unit = "point" if after == 1 else "points"
+    return f"handed in {days} late: {percent} % less, {shown(after)} {unit}"
 
 
 LOADER = FileSystemLoader(Path(__file__).with_name("templates"))
@@ -356,9 +362,10 @@ def items_of(grade: Grade) -> list[Item]:
         exercises = (finding.exercise,) if finding.exercise else ()
         items.append(Item(kind, exercises, [grade], finding.text))
     for entry in grade.reach:
+        exercises = (entry.exercise,)
         place = f"line {entry.line}"
-        exercises = (entry.exercise,) if entry.exercise else ()
-        if not exercises:
+        if entry.exercise is None:
+            exercises = ()
             place = f"above the exercises, {place}"
         text = f"{place}: {entry.text}"
         items.append(Item("reach", exercises, [grade], text, entry.code))

@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 
 from coursework.exercises.tasks import Assignment, Cells, cells_as_json
 from coursework.grade.results import Grade, GradeId
-from coursework.grade.tables import read_table
+from coursework.grade.tables import loses_a_row, read_table
 from tools.environment import PINS
 from tools.errors import BookError
 from tools.files import cannot_write, check_writable, digest, write_bytes, write_text
@@ -211,8 +211,7 @@ class Store:
         before = ""
         if path.is_file():
             before = path.read_text(encoding="utf-8", errors="replace")
-        rows = read_table(text, separator)
-        if any(row not in rows for row in read_table(before, separator)):
+        if loses_a_row(read_table(before, separator), read_table(text, separator)):
             self.keep(path)
         self.write(path, text)
 

@@ -90,7 +90,7 @@ SEEDS = range(3)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_honest_twins_are_counted_and_not_listed(seed):
     found = copies(honest(random.Random(seed), 200))
-    assert found.groups == []
+    assert found.notebooks == found.answers == []
     assert [short.exercise for short in found.short] == [1, 2, 3, 4, 5, 6]
     for short in found.short:
         assert short.answers > 150
@@ -110,7 +110,7 @@ def test_eight_copies_in_their_own_names_are_one_group(seed):
     students = honest(rng)
     # A notebook of ways that few take, in each exercise the last or the last but one.
     source = [rng.choice(texts_of(exercise)[-2:]) for exercise in EXERCISES]
-    [group] = copies(students | eight_copies(source, rng)).groups
+    [group] = copies(students | eight_copies(source, rng)).notebooks
     assert group.submissions == EIGHT
     assert group.text.startswith("6 of 6 answers are the same once names")
 
@@ -128,8 +128,8 @@ def test_four_pairs_who_differ_in_an_answer_are_four_groups(seed):
         students |= {f"copy-{n}-a": source, f"copy-{n}-b": copy}
         pairs.append((f"copy-{n}-a", f"copy-{n}-b"))
     found = copies(students)
-    assert [group.submissions for group in found.groups] == pairs
-    for group in found.groups:
+    assert [group.submissions for group in found.notebooks] == pairs
+    for group in found.notebooks:
         assert group.exercises == (2, 3, 4, 5, 6)
         assert group.text.startswith("5 of 6 answers are the same")
 
@@ -140,7 +140,8 @@ def test_good_students_who_write_alike_are_no_copies(seed):
     students = honest(rng, 120)
     for n in range(80):
         students[f"good-{n}"] = notebook(good_ways(rng), rng)
-    assert copies(students).groups == []
+    found = copies(students)
+    assert found.notebooks == found.answers == []
 
 
 def good_ways(rng):
@@ -157,7 +158,7 @@ def good_ways(rng):
 def test_the_published_solutions_are_listed_as_such(seed):
     rng = random.Random(seed)
     published = [texts_of(exercise)[0] for exercise in EXERCISES]
-    [group] = copies(honest(rng) | eight_copies(published, rng)).groups
+    [group] = copies(honest(rng) | eight_copies(published, rng)).notebooks
     assert {*group.submissions} >= {*EIGHT, PUBLISHED}
 
 
@@ -166,7 +167,7 @@ def test_published_solutions_without_comments_are_found(seed):
     students = honest(random.Random(seed), 199)
     solutions = [question.solution for question in assignment().exercises]
     students["ann"] = [without_comments(text) for text in solutions]
-    [group] = copies(students).groups
+    [group] = copies(students).notebooks
     assert group.submissions == ("ann", PUBLISHED)
 
 
