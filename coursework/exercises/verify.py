@@ -118,9 +118,9 @@ def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
         trial_task.checks = expected is ALL_POINTS
         return Trial(master.where, expected, trial_task)
 
-    solutions = {
-        exercise.number: exercise.code("Solution") for exercise in master.exercises
-    }
+    solutions = {}
+    for exercise in master.exercises:
+        solutions[exercise.number] = exercise.code("Solution")
     yield trial(ALL_POINTS, "the solution", solutions)
 
     blank = task(assignment, "the blank edition", {})
@@ -155,25 +155,27 @@ def task(assignment: Assignment, name: str, answers: dict[int, str]) -> Task:
     return Task(assignment, cells, f"{assignment.name}/{name}", name)
 
 
-def faults(trial: Trial, result: Any) -> Iterator[str]:
-    """Yield a line for each exercise of a trial that did not score as it should."""
+def faults(trial: Trial, answer: Any) -> Iterator[str]:
+    """Yield a line for each exercise of a trial that did not score as it should.
+
+    `answer` is the judgement, or the BookError that says why there is none.
+    """
     student = trial.task.student
-    if isinstance(result, BookError):
-        yield f"{trial.where}: {student} cannot be graded: {result}"
+    if isinstance(answer, BookError):
+        yield f"{trial.where}: {student} cannot be graded: {answer}"
         return
 
     is_solution = trial.expected is ALL_POINTS
-    for number, exercise in result.results.items():
+    for number, result in answer.results.items():
         here = f"{trial.where}: exercise {number}: {student}"
-        points, most = exercise.points, exercise.of
-        if not trial.expected.is_met(points, most):
+        if not trial.expected.is_met(result.points, result.of):
             reasons = []
-            for test in exercise.tests:
+            for test in result.tests:
                 if test.passed != is_solution:
                     reasons.append(f"{test.name}: {test.reason or 'passes'}")
-            why = "; ".join(reasons)
-            yield f"{here} scores {points} of {most} ({why}); {trial.expected.advice}"
-        if is_solution and exercise.check != "passes":
+            score = f"{result.points} of {result.of} ({'; '.join(reasons)})"
+            yield f"{here} scores {score}; {trial.expected.advice}"
+        if is_solution and result.check != "passes":
             yield f"{here} is refused by the public check; correct one of them"
 
 

@@ -18,7 +18,6 @@ from coursework.exercises.assignment import MASTERS, Choice, choice_of, make_dra
 from coursework.exercises.tasks import BOOK, Assignment, Assignments, Task, draws_of
 from coursework.grade import report
 from coursework.grade.by_hand import TYPED, HandTable, Typed, points_in, row_key
-from coursework.grade.copies import copies_in
 from coursework.grade.engine import Answer, Engine, on_dask, on_this_machine
 from coursework.grade.intake import find_submissions
 from coursework.grade.reading import read
@@ -102,7 +101,9 @@ def read_all(path: Path, assignments: Assignments, source: str | None) -> list[G
     submissions = find_submissions(path, source)
     grades = [read(submission, assignments) for submission in submissions]
     pairs = list(zip(submissions, grades, strict=True))
-    count = Counter((one.who, grade.assignment) for one, grade in pairs)
+    count = Counter()
+    for submission, grade in pairs:
+        count[submission.who, grade.assignment] += 1
     for submission, grade in pairs:
         if count[submission.who, grade.assignment] == 1:
             # This id stays the same when the student hands in another file.
@@ -154,7 +155,9 @@ def check_graded(grades: list[Grade]) -> None:
     reasons = reasons_of(grades)
     if len(reasons) == 1:
         raise BookError(f"{head}: {reasons[0]}")
-    lines = [f"{head}:", *(f"  {reason}" for reason in reasons[:MAX_REASONS])]
+    lines = [f"{head}:"]
+    for reason in reasons[:MAX_REASONS]:
+        lines.append(f"  {reason}")
     if len(reasons) > MAX_REASONS:
         lines.append(f"  and {len(reasons) - MAX_REASONS} more")
     raise BookError("\n".join(lines))
@@ -270,8 +273,10 @@ def judge_all(pending: Pending, store: Store, hand: HandTable, engine: Engine) -
     """Judge these tasks, and save each grade as it comes."""
     if not pending:
         return
-    tasks = iter([task for _, task in pending.values()])
-    with closing(engine(tasks)) as answers:  # Ctrl-C ends the workers at any point
+    tasks = [task for _, task in pending.values()]
+    with closing(
+        engine(iter(tasks))
+    ) as answers:  # Ctrl-C ends the workers at any point
         for task, answer in tqdm(answers, "graded", len(pending), unit=""):
             grade, _ = pending[task.submission, task.assignment.name]
             if isinstance(answer, BookError):  # without a key: the next run tries again
@@ -332,11 +337,7 @@ def write_reports(store: Store, hand: HandTable, assignments: Assignments) -> No
 
     table = report.grades_table(grades, assignments, hand.layout)
     store.write_table("grades.csv", table, hand.layout.separator)
-    copies = {}
-    for name in sorted(assignments):
-        own = [grade for grade in grades if grade.assignment == name]
-        copies[name] = copies_in(assignments[name], own)
-    review = report.review_page(grades, assignments, copies)
+    review = report.review_page(grades, assignments)
     store.write(store.folder / "review.html", review)
     for name, data in report.returned(pages).items():
         write_bytes(store.folder / name, data, store.folder.parent)

@@ -29,7 +29,7 @@ from coursework.grade.by_hand import (
     counted,
     row_key,
 )
-from coursework.grade.copies import PUBLISHED, Copies
+from coursework.grade.copies import PUBLISHED, Copies, copies_in
 from coursework.grade.results import Grade, rounded, shown, with_article
 from coursework.grade.tables import Layout, table_text
 from tools.book.notebooks import notebook_text
@@ -333,19 +333,15 @@ class Item:
     code: str = ""  # a line of it, beside the text
 
 
-def review_page(
-    grades: list[Grade], assignments: Assignments, copies: Mapping[str, Copies]
-) -> str:
-    """Return all that a person should look at, with the code.
-
-    `copies` are by the name of an assignment.
-    """
+def review_page(grades: list[Grade], assignments: Assignments) -> str:
+    """Return all that a person should look at, with the code."""
     items = []
     for grade in grades:
         items += items_of(grade)
-    for name, agreeing in copies.items():
+    for name in sorted(assignments):
         own = [grade for grade in grades if grade.assignment == name]
-        items += items_of_copies(agreeing, own, assignments[name])
+        copies = copies_in(assignments[name], own)
+        items += items_of_copies(copies, own, assignments[name])
     items.sort(key=lambda item: item.exercises[:1])
     return page("review.html", "To look at", items=items)
 
