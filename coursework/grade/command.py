@@ -113,15 +113,16 @@ def read_all(path: Path, assignments: Assignments, source: str | None) -> list[G
 
 def check_class(grades: list[Grade], group: str, key: str | None) -> None:
     """Raise BookError if the key is missing, or another than that of these notebooks."""
-    count = Counter(grade.made_for for grade in grades if grade.made_for)
-    most = max(sorted(count), key=count.get, default=group)
-    if not count and key is None:
+    classes = Counter(grade.made_for for grade in grades if grade.made_for)
+    likeliest = max(sorted(classes), key=classes.get, default=group)
+    if not classes and key is None:
         fault = "no notebook here says which class it was made for"
-    elif count[group] < count[most]:
-        given = "no key is given"
-        if key is not None:
-            given = f"the key is that of class {group}"
-        fault = f"these notebooks were made for class {most}, and {given}"
+    elif classes[group] < classes[likeliest]:
+        fault = f"these notebooks were made for class {likeliest}, and "
+        if key is None:
+            fault += "no key is given"
+        else:
+            fault += f"the key is that of class {group}"
     else:
         return
     advice = f"make grade CLASS=...; for the book's own edition: CLASS={BOOK}"
@@ -131,21 +132,25 @@ def check_class(grades: list[Grade], group: str, key: str | None) -> None:
 def check_masters(grades: list[Grade], assignments: Assignments, folder: Path) -> None:
     """Raise BookError if most notebooks of an assignment were released from other masters."""
     for name, assignment in assignments.items():
-        own = assignment.masters
-        count: Counter[str] = Counter()
+        masters = assignment.masters
+        releases: Counter[str] = Counter()  # notebooks, by the masters that they name
         graded = 0  # also those that name no masters, whichever they came from
         for grade in grades:
             if grade.made_from and grade.made_from[0] == name:
-                count[grade.made_from[1]] += 1
+                releases[grade.made_from[1]] += 1
             if grade.assignment == name:
                 graded += 1
-        most = max(sorted(count), key=count.get, default=own)
-        if most != own and count[most] > graded:
-            raise BookError(
-                f"MASTERS: the notebooks of '{name}' were released from masters {most}, but "
-                f"{folder} holds {own}; grade with the folder that they were released from, "
-                "make grade MASTERS=..., or undo what has changed in it since"
+        likeliest = max(sorted(releases), key=releases.get, default=masters)
+        if likeliest != masters and releases[likeliest] > graded:
+            fault = (
+                f"the notebooks of '{name}' were released from masters {likeliest}, but "
+                f"{folder} holds {masters}"
             )
+            advice = (
+                "grade with the folder that they were released from, make grade "
+                "MASTERS=..., or undo what has changed in it since"
+            )
+            raise BookError(f"MASTERS: {fault}; {advice}")
 
 
 def check_graded(grades: list[Grade]) -> None:
@@ -209,8 +214,8 @@ def check_groups(store: Store, assignments: Assignments, out: Path) -> None:
             continue
         assignment = assignments.get(grade.assignment)
         if not assignment or assignment.group != grade.group:
-            holds = f"holds grades of '{grade.assignment}' for class {grade.group}"
-            raise BookError(f"OUT: {out} {holds}; name another folder")
+            fault = f"holds grades of '{grade.assignment}' for class {grade.group}"
+            raise BookError(f"OUT: {out} {fault}; name another folder")
 
 
 def note_spreadsheets(folder: Path) -> None:

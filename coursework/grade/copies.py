@@ -346,24 +346,24 @@ class Comparison:
         of the n - 1 others could have it, and any notebook could be the one that they agree
         with: that is n / 2 * C(n - 1, k) chances, as a pair is seen from both of its ends.
         So k others are convincing once their bits together come to the logarithm of that
-        number and SURE more. Who follows them needs no n / 2: this notebook is known by
-        then.
+        number and SURE more. For those that follow, the factor n / 2 falls away, because
+        the notebook that they would agree with is known by then.
         """
         convincing: list[str] = []
-        waiting: list[str] = []
+        candidates: list[str] = []
         count = len(self.submissions)
-        left = count - 1
+        remaining = count - 1
         evidence = 0.0
         enough = SURE + math.log2(count / 2)
         for bits, other in others:
-            waiting.append(other)
+            candidates.append(other)
             evidence += bits
-            # C(left, k) is C(left, k - 1) * (left - k + 1) / k.
-            enough += math.log2((left - len(waiting) + 1) / len(waiting))
+            # C(remaining, k) is C(remaining, k - 1) * (remaining - k + 1) / k.
+            enough += math.log2((remaining - len(candidates) + 1) / len(candidates))
             if evidence >= enough:
-                convincing += waiting
-                left -= len(waiting)
-                waiting = []
+                convincing += candidates
+                remaining -= len(candidates)
+                candidates = []
                 evidence = 0.0
                 enough = SURE
         return convincing

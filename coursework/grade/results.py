@@ -276,8 +276,8 @@ def add_penalty(grade: Grade, assignment: Assignment) -> None:
     grade.points_after = grade.points
     if assignment.late and grade.late:
         grade.penalty = penalty(grade.points, assignment.late, delay)
-        left = Decimal(str(grade.points)) - Decimal(str(grade.penalty.points))
-        grade.points_after = rounded(left)
+        after = Decimal(str(grade.points)) - Decimal(str(grade.penalty.points))
+        grade.points_after = rounded(after)
 
 
 def penalty(points: float, rule: LateRule, delay: timedelta | None) -> Penalty:
@@ -286,9 +286,9 @@ def penalty(points: float, rule: LateRule, delay: timedelta | None) -> Penalty:
     percent = Decimal(str(rule.percent)) * (days or 0)
     percent = min(percent, Decimal(str(rule.most)))
     full = Decimal(str(points))
-    left = rounded(full * (100 - percent) / 100)
-    taken = rounded(full - Decimal(str(left)))
-    return Penalty(days, rounded(percent), taken)
+    after = rounded(full * (100 - percent) / 100)
+    taken_off = rounded(full - Decimal(str(after)))
+    return Penalty(days, rounded(percent), taken_off)
 
 
 def days_late(delay: timedelta) -> int:
