@@ -41,6 +41,8 @@ def first_value(place: str, values: list) -> Any:
 
 @dataclass(frozen=True)
 class Draws:
+    """What a class draws with its key, and the fingerprint that stands for the key."""
+
     fingerprint: str  # 12 hexadecimal digits that name the class
     secret: bytes = field(repr=False)
     choose: Draw = field(repr=False)
