@@ -309,7 +309,7 @@ INCOMPLETE = [
     (
         "grade",
         {"SUBMISSIONS": ""},
-        "SUBMISSIONS: name the folder or zip downloaded: SUBMISSIONS=submissions.zip",
+        "SUBMISSIONS: name the folder or zip that was downloaded: SUBMISSIONS=submissions.zip",
     ),
     (
         "grade",
