@@ -243,7 +243,7 @@ class Memory:
                 return self._expand(pool, size, stream)
             if wanted > self.free:
                 return None
-            self.taken += 1
+            self.driver_allocations += 1
             block = Block(pool, stream, self._find_addresses(wanted), wanted)
             self._reserve(pool, wanted, 1)
             return block
@@ -295,13 +295,13 @@ class Memory:
         """Give a whole segment back to the driver (release_block)."""
         block.pool.remove(block)
         self._segments.remove((block.address, block.size))
-        self.given += 1
+        self.driver_frees += 1
         self._note("segment_free", block, block.size, ALL, block.origin)
         self._reserve(block.pool, -block.size, -1)
 
     def _release_all(self) -> None:
         """Give back all that is reserved and holds no block (release_cached_blocks)."""
-        self.waits += 1
+        self.stream_syncs += 1
         unused = [pools for pools in self.private.values() if not pools.users]
         self._release_free(self.large)
         self._release_free(self.small)
@@ -373,7 +373,7 @@ class Memory:
             pool.insert(block.cut(mapped))
         block.mapped = True
         self._insert_joined(block)
-        self.taken += 1
+        self.driver_allocations += 1
         self._note("segment_map", block, mapped, STATE)
         self._reserve(pool, mapped, 0)
         return True
@@ -395,7 +395,7 @@ class Memory:
         block.mapped = False
         self._note("segment_unmap", block, block.size, ALL)
         self._insert_joined(block)
-        self.given += 1
+        self.driver_frees += 1
         self._reserve(pool, begin - end, 0)
 
     def _insert_joined(self, block: Block) -> None:
@@ -468,9 +468,9 @@ class Memory:
             kind.before = kind.taken, kind.now
         self.retries = 0  # requests for which the cache was emptied
         self.refusals = 0
-        self.taken = 0  # calls of the driver for memory
-        self.given = 0  # calls of the driver that give some back
-        self.waits = 0  # for all streams, before free segments are given back
+        self.driver_allocations = 0  # calls of the driver for memory
+        self.driver_frees = 0  # calls of the driver that give some back
+        self.stream_syncs = 0  # for all streams, before free segments are given back
 
     def segments(self) -> list[list[Block]]:
         """Return the blocks of each segment in the order of their addresses (snapshot)."""
