@@ -18,6 +18,9 @@ from cudasim.device.settings import Settings
 from cudasim.device.types import DEFAULT, DeviceType
 from cudasim.patching import Patches
 
+# A stream: (index of its GPU, id of the stream). The id of a default stream is 0.
+StreamKey = tuple[int, int]
+
 
 class Doing:
     """What each operation of a thread looks at.
@@ -38,8 +41,8 @@ class ThreadState(threading.local):
     """What a thread of the program is doing."""
 
     index = 0  # of its current GPU
-    # Whether its last operation is booked already: a collective, or one made of others.
-    met = False
+    # Whether its last operation needs no booking: a collective, or one made of others.
+    already_booked = False
     lasting = False  # whether C++ now makes what an object of its own keeps
     telling = False  # whether it prints a tensor, or lists its numbers
     # Whether it moves a tensor to the CPU in sight of other dispatch modes.
@@ -93,10 +96,11 @@ class Session:
         self.host_autocast: Library | None = None  # those needed on the CPU
         self.states: Any = None  # the generators that graphs draw from
 
-        # Streams, by (GPU, stream) unless it says otherwise.
-        self.streams: dict[tuple[int, int], itertools.count] = {}  # (GPU, priority)
-        self.capturing: dict[tuple[int, int], Any] = {}  # what captures them
-        self.asleep: dict[tuple[int, int], int] = {}  # when `_sleep` ends, in ns
+        # Streams.
+        # The numbers of new ones, by (index of the GPU, priority).
+        self.stream_numbers: dict[tuple[int, int], itertools.count] = {}
+        self.capturing: dict[StreamKey, Any] = {}  # the `Capture` of each
+        self.asleep: dict[StreamKey, int] = {}  # when `_sleep` ends, in ns
         self.sync_debug = 0  # 1: warn of what waits for a GPU; 2: refuse it
         self.traced = False  # whether callbacks of torch.cuda._gpu_trace are called
         self.races: Any = None  # an `Order` of cudasim.dispatch.races looks for them
@@ -164,6 +168,10 @@ class Session:
 
     def current_stream(self, index: int) -> int:
         return self.thread.streams.get(index, 0)
+
+    def stream_key(self, index: int) -> StreamKey:
+        """Return the key of the current stream of GPU `index`."""
+        return index, self.current_stream(index)
 
     def set_stream(self, index: int, stream: int) -> None:
         self.thread.streams[index] = stream

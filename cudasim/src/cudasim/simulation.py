@@ -17,7 +17,7 @@ from cudasim.device.gpu import Machine
 from cudasim.device.specs import Card
 from cudasim.dispatch import autocast, booking
 from cudasim.dispatch.mode import mode_for
-from cudasim.dispatch.races import Order, checked
+from cudasim.dispatch.races import Order, with_race_mode
 from cudasim.patches import classes, compiler, factories, guards, readings
 from cudasim.patches.tensor import patch_tensor
 from cudasim.patching import Patches, patch_functions
@@ -157,7 +157,7 @@ def _begin(wanted: config.Config, card: Card, inherited: bool) -> TorchDispatchM
     mode_class = mode_for(wanted.type, session.clock)
     if wanted.races:
         session.look_for_races(Order(wanted.races))
-        mode_class = checked(mode_class)
+        mode_class = with_race_mode(mode_class)
     mode = mode_class()
     mode.__enter__()
     return mode

@@ -150,8 +150,8 @@ class DeviceMode(LightMode):
         return run(func, args, kwargs, tensors_in(values))
 
 
-class CheckedMode(DeviceMode):
-    """The same for devices that lack some dtypes."""
+class MissingDtypesMode(DeviceMode):
+    """The same for types of device that lack some dtypes: it refuses results of those."""
 
     def __torch_dispatch__(self, *call: Any) -> Any:
         out = super().__torch_dispatch__(*call)
@@ -178,7 +178,7 @@ def mode_for(type: DeviceType, clock: Clock | None = None) -> type[DeviceMode]:
     """Return the class of mode that simulates a type of device."""
     if clock:
         return TimedMode
-    return CheckedMode if type.missing else DeviceMode
+    return MissingDtypesMode if type.missing else DeviceMode
 
 
 def is_traced(types: Any) -> bool:

@@ -12,6 +12,7 @@ from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import custom, dtypes, tags
 from cudasim.dispatch.arguments import operands_of, tensors_in
 from cudasim.dispatch.checks import disagreement
+from cudasim.dispatch.copies import copy_of
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.foresight import LARGE_RESULT
 from cudasim.dispatch.operators import (
@@ -73,13 +74,12 @@ def to_mkldnn(func: Callable, args: tuple, kwargs: dict) -> Any:
 @rule(aten.copy_.default)
 def copy_between(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Copy between devices: the target keeps its own, unless it is scratch."""
-    target, source = args[:2]
+    source, target, non_blocking = copy_of(func, args, kwargs, None)
     gpu = tags.gpu_read(target)
     if gpu is None and is_scratch(target):
         gpu = gpu_of(source)
         put(target, gpu)
     if session.watching:
-        non_blocking = args[2] if len(args) > 2 else kwargs.get("non_blocking")
         watch_copy(gpu_of(source), gpu, non_blocking)
     session.thread.doing.last_gpu = gpu
     return func(*args, **kwargs)

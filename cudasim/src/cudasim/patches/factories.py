@@ -9,6 +9,7 @@ from torch import Tensor
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import random
 from cudasim.dispatch.booking import book_copy
+from cudasim.dispatch.copies import Copy
 from cudasim.dispatch.devices import ELSEWHERE, in_fake_mode, resolve
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import TAG, device_of, gpu_of, put, storage_of
@@ -187,7 +188,7 @@ def _delivered(made: Tensor, gpu: GPU | None, name: str) -> Tensor:
     if gpu is not None and name in CONVERTERS:
         watch_copy(None, gpu, non_blocking=False)
         if session.clock is not None:
-            book_copy(made, made, None, gpu, non_blocking=False)
+            book_copy(Copy(made, made, non_blocking=False), None, gpu)
     if gpu is not None and gpu_of(made) is gpu:
         return made
     return put(made, gpu)

@@ -16,7 +16,7 @@ from cudasim import config
 from cudasim.backends import accelerator, memory
 from cudasim.backends.accelerator import do_nothing, exchange_device, refuse
 from cudasim.backends.cuda import graphs, legacy, streams
-from cudasim.backends.streams import end_of, now, place_of, set_stream, stream_data
+from cudasim.backends.streams import end_of, key_of, now, set_stream, stream_data
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import traces
@@ -141,12 +141,12 @@ def host_stats() -> dict[str, Any]:
 def sleep(cycles: int) -> None:
     """Let the current stream be busy for `cycles` of a clock of 1 GHz; the host goes on."""
     cycles = max(int(cycles), 0)
-    place = place_of()
+    key = key_of()
     session.current().memory.touch()
     if session.clock is not None:
-        session.clock.kernel(*place, "sleep", cycles, fills=False)
+        session.clock.kernel(*key, "sleep", cycles, fills=False)
     else:
-        session.asleep[place] = max(now(), end_of(*place)) + cycles
+        session.asleep[key] = max(now(), end_of(*key)) + cycles
         session.watch()
 
 
