@@ -24,7 +24,7 @@ from torch import Tensor
 from cudasim import config
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import arguments_by_name, operands_of, tensors_in
-from cudasim.dispatch.copies import COPIES, copy_of, is_pinned
+from cudasim.dispatch.copies import COPIES, copy_of, host_waits
 from cudasim.dispatch.mode import PLAIN, DeviceMode, is_traced, is_wrapper
 from cudasim.dispatch.operators import written_by
 from cudasim.dispatch.scratch import outside
@@ -270,7 +270,7 @@ def _host_waits_for_copy(func: Callable, args: tuple, kwargs: dict, out: Any) ->
     if from_host is to_host:
         return False
     host = copy.source if from_host else copy.target
-    return not (is_pinned(host) and copy.non_blocking)
+    return host_waits(host, from_host, copy.size, copy.non_blocking)
 
 
 def _describe(stream: StreamKey) -> str:
