@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from cudasim.device import sizes
-from cudasim.device.counts import Total
+from cudasim.device.counts import Ledger, Total
 from cudasim.device.history import ALL, NEVER, STATE, Frames, History
 from cudasim.device.pools import Block, Pool, PoolId, PrivatePools, Range
 from cudasim.device.settings import Settings
@@ -136,7 +136,8 @@ class Memory:
             first = log[0][0]
             if is_plain and first:
                 pool = self.small if type(first) is int else first.pool
-                pool.replay(log, self._counts, self.used)
+                with Ledger(self._counts, pool.counts) as ledger:
+                    pool.replay(log, self.used, ledger)
             if log and log[0][0] is first:  # the pool could not do it
                 self._replay_one(log.pop(0))
 
@@ -161,8 +162,8 @@ class Memory:
         if not pool.small and not settings.expandable:  # (should_split)
             if block.size - size <= SMALL or size >= settings.max_split:
                 size = block.size
-        # C++ keeps the block for the rest and makes a new one for the request.
-        pool.replay([[requested]], self._counts, self.used, (block, size))
+        with Ledger(self._counts, pool.counts) as ledger:
+            pool.take_block(block, size, requested, self.used, ledger)
         block.frames = frames
         if self.history is not None:
             self._note("alloc", block, requested, NEVER, frames)
@@ -173,7 +174,8 @@ class Memory:
             for action in ("free_requested", "free_completed"):
                 self._note(action, block, block.requested, ALL, block.frames)
             block.frames = ()
-        block.pool.replay([[block]], self._counts, self.used)
+        with Ledger(self._counts, block.pool.counts) as ledger:
+            block.pool.free_block(block, self.used, ledger)
 
     def _note(
         self, action: str, block: Block, size: int, level: int, frames: Frames = ()
@@ -465,7 +467,7 @@ class Memory:
     def reset_totals(self) -> None:
         self.settle()
         for kind in self._counts.kinds:
-            kind.before = kind.taken, kind.now
+            kind.at_reset = kind.allocated, kind.now
         self.retries = 0  # requests for which the cache was emptied
         self.refusals = 0
         self.driver_allocations = 0  # calls of the driver for memory
