@@ -63,7 +63,8 @@ class DeviceMode(LightMode):
         # Function modes, if there are any, would see what is read from tensors here.
         if short and not has_torch_function_unary(None):
             gpu = UNKNOWN
-            bound = operator.bound_factor  # becomes the most elements of a result
+            # Times the elements of each operand: at most how many a result has.
+            quick_bound = operator.bound_factor
             operands = args
             if not operator.only_tensors:
                 operands = args[: operator.tensor_positions]
@@ -77,8 +78,8 @@ class DeviceMode(LightMode):
                             if home is None:  # scratch
                                 gpu = UNKNOWN
                                 break
-                            if bound:
-                                bound *= value.numel()
+                            if quick_bound:
+                                quick_bound *= value.numel()
                         if home is not gpu:
                             if gpu is not UNKNOWN:  # several devices
                                 gpu = UNKNOWN
@@ -100,8 +101,8 @@ class DeviceMode(LightMode):
                 gpu is not UNKNOWN
                 and gpu.alive
                 and (
-                    bound <= gpu.memory.room
-                    or operator.bound(args, tensors_in(args)) < LARGE_RESULT
+                    quick_bound <= gpu.memory.room
+                    or operator.max_elements(args, tensors_in(args)) < LARGE_RESULT
                 )
                 and (operator.idle is None or operator.idle(args))
             ):

@@ -15,7 +15,7 @@ from cudasim.dispatch import foresight, random
 # The attribute of an operator that holds its record.
 RECORD = "_cudasim"
 
-# The `bound_factor` of operators whose results only `bound` can tell.
+# The `bound_factor` of operators of whose results only `max_elements` can tell the size.
 _UNKNOWN_FACTOR = 2**62
 
 # (operator, its arguments) -> its result
@@ -81,7 +81,6 @@ class Operator:
     """What is known of an operator, from its schema and from what is registered for it."""
 
     __slots__ = (
-        "bound",
         "bound_factor",
         "call",
         "direct",
@@ -89,6 +88,7 @@ class Operator:
         "func",
         "idle",
         "makes_tensors",
+        "max_elements",
         "only_tensors",
         "out_names",
         "rule",
@@ -153,15 +153,15 @@ class Operator:
         self.makes_tensors = not results or any(
             result.alias_info is None for result in results
         )
+        # (arguments, tensors among them) -> at most how many elements the results have
+        self.max_elements = foresight.no_results
         if self.makes_tensors or self.out_names:
-            self.bound = foresight.bound_of(func)
-        else:
-            self.bound = foresight.no_results
+            self.max_elements = foresight.bound_of(func)
         # What the operands' numbers of elements are multiplied by for a quick bound.
         self.bound_factor = 0
         if self.makes_tensors:
             factors = foresight.BOUND_FACTORS
-            self.bound_factor = factors.get(self.bound, _UNKNOWN_FACTOR)
+            self.bound_factor = factors.get(self.max_elements, _UNKNOWN_FACTOR)
 
 
 def _own_rule(func: Callable) -> Rule | None:

@@ -103,10 +103,10 @@ def _reserve(
 ) -> Reserved:
     """Take memory for results that may be large."""
     if operator.makes_tensors:
-        if operator.bound(args, operands) >= LARGE_RESULT:
+        if operator.max_elements(args, operands) >= LARGE_RESULT:
             return reserve(gpu, operator.func, args, kwargs)
     elif operator.out_names:
-        if operator.bound(args, tensors_in(args)) >= LARGE_RESULT:
+        if operator.max_elements(args, tensors_in(args)) >= LARGE_RESULT:
             reserve_growth(operator.func, args, kwargs, operator.out_names)
     return None
 
@@ -184,7 +184,7 @@ def _run_in_factory(
     session.thread.doing.last_gpu = gpu
     operator = operator_of(func)
     reserved = None
-    if operator.bound(args, operands) >= LARGE_RESULT:
+    if operator.max_elements(args, operands) >= LARGE_RESULT:
         reserved = reserve(gpu, func, args, kwargs)
     out = func(*args, **kwargs)
     if gpu.type.missing:
@@ -220,7 +220,7 @@ def make_on(gpu: GPU, func: Callable, args: tuple, kwargs: dict) -> Any:
     session.thread.doing.last_gpu = gpu
 
     reserved = None
-    if operator_of(func).bound(args, tensors_in(args)) >= LARGE_RESULT:
+    if operator_of(func).max_elements(args, tensors_in(args)) >= LARGE_RESULT:
         reserved = reserve(gpu, func, args, kwargs)
     out = random.draw(func, args, kwargs, gpu)
     return put(out, gpu, reserved[0] if reserved else None)
