@@ -1,8 +1,8 @@
 """The work that each of PyTorch's operators does on its device.
 
-`operators.json` says which rule an operator follows; others go by PyTorch's tags. An
-operator with neither costs its bytes, and is remembered. Tensors without data, as those
-of the meta device, cost what others do.
+`operators.json` says which rule an operator follows, and which operators make the host
+wait. Operators that are not in it go by PyTorch's tags. One with neither costs its bytes,
+and is remembered. Tensors without data, as those of the meta device, cost what others do.
 """
 
 import json
@@ -38,19 +38,8 @@ def _read_rules() -> dict[str, Rule]:
     return table
 
 
-def _read_prices() -> dict[str, int]:
-    prices = {}
-    for row in _data["prices"]:
-        for name in row["operators"]:
-            prices[name] = row["price"]
-    return prices
-
-
 # Rules by the operator's name, without namespace, overload and the `_` of in-place ones.
-TABLE = _read_rules()
-# Flops per element of the pointwise operators that cost more than one. They are rough
-# classes, and matter where the CPU computes.
-PRICES = _read_prices()
+RULES = _read_rules()
 
 
 def work_of(func: Callable, args: tuple, kwargs: dict, out: Any) -> Work | None:
@@ -77,8 +66,8 @@ def rule_of(func: Callable) -> Rule:
     if getattr(func, "namespace", None) == COLLECTIVES:
         return rules.traffic  # the time of the links is booked where the ranks meet
     name = _table_name(func)
-    if name in TABLE:
-        return TABLE[name]
+    if name in RULES:
+        return RULES[name]
 
     tags = getattr(func, "tags", ())
     if getattr(func, "is_view", False) or torch.Tag.inplace_view in tags:
@@ -86,7 +75,7 @@ def rule_of(func: Callable) -> Rule:
     if name.startswith("_foreach_"):
         return rules.foreach
     if torch.Tag.pointwise in tags:
-        return partial(rules.pointwise, price=PRICES.get(name, 1))
+        return rules.pointwise
     if torch.Tag.reduction in tags:
         return rules.reduction
     if torch.Tag.view_copy in tags:
@@ -130,25 +119,25 @@ def _by_index(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
     return any(is_mask(index) != on_host(index) for index in indices)
 
 
-def _find_waits() -> dict[Callable, Waits]:
-    waits: dict[Callable, Waits] = {}
-    for name in _data["waits"]:
-        waits[getattr(aten, name).default] = _always
-    waits[aten.linalg_pinv.atol_rtol_tensor] = _always
-    waits[aten.repeat_interleave.Tensor] = _without_output_size
-    for indexing in (
-        aten.index.Tensor,
-        aten._unsafe_index.Tensor,
-        aten.index_put.default,
-        aten.index_put_.default,
-        aten._index_put_impl_.default,
-        aten._unsafe_index_put.default,
-    ):
-        waits[indexing] = _by_index
+_CONDITIONS: dict[str, Waits] = {
+    "always": _always,
+    "without an output size": _without_output_size,
+    "by the index": _by_index,
+}
+
+
+def _read_waits() -> dict[Callable, Waits]:
+    waits = {}
+    for row in _data["waits"]:
+        condition = _CONDITIONS[row["when"]]
+        for name in row["operators"]:
+            packet, _, overload = name.partition(".")
+            operator = getattr(getattr(aten, packet), overload or "default")
+            waits[operator] = condition
     return waits
 
 
 # Operators that may make the host wait for the device: it has to know a value, or a size
 # that depends on values, or whether a method converged. The function says whether it waits
 # with certain arguments; `on_host` tells of a tensor whether it is in the host's memory.
-WAITS = _find_waits()
+WAITS = _read_waits()

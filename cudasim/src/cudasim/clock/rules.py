@@ -1,10 +1,17 @@
 """Rules for the work of PyTorch's operators, one for each family of them.
 
-A rule works out what a call does from shapes, types and layouts alone;
-`operators.json` says which operators follow which rule. The bytes are those that a
-kernel has to read and write at least, or as often as the rule says, whatever the caches
-hold. The flops of products, convolutions and attention are those of
+A rule works out what a call does from shapes, types and layouts alone. The bytes are
+those that a kernel has to read and write at least, or as often as the rule says, whatever
+the caches hold. The flops of products, convolutions and attention are those of
 torch.utils.flop_counter.
+
+To give a new operator a rule, add its name to a row of `operators.json`:
+
+    {"rule": "pointwise", "options": {"price": 10}, "operators": ["exp", "log"]}
+
+A row names a function of this module and the options to call it with. If none fits, write
+one here that takes (args, kwargs, out) and returns a `Work`, give it a row of its own, and
+check it in `tests/test_costs.py` against a call whose work you have counted by hand.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,8 +23,7 @@ from torch import Tensor
 
 from cudasim.timing.formulas import Work
 
-# A rule is called with the arguments of the operator and its result:
-# `rule(args, kwargs, out)`. What else it takes is set in `operators.json`.
+# (arguments, keyword arguments, result) -> the work, or None for no kernel
 Rule = Callable[..., Work | None]
 
 # Tensors of any other type take as long as those of float32.
@@ -171,7 +177,10 @@ def sort(args: tuple, kwargs: dict, out: Any) -> Work:
 
 
 def pointwise(args: tuple, kwargs: dict, out: Any, price: float = 1) -> Work:
-    """Read every input and write every result once, with `price` flops per element."""
+    """Read every input and write every result once, with `price` flops per element.
+
+    The prices are rough classes, and matter where the CPU computes.
+    """
     first = next(tensors(out), None)
     elements = 0 if first is None else first.numel()
     precision = _precision(out) if isinstance(out, Tensor) else "float32"
