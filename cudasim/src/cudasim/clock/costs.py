@@ -30,12 +30,12 @@ _without_rule: set[str] = set()
 
 
 def _read_rules() -> dict[str, Rule]:
-    table = {}
+    rule_of_name = {}
     for row in _data["rules"]:
         rule = partial(getattr(rules, row["rule"]), **row.get("options", {}))
         for name in row["operators"]:
-            table[name] = rule
-    return table
+            rule_of_name[name] = rule
+    return rule_of_name
 
 
 # Rules by the operator's name, without namespace, overload and the `_` of in-place ones.
@@ -47,12 +47,12 @@ def work_of(func: Callable, args: tuple, kwargs: dict, out: Any) -> Work | None:
     return rule_of(func)(args, kwargs, out)
 
 
-def operands(args: tuple) -> int:
+def listed_tensors(args: tuple) -> int:
     """Count the tensors in lists among the arguments: each costs the host some time."""
     count = 0
     for arg in args:
         if isinstance(arg, list | tuple):
-            count += sum(isinstance(each, Tensor) for each in arg)
+            count += sum(isinstance(element, Tensor) for element in arg)
     return count
 
 
@@ -111,7 +111,7 @@ def _by_index(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
     CPU, which is copied to the GPU. A single number of the CPU is put under one mask
     without counting (`masked_fill`).
     """
-    indices = [each for each in args[1] if isinstance(each, Tensor)]
+    indices = [index for index in args[1] if isinstance(index, Tensor)]
     value = args[2] if len(args) > 2 else kwargs.get("values")
     is_number = value is not None and value.numel() == 1 and on_host(value)
     if is_number and len(indices) == 1 and is_mask(indices[0]):

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 
 from cudasim.clock.clock import IN, OUT, Clock, nanoseconds
-from cudasim.clock.costs import WAITS, operands, work_of
+from cudasim.clock.costs import WAITS, listed_tensors, work_of
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.copies import COPIES, Copy, copy_of, host_waits, is_pinned
 from cudasim.dispatch.tags import TAG, storage_of
@@ -265,7 +265,7 @@ def _make_plan(
 ) -> Plan:
     is_meta = isinstance(out, Tensor) and out.is_meta  # nothing was computed
     work = None if is_meta else work_of(func, args, kwargs, out)
-    call = formulas.call_seconds(work, operands(args), clock.host)
+    call = formulas.call_seconds(work, listed_tensors(args), clock.host)
     if work is None:
         return Plan(
             host=nanoseconds(call),
