@@ -16,9 +16,9 @@ SECOND = 10**9  # nanoseconds
 EPOCH = 1_767_225_600 * SECOND  # where `time.time()` begins: 2026-01-01, UTC
 # Kernels that a stream holds before the host has to wait, as with CUDA's drivers.
 QUEUE = 1024
-KEPT = 200_000  # spans; the oldest are dropped
+MAX_SPANS = 200_000  # that are kept; older ones are dropped
 LIBRARIES = ("matmul", "convolution", "attention")  # kinds of work that libraries do
-GAPS = 64  # of an engine, that later work may still fill
+MAX_BUSY = 64  # spells of work of an engine between which later work may fill the gaps
 IN, OUT = "in", "out"  # directions of a copy, seen from the card
 
 
@@ -63,7 +63,7 @@ class Engine:
             last[1] = last_end + duration
             return last_end, last[1]
         self.busy.append([ready, ready + duration])
-        del self.busy[:-GAPS]
+        del self.busy[:-MAX_BUSY]
         return ready, ready + duration
 
     def _fill(self, ready: int, duration: int) -> tuple[int, int]:
@@ -176,7 +176,7 @@ class Clock:
         self.cards = [Card(name) for name in self.names]
         self.thread = ThreadTime()
         self._lock = threading.Lock()
-        self._spans: deque[tuple] = deque(maxlen=KEPT)
+        self._spans: deque[tuple] = deque(maxlen=MAX_SPANS)
         self._booked = 0
 
     # Host time
