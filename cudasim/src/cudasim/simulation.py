@@ -119,7 +119,7 @@ def begin(wanted: config.Config, inherited: bool = False) -> str | None:
         _end()
         raise
     session.mode = mode
-    session.home = threading.get_ident()
+    session.home_thread = threading.get_ident()
     if inherited:
         session.inherited = (wanted.gpus, card.name, wanted.clock)
     return _announcement(wanted, card)
@@ -149,7 +149,7 @@ def _begin(wanted: config.Config, card: Card, inherited: bool) -> TorchDispatchM
     is_modelled = session.clock is not None
     session.machine = Machine(card, wanted.gpus, modelled=is_modelled)
     session.card = wanted.card
-    session.look()
+    session.find_gpus()
     _read_allocator_settings()
     for patch in PATCHES:
         patch(session.patches)
@@ -208,7 +208,7 @@ def disable() -> None:
     """
     if not is_enabled():
         return
-    if threading.get_ident() != session.home:
+    if threading.get_ident() != session.home_thread:
         advice = "call cudasim.disable() in the thread that called cudasim.enable()"
         raise RuntimeError(advice)
     if _get_current_dispatch_mode() is not session.mode:

@@ -51,9 +51,7 @@ def wait(index: int | None = None) -> None:
         complain()
     traces.fire("DeviceSynchronization")
     if session.races is not None:
-        lines = [line for line in session.races.known if line[0] == gpu.index]
-        for line in lines:
-            session.races.wait(line)
+        session.races.wait_for_gpu(gpu.index)
 
     if session.clock is not None:
         wait_until(session.clock.cards[gpu.index].end)

@@ -142,7 +142,7 @@ class Event(_Event):
             session.clock.hold(index, stream_id, self._when)
         elif self._when > now():
             session.asleep[key] = max(self._when, end_of(*key))
-            session.watch()
+            session.update_watching()
 
     def query(self) -> bool:
         self._check()

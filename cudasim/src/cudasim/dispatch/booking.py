@@ -84,7 +84,11 @@ def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
     if operation.copies and _book_crossing(func, args, kwargs, out):
         return
 
-    gpu = thread.doing.making or _home_of(out) or _gpu_among((*args, *kwargs.values()))
+    gpu = (
+        thread.operation.factory_gpu
+        or _home_of(out)
+        or _gpu_among((*args, *kwargs.values()))
+    )
     if gpu is not None and operation.reads_back:
         read_back(gpu, operation.name, args[0].element_size())
         return

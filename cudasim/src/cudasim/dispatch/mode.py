@@ -43,7 +43,7 @@ class DeviceMode(LightMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.doing = session.thread.doing
+        self.operation = session.thread.operation
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple, kwargs: Any = None
@@ -92,8 +92,8 @@ class DeviceMode(LightMode):
                 gpu = UNKNOWN
 
             if gpu is None:
-                if self.doing.making is None:
-                    self.doing.last_gpu = None
+                if self.operation.factory_gpu is None:
+                    self.operation.last_gpu = None
                     if kwargs:
                         return operator.call(*args, **kwargs)
                     return operator.call(*args)
@@ -106,7 +106,7 @@ class DeviceMode(LightMode):
                 )
                 and (operator.idle is None or operator.idle(args))
             ):
-                self.doing.last_gpu = gpu
+                self.operation.last_gpu = gpu
                 try:
                     if kwargs:
                         out = operator.call(*args, **kwargs)
@@ -145,7 +145,11 @@ class DeviceMode(LightMode):
         device = kwargs.get("device") if kwargs else None
         if device is not None and device.type == session.type.name:
             return make_on(resolve(device), func, args, kwargs)
-        if device is not None and "pin_memory" in kwargs and self.doing.making is None:
+        if (
+            device is not None
+            and "pin_memory" in kwargs
+            and self.operation.factory_gpu is None
+        ):
             # Python named the device, as C++ never names pin_memory.
             return run(func, args, kwargs, ())
         return run(func, args, kwargs, tensors_in(values))

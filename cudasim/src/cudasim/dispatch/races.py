@@ -121,6 +121,12 @@ class Order:
         """Let a stream wait for what another has done so far."""
         self.learn(stream, self.known[other])
 
+    def wait_for_gpu(self, index: int) -> None:
+        """Let the host wait for what all streams of a GPU have done so far."""
+        streams = [stream for stream in self.known if stream[0] == index]
+        for stream in streams:
+            self.wait(stream)
+
     def record_stream(self, tensor: Tensor, stream: StreamKey) -> None:
         """Let the allocator wait for `stream` before it hands out the memory of `tensor`."""
         memory = self._memory(tensor)
@@ -261,8 +267,9 @@ def _current_streams(tensors: list[Tensor]) -> list[StreamKey]:
 
 
 def _host_waits_for_copy(func: Callable, args: tuple, kwargs: dict, out: Any) -> bool:
-    """Return whether an operator in COPIES copied between the host and a GPU, and the
-    host waits for it.
+    """Return whether an operator in COPIES made the host wait for a GPU.
+
+    It does not if the copy was between two GPUs, or within one device.
     """
     copy = copy_of(func, args, kwargs, out)
     from_host = gpu_of(copy.source) is None

@@ -92,7 +92,7 @@ def copy_between(func: Callable, args: tuple, kwargs: dict) -> Any:
         put(target, gpu)
     if session.watching:
         watch_copy(gpu_of(source), gpu, non_blocking)
-    session.thread.doing.last_gpu = gpu
+    session.thread.operation.last_gpu = gpu
     return func(*args, **kwargs)
 
 

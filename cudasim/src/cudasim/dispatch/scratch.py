@@ -46,7 +46,7 @@ class Scratch:
     gpu = None
 
     def __init__(self) -> None:
-        self.place = None if session.thread.lasting else _current_place()
+        self.place = None if session.thread.makes_lasting else _current_place()
 
     def is_running(self) -> bool:
         """Return whether the call in which the tensor was made is still running."""

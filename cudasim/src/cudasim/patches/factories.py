@@ -199,8 +199,8 @@ def _allocate(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) ->
 
     Where the host's memory does not suffice, the error is one of the simulated GPU's.
     """
-    doing = session.thread.doing
-    doing.making = None if original.__name__ in CONVERTERS else gpu
+    state = session.thread.operation
+    state.factory_gpu = None if original.__name__ in CONVERTERS else gpu
     kwargs["device"] = "cpu"
     try:
         return original(*args, **kwargs)
@@ -209,7 +209,7 @@ def _allocate(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) ->
         if gpu is None or size is None:
             raise
     finally:
-        doing.making = None
+        state.factory_gpu = None
 
     Allocation(gpu, size)  # raises, with CUDA's text, if it is more than the card has
     raise MemoryError(

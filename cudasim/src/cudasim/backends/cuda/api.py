@@ -66,12 +66,12 @@ class Runtime:
 
     @staticmethod
     def cudaHostRegister(pointer: int, size: int, flags: int) -> Status:
-        session.registered[pointer] = size
+        session.registered_sizes[pointer] = size
         return Status(runtime.SUCCESS)
 
     @staticmethod
     def cudaHostUnregister(pointer: int) -> Status:
-        size = session.registered.pop(pointer, None)
+        size = session.registered_sizes.pop(pointer, None)
         return Status(runtime.SUCCESS if size else runtime.NOT_REGISTERED)
 
     @staticmethod
@@ -147,17 +147,17 @@ def sleep(cycles: int) -> None:
         session.clock.kernel(*key, "sleep", cycles, fills=False)
     else:
         session.asleep[key] = max(now(), end_of(*key)) + cycles
-        session.watch()
+        session.update_watching()
 
 
 def raw_allocate(size: int, stream: int) -> int:
     address = next(_raw_addresses)
-    session.raw[address] = Allocation(session.current(), size)
+    session.raw_allocations[address] = Allocation(session.current(), size)
     return address
 
 
 def raw_delete(address: int) -> None:
-    if session.raw.pop(address, None) is None:
+    if session.raw_allocations.pop(address, None) is None:
         raise RuntimeError(f"invalid device pointer: {address:#x}")
 
 
@@ -175,7 +175,7 @@ def set_sync_debug_mode(mode: int) -> None:
     if mode not in (0, WARN, ERROR):
         raise RuntimeError("invalid value of debug_mode, expected one of 0,1,2")
     session.sync_debug = mode | session.sync_debug & CAPTURING
-    session.watch()
+    session.update_watching()
 
 
 def set_device(index: int) -> None:

@@ -66,11 +66,11 @@ class CUDAGraph:
     def register_generator_state(self, generator: Generator) -> None:
         """Let the graph draw from `generator`, which then goes on with each replay."""
         state = generator._state
-        holder = session.states.get(id(state))
+        holder = session.graph_generators.get(id(state))
         if holder is None:
             gpu = session.gpu(generator.device.index)
             holder = Holder(state, (Allocation(gpu, HOLDER), Allocation(gpu, HOLDER)))
-        session.states[id(state)] = holder
+        session.graph_generators[id(state)] = holder
         self._holders[id(state)] = holder
 
     def capture_begin(
@@ -103,7 +103,7 @@ class CUDAGraph:
         self._take_memory_from_pool(index)
         session.capturing[key] = capture
         session.sync_debug |= CAPTURING
-        session.watch()
+        session.update_watching()
         capture.__enter__()
 
     def _take_memory_from_pool(self, index: int) -> None:
@@ -140,7 +140,7 @@ class CUDAGraph:
                 del session.capturing[key]
         if not session.capturing:
             session.sync_debug &= ~CAPTURING
-            session.watch()
+            session.update_watching()
 
     def instantiate(self) -> None:
         if not self._captured:
@@ -293,7 +293,9 @@ FUNCTIONS = {
 
 
 def patch_graphs(patches: Patches) -> None:
-    session.states = WeakValueDictionary()  # id of a generator's state -> Holder
+    session.graph_generators = (
+        WeakValueDictionary()
+    )  # id of a generator's state -> Holder
     generator_is_capturing = staticmethod(lambda: session.capturing and is_capturing())
     patches.replace(Generator, "is_capturing", generator_is_capturing)
 

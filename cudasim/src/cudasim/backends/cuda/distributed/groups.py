@@ -91,7 +91,7 @@ def init_process_group(original: Callable, *args: Any, **kwargs: Any) -> None:
     else:  # torch takes that of the accelerator
         requested = "undefined" if gpu is None else "nccl"
     session.rolls.clear()
-    session.lives += 1
+    session.group_starts += 1
     if requested is None:
         original(**arguments)
         return

@@ -56,13 +56,13 @@ def make_reducer(original: type) -> type:
             self, parameters: Sequence[Tensor], *args: Any, **kwargs: Any
         ) -> None:
             self._keeps_buckets = len(by_gpu(parameters)) > 1
-            with changed(session.thread, lasting=True):  # the buckets
+            with changed(session.thread, makes_lasting=True):  # the buckets
                 super().__init__(parameters, *args, **kwargs)
 
         def _rebuild_buckets(self) -> bool:
             if self._keeps_buckets:
                 return False
-            with changed(session.thread, lasting=True):
+            with changed(session.thread, makes_lasting=True):
                 return super()._rebuild_buckets()
 
     return Reducer

@@ -110,7 +110,9 @@ class Roll:
         ):  # one in Python may not know how
             store = store.clone()
         # A second life of the processes' groups meets no line of the first.
-        self.store = dist.PrefixStore(f"cudasim/{session.lives}/{self.name}", store)
+        self.store = dist.PrefixStore(
+            f"cudasim/{session.group_starts}/{self.name}", store
+        )
         self.store.set(f"here/{self.rank}", json.dumps([host(), os.getpid()]))
 
     def meet(self, request: Request, gpu: GPU | None) -> None:
