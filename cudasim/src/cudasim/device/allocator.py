@@ -253,9 +253,9 @@ class Memory:
     def _find_addresses(self, size: int) -> int:
         """Take the lowest `size` addresses that are free; returns the first."""
         address = sizes.FIRST + (self.index << 40)
-        for place, (begin, length) in enumerate(self._segments):
+        for position, (begin, length) in enumerate(self._segments):
             if begin - address >= size:
-                self._segments.insert(place, (address, size))
+                self._segments.insert(position, (address, size))
                 return address
             address = begin + length
         self._segments.append((address, size))
@@ -276,15 +276,15 @@ class Memory:
             return False
 
         least = max(size, max_split)
-        place = bisect_left(pool.free, (stream, least, 0))
-        if place < len(pool.free) and pool.free[place][0] == stream:
-            block = pool.free[place][-1]
+        position = bisect_left(pool.free, (stream, least, 0))
+        if position < len(pool.free) and pool.free[position][0] == stream:
+            block = pool.free[position][-1]
             if block.range is None:
                 self._release(block)
                 return True
 
         released = 0
-        smaller = [entry for entry in pool.free[:place] if entry[0] == stream]
+        smaller = [entry for entry in pool.free[:position] if entry[0] == stream]
         for _, length, _, block in reversed(smaller):
             if released >= least or length < max_split:
                 break
@@ -418,9 +418,11 @@ class Memory:
 
     def end_pool(self, id: PoolId) -> None:
         """End what began last with these pools (endAllocateToPool)."""
-        places = [place for place, route in enumerate(self.routes) if route[0] == id]
-        if places:
-            self.settle(self.routes.pop, places[-1])
+        for position in reversed(range(len(self.routes))):
+            route_id, _ = self.routes[position]
+            if route_id == id:
+                self.settle(self.routes.pop, position)
+                return
 
     def release_pool(self, id: PoolId) -> None:
         """Note that a user is gone (releasePool).

@@ -25,13 +25,13 @@ class Counts:
 
     def stat(self, name: str) -> dict[str, int]:
         """Return one figure as PyTorch reports it."""
-        place = NAMES.index(name)
+        position = NAMES.index(name)
         allocated_before, now_before = self.at_reset
-        allocated = self.allocated[place] - allocated_before[place]
-        growth = self.now[place] - now_before[place]
+        allocated = self.allocated[position] - allocated_before[position]
+        growth = self.now[position] - now_before[position]
         return {
-            "current": self.now[place],
-            "peak": self.most[place],
+            "current": self.now[position],
+            "peak": self.most[position],
             "allocated": allocated,
             "freed": allocated - growth,
         }

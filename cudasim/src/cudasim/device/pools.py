@@ -225,10 +225,10 @@ class Pool:
         """
         if not requested or not self.small or self.id != PUBLIC:
             return None
-        place = bisect_left(self.free, (0, requested))
-        if place == len(self.free):
+        position = bisect_left(self.free, (0, requested))
+        if position == len(self.free):
             return None
-        return self.free.pop(place)[-1]
+        return self.free.pop(position)[-1]
 
     def take_block(
         self,
@@ -292,23 +292,23 @@ class Pool:
 
     def pop(self, size: int, stream: int, settings: Settings) -> Block | None:
         """Take out the smallest free block of `stream` with `size` bytes (get_free_block)."""
-        place = bisect_left(self.free, (stream, size, 0))
-        if place == len(self.free) or self.free[place][0] != stream:
+        position = bisect_left(self.free, (stream, size, 0))
+        if position == len(self.free) or self.free[position][0] != stream:
             return None
         if settings.plain:
-            return self.free.pop(place)[-1]
-        block = self._choose(place, size, stream, settings)
+            return self.free.pop(position)[-1]
+        block = self._choose(position, size, stream, settings)
         if block is not None:
             self.remove(block)
         return block
 
     def _choose(
-        self, place: int, size: int, stream: int, settings: Settings
+        self, position: int, size: int, stream: int, settings: Settings
     ) -> Block | None:
-        """Choose from `place` on, where blocks can grow or are not split at any size."""
-        block = self.free[place][-1]
+        """Choose from `position` on, where blocks can grow or are not split at any size."""
+        block = self.free[position][-1]
         if block.range is not None:
-            others = [entry[-1] for entry in self.free[place + 1 :]]
+            others = [entry[-1] for entry in self.free[position + 1 :]]
             others = [other for other in others if other.stream == stream]
             if settings.expandable:
                 block = _least_growable(block, others)
