@@ -101,11 +101,10 @@ class Operator:
         self.func = func  # keeps it alive, so that no other has its identity
         own_rule = _own_rule(func)
         name = name_of(func)
-        layers = [
-            layer
-            for layer in LAYERS
-            if name in layer.operators or func in layer.operators
-        ]
+        layers = []
+        for layer in LAYERS:
+            if name in layer.operators or func in layer.operators:
+                layers.append(layer)
         # None where the general rule alone runs.
         self.rule = _wrap(own_rule, layers)
         # None where there are no layers, which is the same as idle ones.
@@ -124,23 +123,21 @@ class Operator:
         # The results that it is given as `out=`, and may enlarge.
         self.out_names = [argument.name for argument in arguments if argument.is_out]
         # The (position, name) of each argument that it changes.
-        self.written = [
-            (position, argument.name)
-            for position, argument in enumerate(arguments)
-            if argument.alias_info and argument.alias_info.is_write
-        ]
+        self.written = []
+        for position, argument in enumerate(arguments):
+            if argument.alias_info and argument.alias_info.is_write:
+                self.written.append((position, argument.name))
 
-        types = [
-            str(argument.type) for argument in arguments if not argument.kwarg_only
-        ]
+        positional = [argument for argument in arguments if not argument.kwarg_only]
         has_lists = False
         # How many of the first arguments hold all its tensors, and whether that is all.
         self.tensor_positions = 0
-        for position, type_name in enumerate(types, 1):
+        for number, argument in enumerate(positional, start=1):
+            type_name = str(argument.type)
             if "Tensor" in type_name:
-                self.tensor_positions = position
+                self.tensor_positions = number
                 has_lists = has_lists or "List" in type_name
-        self.only_tensors = self.tensor_positions == len(types)
+        self.only_tensors = self.tensor_positions == len(positional)
         self.draws_random = random.kind(func) != random.PLAIN
         self.direct = not (self.draws_random or self.out_names or has_lists)
 
@@ -168,9 +165,9 @@ def _own_rule(func: Callable) -> Rule | None:
     if func in RULES:
         return RULES[func]
     for find_rule in RULE_FINDERS:
-        found = find_rule(func)
-        if found is not None:
-            return found
+        own_rule = find_rule(func)
+        if own_rule is not None:
+            return own_rule
     return None
 
 

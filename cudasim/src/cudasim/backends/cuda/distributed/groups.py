@@ -116,7 +116,7 @@ def new_group(original: Callable, *args: Any, **kwargs: Any) -> Any:
     world = roll_of() if dist.is_initialized() else None
     gpu = bound_device(arguments.pop("device_id", None))
     if gpu is None and world is not None:
-        gpu = world.bound
+        gpu = world.bound_gpu
 
     requested = None
     if arguments.get("backend") is not None:
