@@ -124,6 +124,7 @@ class Pool:
     ) -> None:
         self.small = small
         self.id = id
+        self.serves_log = small and id == PUBLIC
         self.counts = Counts() if counts is None else counts
         self.grain = SMALL_SEGMENT if small else LARGE_SEGMENT  # if segments expand
         # Both sorted: (stream, size, address, block), and (stream, address, block).
@@ -223,7 +224,7 @@ class Pool:
         Requests go to the public pool of small blocks unless something was said about
         where.
         """
-        if not requested or not self.small or self.id != PUBLIC:
+        if not requested or not self.serves_log:
             return None
         position = bisect_left(self.free, (0, requested))
         if position == len(self.free):
