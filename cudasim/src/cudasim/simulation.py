@@ -90,7 +90,7 @@ def enable(
 
 
 def begin(wanted: config.Config, inherited: bool = False) -> str | None:
-    """Simulate what is `wanted`; returns the line with which `enable` says so.
+    """Simulate what is `wanted`; return the line with which `enable` says so.
 
     `inherited` says that the environment asked for it. A program that then asks for the
     same has it already, such as a main module that runs again in a spawned process.

@@ -25,7 +25,7 @@ def enable(gpus: int | None = None) -> None:
 
 
 def simulate(tf: Any, gpus: int) -> int:
-    """Add `gpus` GPUs, unless there are real ones; returns how many of those."""
+    """Add `gpus` GPUs, unless there are real ones; return how many of those."""
     from tensorflow.python.eager import context
 
     real = tf.config.list_physical_devices("GPU")

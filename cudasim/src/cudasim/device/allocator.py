@@ -251,7 +251,7 @@ class Memory:
             return block
 
     def _find_addresses(self, size: int) -> int:
-        """Take the lowest `size` addresses that are free; returns the first."""
+        """Take the lowest `size` addresses that are free; return the first."""
         address = sizes.FIRST + (self.index << 40)
         for position, (begin, length) in enumerate(self._segments):
             if begin - address >= size:

@@ -79,7 +79,7 @@ class Block:
         return self.previous is not None or self.next is not None
 
     def cut(self, size: int) -> "Block":
-        """Keep the first `size` bytes; returns the rest, as a block like this one."""
+        """Keep the first `size` bytes; return the rest, as a block like this one."""
         rest = Block(
             self.pool, self.stream, self.address + size, self.size - size, self.range
         )
@@ -94,7 +94,7 @@ class Block:
         return rest
 
     def cut_before(self, size: int) -> "Block":
-        """Give up the first `size` bytes; returns them, as a free block of this range."""
+        """Give up the first `size` bytes; return them, as a free block of this range."""
         before = Block(self.pool, self.stream, self.address, size, self.range)
         before.previous = self.previous
         before.next = self

@@ -132,10 +132,7 @@ class Gpus(list[Gpu]):
         some of the new tensors.
         """
         _free_unused()
-        # A strong reference would keep a tensor that the block replaces.
-        known: dict[int, weakref.ref] = {}
-        for address, tensor in _tensors_on_gpus().items():
-            known[address] = weakref.ref(tensor)
+        known = _weak_references()
         before = [gpu.allocated for gpu in self]
         yield
         _free_unused()
@@ -196,6 +193,18 @@ def _tensors_on_gpus() -> dict[int, Tensor]:
             if value.device.type == _type():
                 tensors[_address(value)] = value
     return tensors
+
+
+def _weak_references() -> dict[int, weakref.ref]:
+    """Return references to the tensors on GPUs, by address.
+
+    Strong ones, and even a local variable of `no_leak`, would keep a tensor that the
+    block replaces.
+    """
+    references = {}
+    for address, tensor in _tensors_on_gpus().items():
+        references[address] = weakref.ref(tensor)
+    return references
 
 
 def _new_tensors(gpu: Gpu, known: dict[int, weakref.ref]) -> list[Tensor]:
