@@ -8,26 +8,34 @@ from tools.commands import Folder, argument, command, folder, the_book
 from tools.errors import BookError
 from tools.files import ROOT
 
-# Each command imports what it needs when it runs, so that `make book` starts quickly.
+# Each command imports what it needs when it runs, so that `make book` starts quickly. The help of a
+# needed argument completes the error "name ...".
 
 
 def key() -> str | None:
-    """Return the key of a class. It is not an argument, which a list of processes shows."""
+    """Return the key of a class. Arguments are shown in the list of processes; this is not."""
     return os.environ.get("CLASS")
 
 
-CHAPTER = argument("chapter", needed=True, help="the chapter: computing-devices")
+CHAPTER = argument(
+    "chapter", needed=True, help="the chapter, such as computing-devices"
+)
 MASTERS = argument(
-    "--masters", "MASTERS", type=folder, help="a folder; else the book's own"
+    "--masters",
+    "MASTERS",
+    type=folder,
+    help="folder of masters (default: the book's own)",
 )
 ASSIGNMENT = argument(
     "--assignment",
     "ASSIGNMENT",
     type=folder,
-    help="a file that sets exercises, points, due and late",
+    help="file that sets exercises, points, the due date and the price of being late",
 )
-WORKERS = argument("--workers", "WORKERS", help="processes; else one for each core")
-OUT = argument("--out", "OUT", type=folder, help="the folder to write")
+WORKERS = argument(
+    "--workers", "WORKERS", help="number of processes (default: one per core)"
+)
+OUT = argument("--out", "OUT", type=folder, help="folder to write into")
 
 
 @command(
@@ -35,7 +43,7 @@ OUT = argument("--out", "OUT", type=folder, help="the folder to write")
     OUT,
     ASSIGNMENT,
     WORKERS,
-    argument("--chapter", "CHAPTER", help="one only; else all"),
+    argument("--chapter", "CHAPTER", help="only this chapter (default: all)"),
 )
 def release(
     masters: Folder,
@@ -60,7 +68,7 @@ def release(
 
 
 @command(
-    argument("folder", needed=True, type=folder, help="a new folder, not in the book")
+    argument("folder", needed=True, type=folder, help="a new folder outside the book")
 )
 def masters(folder: Path) -> None:
     """Make a folder of masters of your own, for exercises that count."""
@@ -74,17 +82,17 @@ def masters(folder: Path) -> None:
 
 
 @command(
-    argument("--out", type=folder, help="the folder of the release"),
+    argument("--out", type=folder, help="folder of the release"),
     argument("--repository", metavar="OWNER/NAME"),
     argument("--branch"),
-    argument("--hub", help="a JupyterHub with nbgitpuller, or 'none'"),
+    argument("--hub", help="address of a JupyterHub with nbgitpuller, or 'none'"),
 )
 def handout(
     out: Folder, repository: str | None, branch: str | None, hub: str | None
 ) -> None:
     """Print links to a repository that holds the student edition."""
     from coursework.exercises.release import handout
-    from coursework.exercises.variants import draws_of
+    from coursework.exercises.tasks import draws_of
     from tools.book.repository import make_repository
 
     if out is None:
@@ -108,12 +116,12 @@ def example(chapter: str, masters: Folder) -> None:
         "SUBMISSIONS",
         needed=True,
         type=folder,
-        help="the folder or zip downloaded: SUBMISSIONS=submissions.zip",
+        help="the folder or zip that was downloaded: SUBMISSIONS=submissions.zip",
     ),
     WORKERS,
-    argument("--dask", "DASK", metavar="ADDRESS", help="of a scheduler"),
+    argument("--dask", "DASK", metavar="ADDRESS", help="address of a Dask scheduler"),
     argument(
-        "--source", "SOURCE", help="where they were downloaded, if it is not seen"
+        "--source", "SOURCE", help="system of the download, if it is not recognised"
     ),
     MASTERS,
     OUT,
@@ -137,11 +145,13 @@ def grade(submissions: Path, dask: str | None, **options: Any) -> None:
         "--grades",
         needed=True,
         type=folder,
-        help="the folder that grade wrote: --grades FOLDER",
+        help="the folder that 'grade' wrote: --grades FOLDER",
     ),
-    argument("--column", help="the one to fill in"),
-    argument("--scale", action="store_true", help="to the export's maximum"),
-    argument("--chapter", help="whose grades, if there are several's"),
+    argument("--column", help="name of the column to fill in"),
+    argument(
+        "--scale", action="store_true", help="scale points to the export's maximum"
+    ),
+    argument("--chapter", help="chapter whose grades to fill in, if there are several"),
 )
 def fill(
     export: Path, grades: Path, column: str | None, scale: bool, chapter: str | None
@@ -152,7 +162,9 @@ def fill(
     fill_export(export, grades, column, scale, chapter)
 
 
-@command(argument("chapter", nargs="?", help="computing-devices"), MASTERS, ASSIGNMENT)
+@command(
+    argument("chapter", nargs="?", help="name of the chapter"), MASTERS, ASSIGNMENT
+)
 def gradescope(chapter: str | None, masters: Folder, assignment: Folder) -> None:
     """Build the autograder of a chapter, or of an assignment, for Gradescope."""
     from coursework.exercises.assignment import choice_of

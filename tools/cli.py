@@ -5,7 +5,6 @@ import os
 from tools.commands import argument, command, the_book
 from tools.errors import BookError, NoGpu
 from tools.files import ROOT
-from tools.site.site import SITE, build_site, forget_build, is_current
 
 # What a command needs is imported within it: `make book` with nothing stale needs next to nothing.
 
@@ -13,6 +12,8 @@ from tools.site.site import SITE, build_site, forget_build, is_current
 @command()
 def book() -> None:
     """Execute what is stale on the runners that every machine has, then build the site."""
+    from tools.site.site import SITE, is_current
+
     if is_current(ROOT):
         print("nothing stale: neither outputs nor site")
     else:
@@ -25,6 +26,7 @@ def refresh() -> None:
     from tools.languages.translations import write_translated_notebooks
     from tools.record.execute import execute, one_at_a_time
     from tools.record.record import prepare_runs, stale_runs, sync
+    from tools.site.site import build_site, forget_build, is_current
 
     with one_at_a_time(ROOT):
         if is_current(ROOT):  # the command that this one waited for has done it
@@ -57,6 +59,7 @@ def test(stages: list[str]) -> None:
 def serve(port: str | None) -> None:
     """Show the site on this machine, on PORT or 8000."""
     from tools.serve import serve
+    from tools.site.site import SITE
 
     serve(ROOT / SITE, port or "8000")
 
@@ -164,6 +167,7 @@ def languages(check: bool) -> None:
 @command()
 def slides() -> None:
     """Draw a deck of slides for each chapter, of its page."""
+    from tools.site.site import SITE
     from tools.site.slides import write_decks
 
     refresh()

@@ -4,14 +4,19 @@ import json
 import re
 import tomllib
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from coursework.exercises.masters import Exercise, Master, read_master
-from coursework.exercises.tasks import Assignment, LateRule, Question, Remark
-from coursework.exercises.variants import Draws
+from coursework.exercises.tasks import (
+    Assignment,
+    Draws,
+    GradedExercise,
+    LateRule,
+    Remark,
+)
 from tools.book.chapters import Chapter, read_chapter
 from tools.book.grammar import SETUP
 from tools.book.notebooks import tags
@@ -27,8 +32,8 @@ GIVEN = "# @title Given: what the exercises build on, to be run and left as it i
 
 ENTRIES = ("chapter", "exercises", "points", "due", "late")
 LATE_ENTRIES = ("percent", "grace", "most")
-PERIOD = re.compile(r"(?P<number>\d+) ?(?P<unit>min|h|d)")
-UNITS = {"min": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+PERIOD = re.compile(r"(?P<number>\d{1,6}) ?(?P<unit>min|h|d)")
+UNITS = {"min": 60, "h": 3600, "d": 86_400}  # seconds
 DUE = "due = 2026-12-01T12:00:00+01:00"
 
 
@@ -183,11 +188,12 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _parse_period(text: object) -> timedelta:
+def _parse_period(text: object) -> float:
+    """Return the seconds of a period such as "1h"."""
     match = PERIOD.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise ValueError('late needs a \'grace\' such as "30min", "1h" or "2d"')
-    return int(match["number"]) * UNITS[match["unit"]]
+    return float(match["number"]) * UNITS[match["unit"]]
 
 
 # --- what grading needs
@@ -197,10 +203,10 @@ def worth_of(assignment: Assignment) -> tuple[int, int]:
     """Return the points of the hidden tests, and those that a person gives."""
     by_tests = 0
     by_hand = 0
-    for question in assignment.questions:
-        by_tests += question.points
-        if question.by_hand:
-            by_hand += question.by_hand.points
+    for exercise in assignment.exercises:
+        by_tests += exercise.points
+        if exercise.by_hand:
+            by_hand += exercise.by_hand.points
     return by_tests, by_hand
 
 
@@ -220,7 +226,7 @@ def make_assignment(
         seed=draws.seed(master.name),
         given=given,
         masters=masters_fingerprint(master, given),
-        questions=[_question(exercise) for exercise in master.exercises],
+        exercises=[_graded_exercise(exercise) for exercise in master.exercises],
     )
 
 
@@ -256,7 +262,7 @@ def masters_fingerprint(master: Master, given: str) -> str:
     for exercise in master.exercises:
         seen = {
             "number": exercise.number,
-            "name": exercise.name,
+            "name": exercise.answer_name,
             "text": exercise.text.split(),  # however its lines are broken
             "starter": exercise.code("Starter"),
         }
@@ -265,25 +271,25 @@ def masters_fingerprint(master: Master, given: str) -> str:
     return sha256(content.encode()).hexdigest()[:12]
 
 
-def _question(exercise: Exercise) -> Question:
+def _graded_exercise(exercise: Exercise) -> GradedExercise:
     match = CONDITION.search(exercise.text)
     remarks = []
     for wrong_answer in exercise.parts["Wrong answer"]:
         remarks.append(Remark(wrong_answer.blocks[0], wrong_answer.text))
-    return Question(
+    return GradedExercise(
         number=exercise.number,
         title=exercise.title,
         points=exercise.points,
-        name=exercise.name,
+        answer_name=exercise.answer_name,
         checks=exercise.checks,
         seconds=exercise.seconds,
         memory=exercise.memory,
         by_hand=exercise.by_hand,
         starter=exercise.code("Starter"),
-        shows=exercise.code("Shows"),
+        demo=exercise.code("Shows"),
         solution=exercise.code("Solution"),
         tests=exercise.code("Hidden tests"),
-        holds=f"Your answer is right if{match['condition']}" if match else None,
+        condition=f"Your answer is right if{match['condition']}" if match else None,
         remarks=remarks,
     )
 

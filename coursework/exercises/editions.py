@@ -90,7 +90,7 @@ def edition(
         "name": assignment.name,
         "class": assignment.group,
         "edition": kind,
-        "exercises": [question.number for question in assignment.questions],
+        "exercises": [exercise.number for exercise in assignment.exercises],
         "masters": assignment.masters,
     }
     notebook = new_notebook(cells=cells, metadata=metadata)

@@ -17,8 +17,7 @@ from typing import Any
 import yaml
 from jinja2 import Environment, StrictUndefined, TemplateError
 
-from coursework.exercises.tasks import ByHand
-from coursework.exercises.variants import Draw, first_value
+from coursework.exercises.tasks import ByHand, Draw, first_value
 from tools.book.cells import MARKDOWN, blank_name, parse_code
 from tools.errors import BookError
 from tools.files import read_text, write_files
@@ -61,7 +60,7 @@ class Exercise:
     memory: int  # MiB
     by_hand: ByHand | None
     text: str
-    name: str  # of the variable that holds the answer
+    answer_name: str
     drawn: dict[str, Any]  # the variants, by name
     parts: dict[str, list[Part]] = field(repr=False)
 
@@ -174,8 +173,8 @@ def _exercise(
     drawn, sections = _draw_variants(sections, f"{chapter}/{title}", draw)
     (_, introduction), *part_sections = sections
     parts = _read_parts(part_sections)
-    name = blank_name(parse_code(parts["Starter"][0].blocks[0]))
-    if not name:
+    answer_name = blank_name(parse_code(parts["Starter"][0].blocks[0]))
+    if not answer_name:
         raise _Fault(
             "has a starter that leaves nothing to answer; end it in 'name = ...'"
         )
@@ -187,31 +186,35 @@ def _exercise(
     if level not in FORM["levels"]:
         known = ", ".join(FORM["levels"])
         raise _Fault(f"has no level; write '- level: ' and one of {known}")
+    by_hand = None
+    for part in parts["By hand"]:
+        points = _number(part.options, "points", int, "its rubric")
+        by_hand = ByHand(points, rubric=part.whole)
+    return Exercise(
+        number=number,
+        title=title,
+        level=level,
+        points=_number(options, "points", int, "its text"),
+        seconds=_number(options, "seconds", float, "its text"),
+        memory=_number(options, "memory", int, "its text"),
+        by_hand=by_hand,
+        text=task.whole,
+        answer_name=answer_name,
+        drawn=drawn,
+        parts=parts,
+    )
+
+
+def _number(options: dict[str, str], name: str, kind: type, place: str) -> Any:
+    """Return an option as a number of a kind, `int` or `float`. Raises _Fault."""
+    if name not in options:
+        raise _Fault(f"has no '- {name}: 3' above {place}; write it there")
     try:
-        return Exercise(
-            number=number,
-            title=title,
-            level=level,
-            points=int(options["points"]),
-            seconds=float(options["seconds"]),
-            memory=int(options["memory"]),
-            by_hand=_by_hand(parts["By hand"]),
-            text=task.whole,
-            name=name,
-            drawn=drawn,
-            parts=parts,
-        )
-    except (KeyError, ValueError):
-        raise _Fault(
-            "has no '- points: 3' in figures; write it above its text and its rubric"
-        ) from None
-
-
-def _by_hand(parts: list[Part]) -> ByHand | None:
-    if not parts:
-        return None
-    [part] = parts
-    return ByHand(points=int(part.options["points"]), rubric=part.whole)
+        return kind(options[name])
+    except ValueError:
+        fault = f"has '- {name}: {options[name]}' above {place}"
+        numeral = "a whole number" if kind is int else "a number"
+        raise _Fault(f"{fault}; write {numeral} in figures: '- {name}: 3'") from None
 
 
 def _draw_variants(

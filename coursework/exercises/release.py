@@ -21,7 +21,7 @@ from coursework.exercises.editions import (
     with_absolute_links,
 )
 from coursework.exercises.masters import is_free
-from coursework.exercises.variants import BOOK, draws_of
+from coursework.exercises.tasks import BOOK, draws_of
 from coursework.exercises.verify import Grader, KeyOf, leaks, trials, verify
 from tools.book.book import Book
 from tools.book.notebooks import notebook_text
@@ -172,7 +172,9 @@ def _with_overview(
             for_students[Path(name).name] = data
     files["student.zip"] = zipped(for_students)
 
-    hashes = {name: sha256(data).hexdigest() for name, data in sorted(files.items())}
+    hashes = {}
+    for name in sorted(files):
+        hashes[name] = sha256(files[name]).hexdigest()
     manifest = {
         "class": group,
         "points": sum(chapter.points for chapter in chapters),
@@ -217,17 +219,18 @@ def handout(out: Path, repository: Repository) -> str:
 
 
 def write_chapters(drafts: list[Draft], book: Book) -> list[str]:
-    """Write the exercises of the book's chapters; returns a line for each that changed."""
+    """Write the exercises of the book's chapters; return a line for each that changed."""
     changed = {}
+    lines = []
     for master, _ in drafts:
         chapter = book.chapters.get(master.name)
         if chapter is None:
             continue
         notebook = book_chapter(master, chapter).notebook
         if notebook != chapter.notebook:
-            changed[chapter.where] = notebook_text(notebook)
-    write_files({book.root / where: text for where, text in changed.items()}, book.root)
-    return [
-        f"{where}: its exercises were written; 'make book' runs them"
-        for where in changed
-    ]
+            changed[book.root / chapter.where] = notebook_text(notebook)
+            lines.append(
+                f"{chapter.where}: its exercises were written; 'make book' runs them"
+            )
+    write_files(changed, book.root)
+    return lines

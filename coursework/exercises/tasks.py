@@ -1,19 +1,85 @@
-"""What is asked of a class: an assignment with its questions, and a task for each notebook.
+"""What is asked of a class: what it draws, an assignment with exercises, a task per notebook.
+
+A class draws its variants and the seeds of its hidden tests from a key. The key itself is never
+kept or shown. It is stretched, so that somebody who knows a fingerprint cannot try many keys a
+second.
 
 Assignments and tasks cross processes, machines and zip files, so they can be written as JSON. The
 classes know nothing of masters and chapters: a worker that only grades needs no more than this.
 """
 
-from collections.abc import Mapping
+import hmac
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
+from hashlib import pbkdf2_hmac
 from typing import Any
+
+from tools.errors import BookError
 
 # The cell of text in which students write what a person reads.
 PLACE = "*Write here what is asked for in words; a person reads it.*"
 
 # The code cells of a student by exercise; those above all exercises are under None.
 Cells = dict[int | None, list[str]]
+
+MIN_LENGTH = 8  # characters of a key
+BOOK = "book"  # the name in place of a class's, in the book's own edition
+ROUNDS = 200_000  # of HMAC-SHA256: a tenth of a second
+
+# Chooses one of the values of the variant at `<chapter>/<title>/<name>`.
+Draw = Callable[[str, list], Any]
+
+
+# --- what a class draws
+
+
+def first_value(place: str, values: list) -> Any:
+    """Draw for the book's own edition."""
+    return values[0]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """What a class draws with its key, and the fingerprint that stands for the key."""
+
+    fingerprint: str  # 12 hexadecimal digits that name the class
+    secret: bytes = field(repr=False)
+    choose: Draw = field(repr=False)
+
+    def seed(self, name: str) -> str:
+        """Return the seed of a chapter's hidden tests, in hexadecimal digits."""
+        return hmac.digest(self.secret, f"seed/{name}".encode(), "sha256").hex()
+
+
+def draws_of(key: str | None) -> Draws:
+    """Return what the class with this key draws.
+
+    A class never draws a first value where there are others: those are the book's own,
+    which are drawn without a key. Raises BookError if the key is too short.
+    """
+    if key in (None, BOOK):
+        return Draws(BOOK, b"book", first_value)
+    length = len(key.strip())
+    if length < MIN_LENGTH:
+        raise BookError(
+            f"CLASS: a key of {length} characters; "
+            f"take {MIN_LENGTH} or more, hard to guess"
+        )
+
+    password = key.encode(errors="surrogateescape")
+    secret = pbkdf2_hmac("sha256", password, b"a class", ROUNDS)
+
+    def choose(place: str, values: list) -> Any:
+        others = values[1:] or values
+        digest = hmac.digest(secret, f"variant/{place}".encode(), "sha256")
+        return others[int.from_bytes(digest) % len(others)]
+
+    fingerprint = hmac.digest(secret, b"fingerprint", "sha256").hex()
+    return Draws(fingerprint[:12], secret, choose)
+
+
+# --- an assignment
 
 
 @dataclass(frozen=True)
@@ -33,36 +99,31 @@ class Remark:
 
 
 @dataclass
-class Question:
+class GradedExercise:
     """An exercise as grading asks it."""
 
     number: int
     title: str
-    name: str  # the name that an answer gives a value to
+    answer_name: str  # the name that an answer gives a value to
     points: int  # of the hidden tests
     seconds: float  # of processor time
     memory: int  # MiB
     starter: str
-    shows: str | None
+    demo: str | None
     checks: list[str]
     solution: str
     tests: str
-    holds: str | None = None
+    condition: str | None = None
     by_hand: ByHand | None = None
     remarks: list[Remark] = field(default_factory=list)
 
-    def as_json(self) -> dict[str, Any]:
-        entry = asdict(self)
-        entry["remarks"] = [[remark.code, remark.text] for remark in self.remarks]
-        return entry
-
     @classmethod
-    def from_json(cls, entry: dict[str, Any]) -> "Question":
-        question = cls(**entry)
+    def from_json(cls, entry: dict[str, Any]) -> "GradedExercise":
+        exercise = cls(**entry)
         if entry["by_hand"]:
-            question.by_hand = ByHand(**entry["by_hand"])
-        question.remarks = [Remark(code, text) for code, text in entry["remarks"]]
-        return question
+            exercise.by_hand = ByHand(**entry["by_hand"])
+        exercise.remarks = [Remark(**remark) for remark in entry["remarks"]]
+        return exercise
 
 
 @dataclass(frozen=True)
@@ -74,20 +135,8 @@ class LateRule:
     """
 
     percent: float
-    grace: timedelta
+    grace: float  # seconds
     most: float
-
-    def as_json(self) -> dict[str, float]:
-        return {
-            "percent": self.percent,
-            "grace": self.grace.total_seconds(),
-            "most": self.most,
-        }
-
-    @classmethod
-    def from_json(cls, entry: dict[str, float]) -> "LateRule":
-        grace = timedelta(seconds=entry["grace"])
-        return cls(entry["percent"], grace, entry["most"])
 
 
 @dataclass
@@ -101,43 +150,30 @@ class Assignment:
     seed: str
     given: str  # code above all exercises
     masters: str  # the fingerprint of what students see of the masters
-    questions: list[Question]
+    exercises: list[GradedExercise]
     due: datetime | None = None
     late: LateRule | None = None
 
     @property
-    def by_number(self) -> dict[int, Question]:
-        return {question.number: question for question in self.questions}
+    def by_number(self) -> dict[int, GradedExercise]:
+        return {exercise.number: exercise for exercise in self.exercises}
 
     def as_json(self) -> dict[str, Any]:
-        entry = {
-            "name": self.name,
-            "title": self.title,
-            "runner": self.runner,
-            "class": self.group,
-            "seed": self.seed,
-            "given": self.given,
-            "masters": self.masters,
-            "questions": [question.as_json() for question in self.questions],
-        }
+        entry = asdict(self)
         if self.due:
             entry["due"] = self.due.isoformat()
-        if self.late:
-            entry["late"] = self.late.as_json()
         return entry
 
     @classmethod
     def from_json(cls, entry: dict[str, Any]) -> "Assignment":
-        fields = dict(entry)
-        fields["group"] = fields.pop("class")
-        assignment = cls(**fields)
-        assignment.questions = [
-            Question.from_json(question) for question in entry["questions"]
+        assignment = cls(**entry)
+        assignment.exercises = [
+            GradedExercise.from_json(exercise) for exercise in entry["exercises"]
         ]
-        if "due" in entry:
+        if assignment.due:
             assignment.due = datetime.fromisoformat(entry["due"])
-        if "late" in entry:
-            assignment.late = LateRule.from_json(entry["late"])
+        if assignment.late:
+            assignment.late = LateRule(**entry["late"])
         return assignment
 
 
@@ -156,14 +192,10 @@ class Task:
     checks: bool = False  # run the public checks as well, as for a master
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "assignment": self.assignment.as_json(),
-            "cells": cells_as_json(self.cells),
-            "submission": self.submission,
-            "student": self.student,
-            "key": self.key,
-            "checks": self.checks,
-        }
+        entry = asdict(self)
+        entry["assignment"] = self.assignment.as_json()
+        entry["cells"] = cells_as_json(self.cells)
+        return entry
 
     @classmethod
     def from_json(cls, entry: dict[str, Any]) -> "Task":

@@ -105,22 +105,22 @@ def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
 
     def trial(expected: Expectation, student: str, codes: dict[int, str]) -> Trial:
         """Answer these exercises alone: others make no difference to them."""
-        questions = []
+        exercises = []
         answers = {}
-        for question in assignment.questions:
-            number = question.number
+        for exercise in assignment.exercises:
+            number = exercise.number
             if number in codes:
-                questions.append(question)
-                answers[number] = answered(question.starter, codes[number])
+                exercises.append(exercise)
+                answers[number] = answered(exercise.starter, codes[number])
         name = f"{student} of {list(codes)}"
-        trial_task = task(replace(assignment, questions=questions), name, answers)
+        trial_task = task(replace(assignment, exercises=exercises), name, answers)
         trial_task.student = student
         trial_task.checks = expected is ALL_POINTS
         return Trial(master.where, expected, trial_task)
 
-    solutions = {
-        exercise.number: exercise.code("Solution") for exercise in master.exercises
-    }
+    solutions = {}
+    for exercise in master.exercises:
+        solutions[exercise.number] = exercise.code("Solution")
     yield trial(ALL_POINTS, "the solution", solutions)
 
     blank = task(assignment, "the blank edition", {})
@@ -132,12 +132,12 @@ def trials(master: Master, assignment: Assignment) -> Iterator[Trial]:
         for place, wrong in enumerate(exercise.parts["Wrong answer"], start=1):
             yield trial(FEWER_POINTS, f"wrong answer {place}", {n: wrong.blocks[0]})
         for program in _functions_in(exercise.code("Starter")):
-            code = f"{exercise.name} = {program}"
+            code = f"{exercise.answer_name} = {program}"
             yield trial(NO_POINTS, f"'{code}', as given,", {n: code})
             for turn in (0, 1):
                 student = f"'{code}' at every other call, from call {2 - turn} on,"
                 two_faced = TWO_FACED.format(
-                    name=exercise.name, program=program, turn=turn
+                    name=exercise.answer_name, program=program, turn=turn
                 )
                 yield trial(NO_POINTS, student, {n: two_faced})
 
@@ -150,30 +150,32 @@ def _functions_in(source: str) -> list[str]:
 def task(assignment: Assignment, name: str, answers: dict[int, str]) -> Task:
     """Return the task of grading one notebook, with these answers to its exercises."""
     cells: Cells = {}
-    for question in assignment.questions:
-        cells[question.number] = [answers.get(question.number, question.starter)]
+    for exercise in assignment.exercises:
+        cells[exercise.number] = [answers.get(exercise.number, exercise.starter)]
     return Task(assignment, cells, f"{assignment.name}/{name}", name)
 
 
-def faults(trial: Trial, result: Any) -> Iterator[str]:
-    """Yield a line for each exercise of a trial that did not score as it should."""
+def faults(trial: Trial, answer: Any) -> Iterator[str]:
+    """Yield a line for each exercise of a trial that did not score as it should.
+
+    `answer` is the judgement, or the BookError that says why there is none.
+    """
     student = trial.task.student
-    if isinstance(result, BookError):
-        yield f"{trial.where}: {student} cannot be graded: {result}"
+    if isinstance(answer, BookError):
+        yield f"{trial.where}: {student} cannot be graded: {answer}"
         return
 
     is_solution = trial.expected is ALL_POINTS
-    for number, question in result.questions.items():
+    for number, result in answer.results.items():
         here = f"{trial.where}: exercise {number}: {student}"
-        points, most = question.points, question.of
-        if not trial.expected.is_met(points, most):
+        if not trial.expected.is_met(result.points, result.of):
             reasons = []
-            for test in question.tests:
+            for test in result.tests:
                 if test.passed != is_solution:
                     reasons.append(f"{test.name}: {test.reason or 'passes'}")
-            why = "; ".join(reasons)
-            yield f"{here} scores {points} of {most} ({why}); {trial.expected.advice}"
-        if is_solution and question.check != "holds":
+            score = f"{result.points} of {result.of} ({'; '.join(reasons)})"
+            yield f"{here} scores {score}; {trial.expected.advice}"
+        if is_solution and result.check != "passes":
             yield f"{here} is refused by the public check; correct one of them"
 
 
@@ -213,7 +215,7 @@ def verify(
 def _key(graded_task: Task, key_of: KeyOf) -> str:
     """Return a hash of what is judged; points and remarks do not change a verdict."""
     assignment = graded_task.assignment
-    questions = [
-        replace(question, points=0, remarks=[]) for question in assignment.questions
+    exercises = [
+        replace(exercise, points=0, remarks=[]) for exercise in assignment.exercises
     ]
-    return key_of(replace(assignment, questions=questions), graded_task.cells)
+    return key_of(replace(assignment, exercises=exercises), graded_task.cells)

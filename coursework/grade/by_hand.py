@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from coursework.grade.points import rounded, shown
-from coursework.grade.results import Grade
+from coursework.grade.results import Grade, rounded, shown
 from coursework.grade.store import Store
 from coursework.grade.tables import (
     COMMAS,
     Layout,
     encoding_of,
     is_western,
+    loses_a_row,
     numbered_rows,
     read_table,
     separator_of,
@@ -165,7 +165,9 @@ def _decimal_sign(separator: str, rows: Iterable[Row]) -> str:
     points = "".join(row["points"] for row in rows)
     if separator == "," or "." in points:
         return "."
-    return "," if separator == ";" or "," in points else "."
+    if separator == ";" or "," in points:
+        return ","
+    return "."
 
 
 # --- copies of several graders
@@ -209,13 +211,14 @@ class Merge:
                 self.counts[name] += 1
 
     def _add_cell(self, key: Key, column: str, value: str, name: str) -> bool:
-        """Take over a copy's cell where ours is empty. Tells whether it was taken."""
+        """Take over a copy's cell where ours is empty; tell whether it was taken."""
         if column in ABOUT:
             return False
         row = self.rows[key]
         current = row.setdefault(column, "")
-        is_again = column == "note" and AGAIN in current
+        is_marked = False
         if column == "note":  # a run may have added to ours since the copy was taken
+            is_marked = AGAIN in current
             current = without_again(current)
             value = without_again(value)
 
@@ -227,7 +230,10 @@ class Merge:
             conflict = Conflict(key, student, column, (current, value), files)
             self.conflicts.append(conflict)
             return False
-        row[column] = with_again(value) if is_again else value
+
+        if is_marked:
+            value = with_again(value)
+        row[column] = value
         self._files[key, column] = name
         return True
 
@@ -334,9 +340,7 @@ class HandTable:
             raise BookError(f"{BY_HAND}: {fault}; {advice}")
 
         new_rows = read_table(text, self.layout.separator)
-        written = {frozenset(row.items()) for row in new_rows}
-        before = self.table.rows.values()
-        if any(frozenset(row.items()) not in written for row in before):
+        if loses_a_row(self.table.rows.values(), new_rows):
             self.store.keep(self.path, self.data)
         if not self.store.replace(self.path, text, self.data):
             return False
@@ -389,11 +393,12 @@ class HandTable:
             is_typed = any(row[name] != at_start[name] for name in TYPED)
             is_own_note = row == before.rows.get(key)
             if row["points"] and is_typed and not is_own_note:
+                person = person_of(key, row)
                 fault = (
-                    "you changed its row while grading ran, and it was answered anew"
+                    "its row was changed while grading ran, and it was answered anew"
                 )
-                kept = f"what you typed stays, with '{AGAIN}' beside it"
-                print(f"{BY_HAND}: {person_of(key, row)}: {fault}; {kept}")
+                advice = f"what you typed stays, with '{AGAIN}' beside it"
+                print(f"{BY_HAND}: {person}: {fault}; {advice}")
 
 
 def row_key(grade: Grade, exercise: int) -> Key:
@@ -430,7 +435,9 @@ def conflicts_text(conflicts: list[Conflict]) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    if number != 1:
+        noun += "s"
+    return f"{number} {noun}"
 
 
 def bytes_of(path: Path) -> bytes | None:

@@ -15,17 +15,21 @@ from pathlib import Path
 from tqdm import tqdm
 
 from coursework.exercises.assignment import MASTERS, Choice, choice_of, make_drafts
-from coursework.exercises.tasks import Assignment, Assignments, Task
-from coursework.exercises.variants import BOOK, draws_of
+from coursework.exercises.tasks import BOOK, Assignment, Assignments, Task, draws_of
 from coursework.grade import report
 from coursework.grade.by_hand import TYPED, HandTable, Typed, points_in, row_key
-from coursework.grade.copies import copies_in
 from coursework.grade.engine import Answer, Engine, on_dask, on_this_machine
-from coursework.grade.exchange.returned import returned
 from coursework.grade.intake import find_submissions
-from coursework.grade.points import add_penalty, rounded
 from coursework.grade.reading import read
-from coursework.grade.results import Grade, GradeId, Judgement, PartByHand
+from coursework.grade.results import (
+    Grade,
+    GradeId,
+    Judgement,
+    PartByHand,
+    add_penalty,
+    late_notes,
+    rounded,
+)
 from coursework.grade.sandbox import TRIED, strongest
 from coursework.grade.store import Store, key_of
 from tools.errors import BookError
@@ -96,7 +100,9 @@ def read_all(path: Path, assignments: Assignments, source: str | None) -> list[G
     submissions = find_submissions(path, source)
     grades = [read(submission, assignments) for submission in submissions]
     pairs = list(zip(submissions, grades, strict=True))
-    count = Counter((one.who, grade.assignment) for one, grade in pairs)
+    count = Counter()
+    for submission, grade in pairs:
+        count[submission.who, grade.assignment] += 1
     for submission, grade in pairs:
         if count[submission.who, grade.assignment] == 1:
             # This id stays the same when the student hands in another file.
@@ -106,15 +112,16 @@ def read_all(path: Path, assignments: Assignments, source: str | None) -> list[G
 
 def check_class(grades: list[Grade], group: str, key: str | None) -> None:
     """Raise BookError if the key is missing, or another than that of these notebooks."""
-    count = Counter(grade.made_for for grade in grades if grade.made_for)
-    most = max(sorted(count), key=count.get, default=group)
-    if not count and key is None:
+    classes = Counter(grade.made_for for grade in grades if grade.made_for)
+    likeliest = max(sorted(classes), key=classes.get, default=group)
+    if not classes and key is None:
         fault = "no notebook here says which class it was made for"
-    elif count[group] < count[most]:
-        given = "no key is given"
-        if key is not None:
-            given = f"the key is that of class {group}"
-        fault = f"these notebooks were made for class {most}, and {given}"
+    elif classes[group] < classes[likeliest]:
+        fault = f"these notebooks were made for class {likeliest}, and "
+        if key is None:
+            fault += "no key is given"
+        else:
+            fault += f"the key is that of class {group}"
     else:
         return
     advice = f"make grade CLASS=...; for the book's own edition: CLASS={BOOK}"
@@ -124,21 +131,25 @@ def check_class(grades: list[Grade], group: str, key: str | None) -> None:
 def check_masters(grades: list[Grade], assignments: Assignments, folder: Path) -> None:
     """Raise BookError if most notebooks of an assignment were released from other masters."""
     for name, assignment in assignments.items():
-        own = assignment.masters
-        count: Counter[str] = Counter()
+        masters = assignment.masters
+        releases: Counter[str] = Counter()  # notebooks, by the masters that they name
         graded = 0  # also those that name no masters, whichever they came from
         for grade in grades:
             if grade.made_from and grade.made_from[0] == name:
-                count[grade.made_from[1]] += 1
+                releases[grade.made_from[1]] += 1
             if grade.assignment == name:
                 graded += 1
-        most = max(sorted(count), key=count.get, default=own)
-        if most != own and count[most] > graded:
-            raise BookError(
-                f"MASTERS: the notebooks of '{name}' were released from masters {most}, but "
-                f"{folder} holds {own}; grade with the folder that they were released from, "
-                "make grade MASTERS=..., or undo what has changed in it since"
+        likeliest = max(sorted(releases), key=releases.get, default=masters)
+        if likeliest != masters and releases[likeliest] > graded:
+            fault = (
+                f"the notebooks of '{name}' were released from masters {likeliest}, but "
+                f"{folder} holds {masters}"
             )
+            advice = (
+                "grade with the folder that they were released from, make grade "
+                "MASTERS=..., or undo what has changed in it since"
+            )
+            raise BookError(f"MASTERS: {fault}; {advice}")
 
 
 def check_graded(grades: list[Grade]) -> None:
@@ -148,7 +159,9 @@ def check_graded(grades: list[Grade]) -> None:
     reasons = reasons_of(grades)
     if len(reasons) == 1:
         raise BookError(f"{head}: {reasons[0]}")
-    lines = [f"{head}:", *(f"  {reason}" for reason in reasons[:MAX_REASONS])]
+    lines = [f"{head}:"]
+    for reason in reasons[:MAX_REASONS]:
+        lines.append(f"  {reason}")
     if len(reasons) > MAX_REASONS:
         lines.append(f"  and {len(reasons) - MAX_REASONS} more")
     raise BookError("\n".join(lines))
@@ -200,8 +213,8 @@ def check_groups(store: Store, assignments: Assignments, out: Path) -> None:
             continue
         assignment = assignments.get(grade.assignment)
         if not assignment or assignment.group != grade.group:
-            holds = f"holds grades of '{grade.assignment}' for class {grade.group}"
-            raise BookError(f"OUT: {out} {holds}; name another folder")
+            fault = f"holds grades of '{grade.assignment}' for class {grade.group}"
+            raise BookError(f"OUT: {out} {fault}; name another folder")
 
 
 def note_spreadsheets(folder: Path) -> None:
@@ -264,8 +277,10 @@ def judge_all(pending: Pending, store: Store, hand: HandTable, engine: Engine) -
     """Judge these tasks, and save each grade as it comes."""
     if not pending:
         return
-    tasks = iter([task for _, task in pending.values()])
-    with closing(engine(tasks)) as answers:  # Ctrl-C ends the workers at any point
+    tasks = [task for _, task in pending.values()]
+    with closing(
+        engine(iter(tasks))
+    ) as answers:  # Ctrl-C ends the workers at any point
         for task, answer in tqdm(answers, "graded", len(pending), unit=""):
             grade, _ = pending[task.submission, task.assignment.name]
             if isinstance(answer, BookError):  # without a key: the next run tries again
@@ -287,7 +302,7 @@ def add_points(grade: Grade, assignment: Assignment, typed: Typed) -> None:
     add_by_hand(grade, assignment, typed)
     points = 0
     of = 0
-    for part in [*grade.questions.values(), *grade.by_hand.values()]:
+    for part in [*grade.results.values(), *grade.by_hand.values()]:
         points += part.points or 0
         of += part.of
     grade.points = rounded(points)
@@ -297,12 +312,12 @@ def add_points(grade: Grade, assignment: Assignment, typed: Typed) -> None:
 
 def add_by_hand(grade: Grade, assignment: Assignment, typed: Typed) -> None:
     grade.by_hand = {}
-    for question in assignment.questions:
-        if question.by_hand and question.number in grade.questions:
-            row = TYPED | typed.get(row_key(grade, question.number), {})
+    for exercise in assignment.exercises:
+        if exercise.by_hand and exercise.number in grade.results:
+            row = TYPED | typed.get(row_key(grade, exercise.number), {})
             points = points_in(row["points"])
-            part = PartByHand(question.by_hand.points, points, row["note"])
-            grade.by_hand[question.number] = part
+            part = PartByHand(exercise.by_hand.points, points, row["note"])
+            grade.by_hand[exercise.number] = part
 
 
 # --- reports
@@ -326,13 +341,9 @@ def write_reports(store: Store, hand: HandTable, assignments: Assignments) -> No
 
     table = report.grades_table(grades, assignments, hand.layout)
     store.write_table("grades.csv", table, hand.layout.separator)
-    copies = {}
-    for name in sorted(assignments):
-        own = [grade for grade in grades if grade.assignment == name]
-        copies[name] = copies_in(assignments[name], own)
-    review = report.review_page(grades, assignments, copies)
+    review = report.review_page(grades, assignments)
     store.write(store.folder / "review.html", review)
-    for name, data in returned(pages).items():
+    for name, data in report.returned(pages).items():
         write_bytes(store.folder / name, data, store.folder.parent)
 
 
@@ -357,21 +368,8 @@ def summary(grades: list[Grade], out: Path) -> str:
     lines = [f"graded: {count}, {full} with full points"]
     for sandbox in sorted({grade.sandbox for grade in graded}):
         lines.append(f"sandbox: {sandbox}")
-    lines += late_lines(graded)
+    lines += late_notes(graded)
     for reason in reasons_of(grades)[:MAX_REASONS]:
         lines.append(f"not graded: {reason}")
     lines.append(f"written: {out}")
     return "\n".join(lines)
-
-
-def late_lines(graded: list[Grade]) -> list[str]:
-    """Return what a rule for late work did, and where it could do nothing; no rule, no line."""
-    lines = []
-    reduced = sum(grade.is_reduced for grade in graded)
-    if reduced:
-        lines.append(f"handed in late, and graded with the penalty: {reduced}")
-    undated = sum(grade.is_undated for grade in graded)
-    if undated:
-        why = "the download does not say when, so nothing was taken off"
-        lines.append(f"handed in late, at an unknown time: {undated}; {why}")
-    return lines

@@ -21,14 +21,14 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
-from coursework.exercises.tasks import Assignment, Question
+from coursework.exercises.tasks import Assignment, GradedExercise
 from coursework.grade.results import Grade
 from coursework.grade.similar import (
     AnswerGroup,
     Lines,
-    UnionFind,
     by_size,
     holders_of,
+    joined,
     lines_of,
     own_lines,
     similar_answers,
@@ -115,17 +115,13 @@ class Copies:
     answers: list[AnswerGroup]  # whose submissions are in no group of notebooks
     short: list[ShortAnswers]
 
-    @property
-    def groups(self) -> list[NotebookGroup | AnswerGroup]:
-        return [*self.notebooks, *self.answers]
-
 
 def copies_in(assignment: Assignment, grades: Iterable[Grade]) -> Copies:
     """Find what agrees among an assignment's grades and with the published solutions."""
     grades = list(grades)
-    exercises = []
-    for question in assignment.questions:
-        exercises.append(_answers_to(question, assignment, grades))
+    exercises = [
+        _answers_to(exercise, assignment, grades) for exercise in assignment.exercises
+    ]
     notebooks = Comparison(exercises).notebooks()
     copied = [set(group.submissions) for group in notebooks]
 
@@ -244,10 +240,10 @@ class Answers:
 
 
 def _answers_to(
-    question: Question, assignment: Assignment, grades: list[Grade]
+    exercise: GradedExercise, assignment: Assignment, grades: list[Grade]
 ) -> Answers:
-    number = question.number
-    given = [assignment.given, question.starter, *question.checks]
+    number = exercise.number
+    given = [assignment.given, exercise.starter, *exercise.checks]
     known = set()
     for source in given:
         known.update(line.strip() for line in source.splitlines())
@@ -257,8 +253,8 @@ def _answers_to(
     for grade in grades:
         typed[grade.submission] = _typed(grade.answers.get(number, ""), known)
         lines[grade.submission] = grade.lines.get(number, {})
-    typed[PUBLISHED] = _typed(question.solution, known)
-    lines[PUBLISHED] = lines_of(question.solution)
+    typed[PUBLISHED] = _typed(exercise.solution, known)
+    lines[PUBLISHED] = lines_of(exercise.solution)
     return Answers(number, typed, own_lines(lines, given))
 
 
@@ -289,10 +285,7 @@ class Comparison:
         pairs = self._around()
         pairs |= self._throughout([exercise.typed for exercise in self.exercises])
         pairs |= self._throughout([exercise.lines for exercise in self.exercises])
-        links = UnionFind()
-        for a, b in sorted(pairs):
-            links.join(a, b)
-        return by_size(self._group(members, pairs) for members in links.groups())
+        return by_size(self._group(members, pairs) for members in joined(pairs))
 
     def _group(self, members: list[str], pairs: set[Pair]) -> NotebookGroup:
         group = set(members)
@@ -345,25 +338,32 @@ class Comparison:
         return pairs
 
     def _convincing(self, others: list[tuple[float, str]]) -> list[str]:
-        """Return those whose evidence is more than chance gives to so many of them.
+        """Return those of one notebook's `others` whose evidence is more than chance gives.
 
         `others` are the bits of evidence and who they are, the strongest first.
+
+        Chance gives evidence of b bits with a probability of 2**-b. In a class of n, any k
+        of the n - 1 others could have it, and any notebook could be the one that they agree
+        with: that is n / 2 * C(n - 1, k) chances, as a pair is seen from both of its ends.
+        So k others are convincing once their bits together come to the logarithm of that
+        number and SURE more. For those that follow, the factor n / 2 falls away, because
+        the notebook that they would agree with is known by then.
         """
         convincing: list[str] = []
-        waiting: list[str] = []
+        candidates: list[str] = []
         count = len(self.submissions)
-        left = count - 1
+        remaining = count - 1
         evidence = 0.0
-        enough = SURE + math.log2(count) - 1  # for any notebook, not for this one
+        enough = SURE + math.log2(count / 2)
         for bits, other in others:
-            waiting.append(other)
+            candidates.append(other)
             evidence += bits
-            # The more there are, the more choices of so many there are.
-            enough += math.log2((left - len(waiting) + 1) / len(waiting))
+            # C(remaining, k) is C(remaining, k - 1) * (remaining - k + 1) / k.
+            enough += math.log2((remaining - len(candidates) + 1) / len(candidates))
             if evidence >= enough:
-                convincing += waiting
-                left -= len(waiting)
-                waiting = []
+                convincing += candidates
+                remaining -= len(candidates)
+                candidates = []
                 evidence = 0.0
                 enough = SURE
         return convincing
@@ -430,10 +430,7 @@ class Comparison:
         return rates
 
     def _enough(self, size: int) -> float:
-        """Return the bits that a group of this size needs.
-
-        Any of so many groups could be it.
-        """
+        """Return the bits that a group of this size needs, as any such group could be it."""
         return math.log2(math.comb(len(self.submissions), size)) + SURE
 
 
@@ -451,8 +448,12 @@ def _is_crowded(
 ) -> bool:
     """Tell whether as many others differ in one exercise as if all were honest.
 
-    Good students write alike, so they may lean far towards these answers. Even then some
-    take another way in one exercise or the next; a third of those expected are a crowd.
+    Good students write alike, so they may lean far towards these answers: where the class
+    gives an answer at the rate r, they give it with a probability of up to q = r**LEANING.
+    Even then some take another way in one exercise. For each of them who gives all the
+    answers of `members`, (1 - q) / q = 1 / q - 1 differ in a certain exercise alone. Copies
+    have nobody around them; a third of those expected are a crowd, as the estimate is
+    rough and chance may make them fewer.
     """
     own = set(form)
     nearly = 0

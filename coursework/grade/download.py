@@ -1,8 +1,8 @@
 """A download of submissions: the files in it, and the system that it comes from.
 
-It is a folder or a zip of one of the systems in `sources.toml`, or plain files that are named after
-students.
-Nothing is written or unpacked: a zip is read in memory, a bounded member at a time.
+It is a folder or a zip of one of the systems in `sources.toml`, whose head says how to add another,
+or plain files that are named after students. Nothing is written or unpacked: a zip is read in
+memory, a bounded member at a time.
 """
 
 import io
@@ -167,8 +167,10 @@ def clean(text: str, longest: int = 200) -> str:
     text = text.encode("utf-8", "replace").decode("utf-8")
     text = unicodedata.normalize("NFC", text)
     joiners = "\u200c\u200d"  # within words of several scripts
-    signs = [sign if sign.isprintable() or sign in joiners else " " for sign in text]
-    return " ".join("".join(signs).split())[:longest]
+    shown = ""
+    for sign in text:
+        shown += sign if sign.isprintable() or sign in joiners else " "
+    return " ".join(shown.split())[:longest]
 
 
 def quoted(text: str) -> str:
@@ -186,14 +188,8 @@ SOURCES = tomllib.loads(
     Path(__file__).with_name("sources.toml").read_text(encoding="utf-8")
 )
 BESIDE = _compiled(SOURCES.pop("beside"))
+TITLES = SOURCES.pop("titles")
 FORMS = _compiled(SOURCES)
-# The sources whose names do not merely begin with a capital.
-TITLES = {
-    "ilias": "ILIAS",
-    "exchange": "nbgrader's exchange",
-    "nbgrader": "nbgrader",
-    "classroom": "Google Classroom",
-}
 NOTEBOOKS = (".ipynb", ".zip")
 STAMP = re.compile(r"\d{4}-\d\d-\d\d|\d{14}|\d{8}T\d{6}")  # a date or a time in a name
 # Added by a browser, or by Drive, to a name that was taken.
@@ -231,12 +227,11 @@ def recognise(entries: list[Entry], source: str | None) -> tuple[str, list[Entry
 def _levels(entries: list[Entry]) -> list[list[Entry]]:
     """Return the files with the folders that hold them all, and without one after the other."""
     common = posixpath.commonpath([entry.path.parent for entry in entries])
-    levels = []
-    for depth in range(len(PurePosixPath(common).parts) + 1):
+    levels = [entries]
+    for folder in PurePosixPath(common).parts:
         level = []
-        for entry in entries:
-            path = PurePosixPath(*entry.path.parts[depth:])
-            level.append(replace(entry, path=path))
+        for entry in levels[-1]:
+            level.append(replace(entry, path=entry.path.relative_to(folder)))
         levels.append(level)
     return levels
 
@@ -261,12 +256,14 @@ def is_likely(source: str, matches: list[re.Match]) -> bool:
         # `week 1/jdoe/hw.ipynb` of a class is not what one student has in nbgrader's folders.
         names = {match["name"] for match in matches}
         assignments = {match["assignment"] for match in matches}
-        return not len(names) == 1 < len(assignments)
+        return len(names) > 1 or len(assignments) == 1
     if source == "ilias":
         # `hw_1_part_2` is somebody's folder of an assignment.
-        capital = re.compile(r"(?:^|_)[A-Z]")
-        with_capital = [match for match in matches if capital.search(match["name"])]
-        return len(with_capital) * 2 > len(matches)
+        with_capital = 0
+        for match in matches:
+            if re.search("(?:^|_)[A-Z]", match["name"]):
+                with_capital += 1
+        return with_capital * 2 > len(matches)
     if source == "classroom":
         return is_likely_classroom(matches)
     return True

@@ -16,7 +16,7 @@ from coursework.exercises.assignment import (
 )
 from coursework.exercises.editions import answered, edition
 from coursework.exercises.masters import Exercise
-from coursework.exercises.variants import draws_of
+from coursework.exercises.tasks import draws_of
 from tools.book.book import Book
 from tools.book.notebooks import notebook_text
 from tools.files import write_files, zipped
@@ -34,12 +34,14 @@ def write_example(
     folder = masters or book.root / MASTERS
     choice = choice_of(chapter, None)
     [draft] = make_drafts(book.root, folder, draws_of(key), choice)
+    archive = f"{FOLDER}/submissions.zip"
+    table = f"{FOLDER}/canvas.csv"
     files = {
-        f"{FOLDER}/submissions.zip": zipped(submissions(draft, book)),
-        f"{FOLDER}/canvas.csv": gradebook(draft),
+        book.root / archive: zipped(submissions(draft, book)),
+        book.root / table: gradebook(draft),
     }
-    write_files({book.root / name: data for name, data in files.items()}, book.root)
-    return list(files)
+    write_files(files, book.root)
+    return [archive, table]
 
 
 def submissions(draft: Draft, book: Book) -> dict[str, bytes]:
@@ -54,7 +56,7 @@ def submissions(draft: Draft, book: Book) -> dict[str, bytes]:
         data = notebook_text(notebook).encode()
         if number == len(students):
             data = data[: len(data) // 2]
-        letters = "".join(letter for letter in name.lower() if letter.isalnum())
+        letters = "".join(filter(str.isalnum, name.lower()))
         ids = f"{1000 + number}_{7000 + number}"
         files[f"{letters}_{ids}_{draft.master.name}.ipynb"] = data
     return files

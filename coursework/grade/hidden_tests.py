@@ -1,4 +1,4 @@
-"""What a hidden test works with: the student's notebook, figures of a recording, comparisons.
+"""What a hidden test works with: the student's notebook, figures of a recording, a limited time.
 
 A hidden test is a function of a master, `def test_name(student, rng)`. It asks `student` for data
 and asserts what is right about it. The text of a master's tests is run by `hidden_tests`, which
@@ -6,27 +6,27 @@ gives it the names of this module that a test needs.
 """
 
 import builtins
+import ctypes
 import itertools
 import json
 import math
-import tomllib
+import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-from coursework.exercises.tasks import Question
+from coursework.exercises.tasks import GradedExercise
+from coursework.grade.results import REASONS
 from coursework.grade.sandbox import Ended, Gap, NoData, Raised, Session
 from tools.errors import BookError
 
-WORDS = tomllib.loads(
-    Path(__file__).with_name("judge.toml").read_text(encoding="utf-8")
-)
 SECOND = 10**9  # nanoseconds
+TICK = 0.1  # s between looks at the time that a test has taken
 
 
 class StudentError(Exception):
@@ -47,7 +47,7 @@ class Student:
     def __init__(
         self,
         session: Session,
-        question: Question,
+        exercise: GradedExercise,
         answers: dict[tuple[str, int], Any],
         reference: Callable[[str, Mapping[str, object]], Any],
         fresh_session: Callable[[], AbstractContextManager[Session]],
@@ -59,11 +59,13 @@ class Student:
         a student has run. `fresh_session()` is one in which the exercise's cells have run again.
         """
         self._session = session
-        self._question = question
+        self._exercise = exercise
         self._answers = answers
         self._reference = reference
         self._fresh_session = fresh_session
-        self._times: Counter[str] = Counter()
+        # How often this test has asked each request: a program may well answer something
+        # else the second time, as one that counts does, so each time has its own answer.
+        self._request_counts: Counter[str] = Counter()
         self.ended: str | None = None
         self.gaps: list[str] = []
         self.notes: list[str] = []
@@ -80,8 +82,8 @@ class Student:
             raise StudentError(self.ended)
         self.inputs = inputs
         request = json.dumps([code, inputs])
-        self._times[request] += 1
-        key = request, self._times[request]
+        self._request_counts[request] += 1
+        key = request, self._request_counts[request]
         if key not in self._answers:
             with self.waiting():
                 self._answers[key] = self._ask(self._session, code, inputs)
@@ -98,18 +100,18 @@ class Student:
 
     def _ask(self, session: Session, code: str, inputs: dict) -> Any:
         """Return the answer, or the StudentError that stands for it."""
-        seconds = self._question.seconds
+        seconds = self._exercise.seconds
         try:
             return session.ask(
-                code, inputs, seconds=seconds, answer=self._question.name
+                code, inputs, seconds=seconds, answer=self._exercise.answer_name
             )
         except NoData:
-            return StudentError(WORDS["no-form"])
+            return StudentError(REASONS["no-form"])
         except Raised as error:
-            return StudentError(WORDS["raised"], known_error(error.name))
+            return StudentError(REASONS["raised"], known_error(error.name))
         except Gap as gap:
             self.gaps += gap.reasons
-            return StudentError(WORDS["gap"])
+            return StudentError(REASONS["gap"])
         except Ended as end:
             self.ended = end.kind
             raise StudentError(end.kind) from None
@@ -160,7 +162,7 @@ def known_error(name: str) -> str:
 
 def ending_text(kind: str, seconds: float, memory: int) -> str:
     """Return what a student reads about a session that ended in this way."""
-    return WORDS["ends"][kind].format(seconds=seconds, memory=memory)
+    return REASONS["ends"][kind].format(seconds=seconds, memory=memory)
 
 
 # --- the tests of a master
@@ -341,3 +343,65 @@ class Measured:
 
 def is_lane(span: Span, direction: str) -> bool:
     return span.lane.endswith(f" {direction}")
+
+
+# --- a limit on the time of a test
+
+
+class TooLong(Exception):
+    """The thread has taken more processor time than it may."""
+
+
+@contextmanager
+def deadline(seconds: float) -> Iterator[Callable[[], AbstractContextManager]]:
+    """Raise TooLong in this thread once the block has taken so many seconds of processor time.
+
+    A hidden test goes through values that it was given, and an answer may be shaped so that
+    this takes long. Processor time is counted, so that a busy machine changes no grade.
+
+    Yields a function that makes a context manager: what happens within it is not counted,
+    such as waiting for a session, which has limits of its own. A single call of a function
+    in C is interrupted only when it returns.
+    """
+    thread = threading.get_ident()
+    clock = time.pthread_getcpuclockid(thread)
+    paused = threading.Event()
+    over = threading.Event()
+    not_counted = 0.0  # seconds in pauses
+
+    def watch() -> None:
+        start = time.clock_gettime(clock)
+        while not over.wait(TICK):
+            used = time.clock_gettime(clock) - start - not_counted
+            if not paused.is_set() and used > seconds:
+                raise_in(thread, TooLong)
+                return
+
+    @contextmanager
+    def pause() -> Iterator[None]:
+        nonlocal not_counted
+        paused.set()
+        start = time.clock_gettime(clock)
+        try:
+            yield
+        finally:
+            not_counted += time.clock_gettime(clock) - start
+            paused.clear()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield pause
+    finally:
+        over.set()
+        watcher.join()
+
+
+def raise_in(thread: int, error: type[Exception]) -> None:
+    """Raise an error in another thread.
+
+    This use is documented: https://docs.python.org/3/c-api/threads.html.
+    """
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread), ctypes.py_object(error)
+    )

@@ -121,11 +121,11 @@ def hand_in(entry: Entry, source: str, people: People) -> Submission:
     user = parts["user"]
     newest = parts["newest"]
     person = people.get(name)
-    if not person:
-        known_as = f"{title_of(source)} {user}" if user else ""
-        student = whose(name or "anonymous", known_as)
-        who = f"\0{user}" if user else name
-        person = Person(student, who, time=utc(newest))
+    if not person and user:
+        student = whose(name or "anonymous", f"{title_of(source)} {user}")
+        person = Person(student, who=f"\0{user}", time=utc(newest))
+    elif not person:
+        person = Person(whose(name or "anonymous"), who=name, time=utc(newest))
     return Submission(
         entry,
         person.student,
@@ -205,18 +205,18 @@ def people_of(entries: list[Entry]) -> People:
     `metadata[folder][":submitters"][0][":sid"]`. A file of that name that a student handed in is
     not Gradescope's.
     """
-    own = [
-        entry
-        for entry in entries
-        if entry.path.name == METADATA
-        and not FORMS["gradescope"].fullmatch(str(entry.path))
-    ]
-    if not own:
-        return {}
+    for entry in entries:
+        is_handed_in = FORMS["gradescope"].fullmatch(str(entry.path))
+        if entry.path.name == METADATA and not is_handed_in:
+            return read_metadata(entry)
+    return {}
+
+
+def read_metadata(entry: Entry) -> People:
     people: People = {}
     faults = (AttributeError, LookupError, TypeError, RecursionError)
     try:
-        records = yaml.load(own[0].read(), YAML_LOADER)
+        records = yaml.load(entry.read(), YAML_LOADER)
         for folder, record in records.items():
             people[folder] = submitters(record)
     except (Refused, yaml.YAMLError, *faults):
@@ -318,7 +318,8 @@ def one_submission(files: list[Submission]) -> Submission:
     notebooks = [file for file in newest if file.entry.suffix in NOTEBOOKS]
     candidates = notebooks or newest
     first = candidates[0]
-    names = " and ".join(quoted(file.entry.path.name) for file in candidates[:3])
+    quoted_names = [quoted(file.entry.path.name) for file in candidates[:3]]
+    names = " and ".join(quoted_names)
     accounts = {file.entry.owner for file in files} - {None}
     fault = None
     if len(notebooks) > 1:

@@ -16,17 +16,24 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from coursework.exercises.tasks import Assignment, Question, Task
-from coursework.grade.deadline import TooLong, deadline
+from coursework.exercises.tasks import Assignment, GradedExercise, Task
 from coursework.grade.hidden_tests import (
-    WORDS,
     Student,
     StudentError,
+    TooLong,
+    deadline,
     ending_text,
     hidden_tests,
     known_error,
 )
-from coursework.grade.results import Finding, Judgement, QuestionResult, TestResult
+from coursework.grade.results import (
+    REASONS,
+    ExerciseResult,
+    Finding,
+    Judgement,
+    TestResult,
+    rounded,
+)
 from coursework.grade.sandbox import Ended, Gap, Raised, Session, Tier, strongest
 from coursework.grade.source import plain, tree_of
 from tools.errors import BookError
@@ -52,7 +59,7 @@ def judge(task: Task, tier: Tier | None = None) -> Judgement:
     except RuntimeError as error:
         reason = f"{tier.name}: no session can be had ({error}); run it again"
         raise BookError(reason) from None
-    results = {number: run.results[number] for number in run.questions}
+    results = {number: run.results[number] for number in run.exercises}
     return Judgement(task.key, results, run.findings, tier.about)
 
 
@@ -74,37 +81,43 @@ class Judge:
         self.assignment = assignment
         self.tier = tier
         self.runs_checks = task.checks
-        self.questions = assignment.by_number
-        self.cells = {number: task.cells[number] for number in self.questions}
+        self.exercises = assignment.by_number
+        self.cells = {number: task.cells[number] for number in self.exercises}
         self.preamble = task.cells.get(None, [])
-        self.blank = {
-            question.number
-            for question in assignment.questions
-            if is_blank(self.cells[question.number], question)
-        }
-        self.results: dict[int, QuestionResult] = {}
+        # Exercises with cells, in which nothing was answered. One without any cells is not
+        # among them: its answer may stand in a cell of another.
+        self.blank: set[int] = set()
+        for number, exercise in self.exercises.items():
+            if self.cells[number] and is_blank(self.cells[number], exercise):
+                self.blank.add(number)
+        self.results: dict[int, ExerciseResult] = {}
         self.findings: list[Finding] = []
         # Exercises whose cells have ended a session; they are not run again in company.
         self.lost: set[int] = set()
         # Exercises that were asked when cells of others had run before their own.
         self.in_company: set[int] = set()
-        seconds = [question.seconds for question in assignment.questions]
+        seconds = [exercise.seconds for exercise in assignment.exercises]
         self.preamble_seconds = max([10, *seconds])
         # Many cells, each below its own limit, may not take forever together.
         self.until = time.monotonic() + 4 * sum(seconds) + SLACK
 
     def run(self) -> None:
         """Ask all exercises, and those that lost points in company once more by themselves."""
-        while len(self.results) < len(self.questions):
-            self._pass(self.questions, self.results)
+        # This ends, because a pass that does not ask all ends with one thing more that is
+        # never done again: the cells above the exercises are left out, or the exercise
+        # that ended the session has its result, or it is lost and no longer run.
+        while len(self.results) < len(self.exercises):
+            self._pass(self.exercises, self.results)
+
         for number, result in list(self.results.items()):
+            is_answered = bool(self.cells[number]) and number not in self.blank
             lost_points = result.points < result.of
-            if lost_points and number in self.in_company and number not in self.blank:
+            if is_answered and lost_points and number in self.in_company:
                 self.results[number] = self._better_alone(number, result)
         self._add_findings()
 
     def _add_findings(self) -> None:
-        for number in self.questions:
+        for number in self.exercises:
             result = self.results[number]
             for gap in result.gaps:
                 text = f"its measurement is void: {gap}"
@@ -113,10 +126,10 @@ class Judge:
                 text = f"ended its session: {result.ended}"
                 self.findings.append(Finding(result.ended, number, text))
 
-    def _better_alone(self, number: int, before: QuestionResult) -> QuestionResult:
+    def _better_alone(self, number: int, before: ExerciseResult) -> ExerciseResult:
         """Ask an exercise in a session of its own; return that result if it is no worse."""
         self.lost.discard(number)  # another exercise may have ended its session
-        results: dict[int, QuestionResult] = {}
+        results: dict[int, ExerciseResult] = {}
         self._pass([number], results)
         alone = results.get(number, before)
         if alone.points > before.points:
@@ -127,9 +140,9 @@ class Judge:
 
     # --- sessions
 
-    def _pass(self, numbers: Iterable[int], results: dict[int, QuestionResult]) -> None:
+    def _pass(self, numbers: Iterable[int], results: dict[int, ExerciseResult]) -> None:
         """Run exercises in order in one session, until all are asked or the session ends."""
-        memory = [question.memory for question in self.assignment.questions]
+        memory = [exercise.memory for exercise in self.assignment.exercises]
         with self._session(*memory) as session:
             if not self._run_preamble(session):
                 return
@@ -172,7 +185,7 @@ class Judge:
         self,
         number: int,
         session: Session,
-        results: dict[int, QuestionResult],
+        results: dict[int, ExerciseResult],
         others_ran: bool,
     ) -> str | None:
         """Run an exercise's cells and, if it has no result yet, ask it.
@@ -205,7 +218,7 @@ class Judge:
         """Run cells; return the errors that they raised, and how they ended the session."""
         seconds = self.preamble_seconds
         if number is not None:
-            seconds = self.questions[number].seconds
+            seconds = self.exercises[number].seconds
         errors: list[str] = []
         try:
             for source in sources:
@@ -224,7 +237,7 @@ class Judge:
     @contextmanager
     def _fresh_session(self, number: int) -> Iterator[Session]:
         """A new session in which the cells of one exercise have run."""
-        with self._session(self.questions[number].memory) as session:
+        with self._session(self.exercises[number].memory) as session:
             self._run_given(session)
             self._run(session, self.preamble)
             self._run(session, self.cells[number], number, begins=True)
@@ -232,25 +245,25 @@ class Judge:
 
     # --- questions
 
-    def _ask(self, number: int, session: Session, ended: str | None) -> QuestionResult:
+    def _ask(self, number: int, session: Session, ended: str | None) -> ExerciseResult:
         """Ask an exercise's hidden tests, even if its own cells `ended` the session."""
-        question = self.questions[number]
-        blank = bool(self.cells[number]) and number in self.blank
-        attempts, gaps, ended = self._attempts(number, session, blank, ended)
+        exercise = self.exercises[number]
+        blank = number in self.blank
+        attempts, gaps, ended = self._attempts(number, session, ended)
         tests = test_results(attempts, blank and not ended)
 
         # An instructor may have set other points than the master's: to the half.
         share = sum(test.points for test in tests) / sum(test.of for test in tests)
-        points = round(2 * question.points * share) / 2
+        points = rounded(round(2 * exercise.points * share) / 2)
         about_answer = None
-        if points < question.points:
-            about_answer = remark(self.cells[number], question)
+        if points < exercise.points:
+            about_answer = remark(self.cells[number], exercise)
         check = "not run"
         if self.runs_checks and not blank and not ended:
-            check, ended = self._check(question, session)
-        return QuestionResult(
-            points=int(points) if points.is_integer() else points,
-            of=question.points,
+            check, ended = self._check(exercise, session)
+        return ExerciseResult(
+            points=points,
+            of=exercise.points,
             tests=tests,
             blank=blank,
             check=check,
@@ -260,31 +273,31 @@ class Judge:
         )
 
     def _attempts(
-        self, number: int, session: Session, blank: bool, cells_ended: str | None
+        self, number: int, session: Session, cells_ended: str | None
     ) -> tuple[list[Attempt], list[str], str | None]:
         """Return what came of each hidden test, the gaps of measurements, how the session ended."""
-        question = self.questions[number]
+        exercise = self.exercises[number]
         ask_reference = REFERENCES_OF_WORKER.ask
-        reference = partial(ask_reference, self.assignment, question, self.tier)
+        reference = partial(ask_reference, self.assignment, exercise, self.tier)
         fresh_session = partial(self._fresh_session, number)
         ended = cells_ended
         answers: dict[tuple[str, int], Any] = {}
         attempts: list[Attempt] = []
         gaps: list[str] = []
-        for test in hidden_tests(question.tests):
-            student = Student(session, question, answers, reference, fresh_session)
+        for test in hidden_tests(exercise.tests):
+            student = Student(session, exercise, answers, reference, fresh_session)
             error = None
-            if blank and not self.runs_checks:
-                reason = WORDS["no-answer"]
+            if number in self.blank and not self.runs_checks:
+                reason = REASONS["no-answer"]
             elif cells_ended:
-                reason = ending_text(cells_ended, question.seconds, question.memory)
+                reason = ending_text(cells_ended, exercise.seconds, exercise.memory)
             elif ended:
-                reason = WORDS["not-asked"]
+                reason = REASONS["not-asked"]
             else:
                 reason, error = self._try(test, student, number)
                 if student.ended:
                     ended = student.ended
-                    reason = ending_text(ended, question.seconds, question.memory)
+                    reason = ending_text(ended, exercise.seconds, exercise.memory)
                     error = None
             attempts.append(Attempt(test, reason, error, student.inputs))
             for gap in student.gaps:
@@ -308,7 +321,7 @@ class Judge:
         """
         if time.monotonic() > self.until:
             student.ended = "time"
-            return WORDS["raised"], None
+            return REASONS["raised"], None
         name = self.assignment.name
         place = f"{self.assignment.seed}/{name}/{number}/{test.__name__}"
         rng = random.Random(place)  # the same for every submission of a class
@@ -316,28 +329,30 @@ class Judge:
             with deadline(TEST_SECONDS) as student.waiting:
                 test(student, rng)
         except AssertionError:
-            return WORDS["other"], None
+            return REASONS["other"], None
         except StudentError as error:
             return str(error), error.name
         except BookError:  # a reference failed, which is no answer's fault
             raise
         except TooLong:
-            return WORDS["too-long"], None
+            return REASONS["too-long"], None
         except Exception:  # the data were not of the form that the test goes through
-            return WORDS["no-form"], None
+            return REASONS["no-form"], None
         return None, None
 
-    def _check(self, question: Question, session: Session) -> tuple[str, str | None]:
+    def _check(
+        self, exercise: GradedExercise, session: Session
+    ) -> tuple[str, str | None]:
         """Run the public checks; return what they say, and how they ended the session."""
-        if question.shows:  # a check may build on it
-            self._run(session, [question.shows], question.number)
-        errors, ended = self._run(session, question.checks, question.number)
-        return ("fails" if errors or ended else "holds"), ended
+        if exercise.demo:  # a check may build on it
+            self._run(session, [exercise.demo], exercise.number)
+        errors, ended = self._run(session, exercise.checks, exercise.number)
+        return ("fails" if errors or ended else "passes"), ended
 
 
-def is_blank(cells: list[str], question: Question) -> bool:
+def is_blank(cells: list[str], exercise: GradedExercise) -> bool:
     """Tell whether the cells hold nothing but what was given."""
-    given = {"", plain(question.starter)}
+    given = {"", plain(exercise.starter)}
     return all(plain(source) in given for source in cells)
 
 
@@ -352,9 +367,9 @@ def test_results(attempts: list[Attempt], is_blank: bool) -> list[TestResult]:
         test = attempt.test
         reason = attempt.reason
         if reason is None and not earns:
-            reason = WORDS["as-given"]
+            reason = REASONS["as-given"]
         if reason is not None and is_blank:
-            reason = WORDS["no-answer"]
+            reason = REASONS["no-answer"]
         passed = reason is None
         result = TestResult(
             name=test.__name__,
@@ -370,11 +385,11 @@ def test_results(attempts: list[Attempt], is_blank: bool) -> list[TestResult]:
     return results
 
 
-def remark(cells: Iterable[str], question: Question) -> str | None:
+def remark(cells: Iterable[str], exercise: GradedExercise) -> str | None:
     """Return what the master says about this very answer, if it is one of its wrong ones."""
     tree = tree_of("\n".join(cells)) or ast.Module([], [])
     with suppress(RecursionError):
-        for known in question.remarks:
+        for known in exercise.remarks:
             wrong = tree_of(known.code)
             end = ast.Module(tree.body[-len(wrong.body) :], [])
             if ast.dump(end) == ast.dump(wrong):
@@ -395,7 +410,7 @@ class References:
     def ask(
         self,
         assignment: Assignment,
-        question: Question,
+        exercise: GradedExercise,
         tier: Tier,
         code: str,
         inputs: Mapping[str, object],
@@ -405,36 +420,36 @@ class References:
         A StudentError is returned if there is none.
         """
         runner = assignment.runner
-        sources = [assignment.given, question.starter]
-        limits = [question.memory, question.seconds]
+        sources = [assignment.given, exercise.starter]
+        limits = [exercise.memory, exercise.seconds]
         key = json.dumps([tier.name, runner, sources, limits, code, inputs])
         if key not in self._known:
             if len(self._known) >= REFERENCES:
                 self._known.clear()
-            self._known[key] = self._answer(assignment, question, tier, code, inputs)
+            self._known[key] = self._answer(assignment, exercise, tier, code, inputs)
         return self._known[key]
 
     def _answer(
         self,
         assignment: Assignment,
-        question: Question,
+        exercise: GradedExercise,
         tier: Tier,
         code: str,
         inputs: Mapping[str, object],
     ) -> Any:
-        seconds = question.seconds
-        memory = max(LEAST_MEMORY, question.memory)
+        seconds = exercise.seconds
+        memory = max(LEAST_MEMORY, exercise.memory)
         try:
             with tier.session(memory, assignment.runner) as session:
                 session.run(assignment.given, seconds=seconds, given=True)
-                session.run(question.starter, seconds=seconds, given=True, begins=True)
+                session.run(exercise.starter, seconds=seconds, given=True, begins=True)
                 return session.ask(code, inputs, seconds=seconds)
         except Raised as error:
-            return StudentError(WORDS["raised"], known_error(error.name))
+            return StudentError(REASONS["raised"], known_error(error.name))
         except Gap:
-            return StudentError(WORDS["gap"])
+            return StudentError(REASONS["gap"])
         except Ended as end:
-            reason = ending_text(end.kind, seconds, question.memory)
+            reason = ending_text(end.kind, seconds, exercise.memory)
             return StudentError(reason)
 
 

@@ -196,13 +196,14 @@ class Scope:
                 yield name, OWN
 
     def _assigned(self, target: ast.AST, value: ast.AST) -> Iterator[tuple[str, str]]:
-        targets, values = [target], [value]
+        targets = [target]
+        values = [value]
         if isinstance(target, ast.Tuple | ast.List):
             targets = target.elts
             values = [value] * len(targets)
-            if isinstance(value, ast.Tuple | ast.List):
-                if len(value.elts) == len(targets):
-                    values = value.elts
+            is_pairwise = isinstance(value, ast.Tuple | ast.List)
+            if is_pairwise and len(value.elts) == len(targets):
+                values = value.elts
         for part, its_value in zip(targets, values, strict=True):
             if isinstance(part, ast.Name):
                 yield part.id, self.origin_of(its_value)

@@ -32,7 +32,12 @@ from coursework.grade.origins import (
     own_nodes,
 )
 from coursework.grade.results import ReachEntry
-from coursework.grade.source import UNREADABLE, WRAPS, tree_of, without_magics
+from coursework.grade.source import (
+    UNREADABLE,
+    below_magics,
+    tree_of,
+    without_magics,
+)
 
 MOST = 60  # entries of a submission
 WIDTH = 160  # characters of a line that are shown
@@ -131,22 +136,9 @@ def _cells(exercise: int | None, sources: Iterable[str]) -> Iterator[Cell]:
     lines_above = 0
     for source in sources:
         plain = without_magics(source)
-        taken = _lines_of_magics(source)
-        yield Cell(exercise, plain, tree_of(plain), lines_above + taken)
+        magics = source.count("\n") - below_magics(source).count("\n")
+        yield Cell(exercise, plain, tree_of(plain), lines_above + magics)
         lines_above += source.count("\n") + 2
-
-
-def _lines_of_magics(source: str) -> int:
-    """Return how many lines `without_magics` takes away above the code of a cell."""
-    taken = 0
-    rest = source
-    while True:
-        blank = len(rest) - len(rest.lstrip())
-        first, _, below = rest.lstrip().partition("\n")
-        if not first.startswith("%%") or first[2:].split(" ")[0].strip() not in WRAPS:
-            return taken
-        taken += rest[:blank].count("\n") + 1
-        rest = below
 
 
 # --- reading
@@ -165,7 +157,7 @@ class Reader:
         self._bind(given)
         for name, origin in self.module.names.items():
             self.module.names[name] = origin or GIVEN
-        answers = {question.name for question in assignment.questions}
+        answers = {exercise.answer_name for exercise in assignment.exercises}
         self.modules -= answers
         self.given_definitions = set()
         for node in given:
@@ -486,10 +478,10 @@ def hidden_names(assignment: Assignment) -> frozenset[str]:
     """
     seen = [assignment.given]
     hidden = set()
-    for question in assignment.questions:
-        seen += [question.solution, question.starter, question.shows or ""]
-        seen += [*question.checks, question.name]
-        hidden |= _names_in_questions(question.tests)
+    for exercise in assignment.exercises:
+        seen += [exercise.solution, exercise.starter, exercise.demo or ""]
+        seen += [*exercise.checks, exercise.answer_name]
+        hidden |= _names_in_questions(exercise.tests)
     known = set(re.findall(r"\w+", "\n".join(seen)))
     return frozenset(
         name for name in hidden - known if re.search(r"[a-zA-Z]_+\w", name)

@@ -92,10 +92,10 @@ def add_answers(grade: Grade, answers: Answers, assignment: Assignment) -> None:
     grade.reach = reaches(answers.sources, assignment)
     for number, text in answers.texts.items():
         grade.lines[number] = dict(lines_of(text))
-    for question in assignment.questions:
-        if question.by_hand:  # the task may ask for comments
-            answer = answers.texts[question.number]
-            grade.comments[question.number] = own_comments(answer, question.starter)
+    for exercise in assignment.exercises:
+        if exercise.by_hand:  # the task may ask for comments
+            answer = answers.texts[exercise.number]
+            grade.comments[exercise.number] = own_comments(answer, exercise.starter)
 
 
 # --- notebooks
@@ -184,7 +184,7 @@ def assignment_of(
         raise Refused(
             "it was made for another class; hand in the one that this class got"
         )
-    numbers = [question.number for question in assignment.questions]
+    numbers = [exercise.number for exercise in assignment.exercises]
     exercises = metadata.get("exercises", numbers)
     if exercises != numbers:
         fault = f"it holds the exercises {exercises}, and {numbers} are graded"
@@ -199,8 +199,8 @@ def assignment_by_cells(cells: list[dict], assignments: Assignments) -> Assignme
 
     def shared(assignment: Assignment) -> int:
         count = 0
-        for question in assignment.questions:
-            count += sum(plain(check) in sources for check in question.checks)
+        for exercise in assignment.exercises:
+            count += sum(plain(check) in sources for check in exercise.checks)
         return count
 
     best = max(assignments.values(), key=shared)

@@ -15,8 +15,9 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
+from nbformat.v4 import new_markdown_cell, new_notebook
 
-from coursework.exercises.tasks import Assignment, Assignments, Question
+from coursework.exercises.tasks import Assignment, Assignments, GradedExercise
 from coursework.grade.by_hand import (
     ABOUT,
     AGAIN,
@@ -25,15 +26,23 @@ from coursework.grade.by_hand import (
     Row,
     Typed,
     about_row,
+    counted,
     row_key,
 )
-from coursework.grade.copies import PUBLISHED, Copies
-from coursework.grade.points import rounded, shown
-from coursework.grade.results import Grade, with_article
+from coursework.grade.copies import PUBLISHED, Copies, copies_in
+from coursework.grade.results import Grade, rounded, shown, with_article
 from coursework.grade.tables import Layout, table_text
+from tools.book.notebooks import notebook_text
+from tools.files import zipped
 
 MAX_CODE = 6000  # characters of an answer on a page
 MAX_INPUT = 120  # characters of an input that a test was asked with
+# Submissions of Canvas, by their student, and of Moodle, by their path.
+CANVAS = re.compile(r".*\(Canvas \w+\)", re.S)
+MOODLE = re.compile(
+    r"(?:.*/)?(?P<folder>[^/]+_\d+_assignsubmission_[a-z]+)(?:[_/].*)?", re.S
+)
+BODY = re.compile(r"<body>\n(?P<text>.*)</body>", re.S)
 
 
 # --- what templates show
@@ -59,10 +68,14 @@ def answer_of(grade: Grade, exercise: int) -> str:
 
 def answers_of(grade: Grade, exercises: Iterable[int]) -> str:
     """Return the answers to some exercises, under their numbers if they are several."""
-    answers = {number: answer_of(grade, number) for number in exercises}
-    if len(answers) == 1:
-        return "".join(answers.values())
-    texts = [f"# {number}.\n{code}" for number, code in answers.items() if code]
+    numbers = list(exercises)
+    if len(numbers) == 1:
+        return answer_of(grade, numbers[0])
+    texts = []
+    for number in numbers:
+        code = answer_of(grade, number)
+        if code:
+            texts.append(f"# {number}.\n{code}")
     return "\n\n".join(texts)
 
 
@@ -82,10 +95,11 @@ def late_text(grade: Grade) -> str:
         return "handed in late"
     if penalty.days == 0:
         return "handed in late, within the grace period"
-    days = "1 day" if penalty.days == 1 else f"{penalty.days} days"
-    after = shown(grade.points_after)
-    unit = "point" if after == "1" else "points"
-    return f"handed in {days} late: {shown(penalty.percent)} % less, {after} {unit}"
+    after = grade.points_after
+    days = counted(penalty.days, "day")
+    percent = shown(penalty.percent)
+    unit = "point" if after == 1 else "points"
+    return f"handed in {days} late: {percent} % less, {shown(after)} {unit}"
 
 
 LOADER = FileSystemLoader(Path(__file__).with_name("templates"))
@@ -109,7 +123,7 @@ def page(template: str, title: str, **context: Any) -> str:
 
 def feedback_page(grade: Grade, assignment: Assignment | None) -> str:
     title = assignment.title if assignment else "Your submission"
-    return page("feedback.html", title, result=grade, assignment=assignment)
+    return page("feedback.html", title, grade=grade, assignment=assignment)
 
 
 # --- by hand
@@ -133,10 +147,10 @@ class HandForms:
     rows: dict[Key, Row] = field(default_factory=dict)
     readings: dict[tuple[str, int], list[ToRead]] = field(default_factory=dict)
 
-    def add(self, grade: Grade, question: Question, typed: Typed) -> None:
-        number = question.number
+    def add(self, grade: Grade, exercise: GradedExercise, typed: Typed) -> None:
+        number = exercise.number
         key = row_key(grade, number)
-        about = about_row(grade, number, question.by_hand.rubric)
+        about = about_row(grade, number, exercise.by_hand.rubric)
         row = TYPED | typed.get(key, {}) | about
         reading = ToRead(
             place=len(self.rows),
@@ -163,13 +177,13 @@ def by_hand_forms(
     """Return what a person reads, with all that was typed so far: `by-hand.csv`, and a page."""
     forms = HandForms()
     for grade in grades:
-        questions = {}
+        exercises = {}
         if grade.assignment in assignments:
-            questions = assignments[grade.assignment].by_number
+            exercises = assignments[grade.assignment].by_number
         for number in grade.by_hand:
-            question = questions.get(number)
-            if question and question.by_hand:  # else of an earlier edition
-                forms.add(grade, question, typed)
+            exercise = exercises.get(number)
+            if exercise and exercise.by_hand:  # else of an earlier edition
+                forms.add(grade, exercise, typed)
     forms.add_rest(typed)
 
     columns = columns_by_hand(typed)
@@ -222,20 +236,20 @@ class Column:
     def points(self, grade: Grade | None) -> int | float | None:
         if grade is None:
             return None
-        parts = grade.by_hand if self.is_by_hand else grade.questions
+        parts = grade.by_hand if self.is_by_hand else grade.results
         part = parts.get(self.number)
         return part.points if part else None
 
 
 def columns_of(assignment: Assignment) -> list[Column]:
     columns = []
-    for question in assignment.questions:
-        title = f"{assignment.name} {question.number}"
-        number = question.number
-        by_tests = f"{title} (of {question.points})"
+    for exercise in assignment.exercises:
+        title = f"{assignment.name} {exercise.number}"
+        number = exercise.number
+        by_tests = f"{title} (of {exercise.points})"
         columns.append(Column(assignment.name, number, by_tests, False))
-        if question.by_hand:
-            by_hand = f"{title} by hand (of {question.by_hand.points})"
+        if exercise.by_hand:
+            by_hand = f"{title} by hand (of {exercise.by_hand.points})"
             columns.append(Column(assignment.name, number, by_hand, True))
     return columns
 
@@ -319,19 +333,15 @@ class Item:
     code: str = ""  # a line of it, beside the text
 
 
-def review_page(
-    grades: list[Grade], assignments: Assignments, copies: Mapping[str, Copies]
-) -> str:
-    """Return all that a person should look at, with the code.
-
-    `copies` are by the name of an assignment.
-    """
+def review_page(grades: list[Grade], assignments: Assignments) -> str:
+    """Return all that a person should look at, with the code."""
     items = []
     for grade in grades:
         items += items_of(grade)
-    for name, agreeing in copies.items():
+    for name in sorted(assignments):
         own = [grade for grade in grades if grade.assignment == name]
-        items += items_of_copies(agreeing, own, assignments[name])
+        copies = copies_in(assignments[name], own)
+        items += items_of_copies(copies, own, assignments[name])
     items.sort(key=lambda item: item.exercises[:1])
     return page("review.html", "To look at", items=items)
 
@@ -348,9 +358,10 @@ def items_of(grade: Grade) -> list[Item]:
         exercises = (finding.exercise,) if finding.exercise else ()
         items.append(Item(kind, exercises, [grade], finding.text))
     for entry in grade.reach:
+        exercises = (entry.exercise,)
         place = f"line {entry.line}"
-        exercises = (entry.exercise,) if entry.exercise else ()
-        if not exercises:
+        if entry.exercise is None:
+            exercises = ()
             place = f"above the exercises, {place}"
         text = f"{place}: {entry.text}"
         items.append(Item("reach", exercises, [grade], text, entry.code))
@@ -383,6 +394,47 @@ def items_of_copies(
 def published(assignment: Assignment) -> Grade:
     """Return the published solutions as if somebody had handed them in."""
     answers = {}
-    for question in assignment.questions:
-        answers[question.number] = question.solution
+    for exercise in assignment.exercises:
+        answers[exercise.number] = exercise.solution
     return Grade(PUBLISHED, PUBLISHED, assignment=assignment.name, answers=answers)
+
+
+# --- feedback as Canvas and Moodle take it back
+
+
+def returned(pages: Iterable[tuple[Grade, str]]) -> dict[str, bytes]:
+    """Return the zips to upload, by name, of each grade and its page of feedback.
+
+    The names in a zip say whose page is whose:
+
+    - Canvas, *Re-upload submissions*: a page is named as the submission was, and given to
+      the student under the name of their file, so it is a notebook as theirs was. See
+      `infer_comment_context_from_filename` in app/models/assignment.rb of
+      https://github.com/instructure/canvas-lms.
+    - Moodle, *Upload multiple feedback files in a zip*: any file in a folder that is named
+      as that of the submission. See mod/assign/feedback/file/importziplib.php of
+      https://github.com/moodle/moodle.
+    """
+    canvas = {}
+    moodle = {}
+    for grade, page in pages:
+        if match := MOODLE.fullmatch(grade.path):
+            moodle[f"{match['folder']}_/feedback.html"] = page.encode()
+        elif CANVAS.fullmatch(grade.student):
+            name = grade.path.rpartition("/")[2]
+            canvas[name] = canvas_file(name, page)
+    zips = {}
+    if canvas:
+        zips["feedback-canvas.zip"] = zipped(canvas)
+    if moodle:
+        zips["feedback-moodle.zip"] = zipped(moodle)
+    return zips
+
+
+def canvas_file(name: str, page: str) -> bytes:
+    """Return a page of feedback as a notebook, in a zip if the submission was one."""
+    cell = new_markdown_cell(BODY.search(page)["text"], id="feedback")
+    notebook = notebook_text(new_notebook(cells=[cell])).encode()
+    if name.endswith(".zip"):
+        return zipped({"feedback.ipynb": notebook})
+    return notebook

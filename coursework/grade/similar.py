@@ -167,31 +167,22 @@ def own_lines(
 # --- groups
 
 
-class UnionFind:
-    """Things that belong together, joined two by two."""
+def joined(pairs: Iterable[tuple[Hashable, Hashable]]) -> list[list]:
+    """Return the groups that pairs form. A thing that is paired with itself is a group."""
+    group_of: dict[Hashable, list] = {}
+    for a, b in pairs:
+        group = group_of.setdefault(a, [a])
+        other = group_of.setdefault(b, [b])
+        if group is other:
+            continue
+        if len(group) < len(other):  # move the fewer
+            group, other = other, group
+        group += other
+        for member in other:
+            group_of[member] = group
 
-    def __init__(self) -> None:
-        self._parents: dict[Hashable, Hashable] = {}
-
-    def root(self, thing: Hashable) -> Hashable:
-        path = []
-        while (parent := self._parents.get(thing, thing)) != thing:
-            path.append(thing)
-            thing = parent
-        for child in path:
-            self._parents[child] = thing
-        return thing
-
-    def join(self, a: Hashable, b: Hashable) -> None:
-        root = self.root(a)
-        self._parents.setdefault(root, root)
-        self._parents[self.root(b)] = root
-
-    def groups(self) -> list[list]:
-        members = defaultdict(list)
-        for thing in self._parents:
-            members[self.root(thing)].append(thing)
-        return list(members.values())
+    groups = {id(group): group for group in group_of.values()}
+    return list(groups.values())
 
 
 def holders_of(forms: Mapping[str, Hashable]) -> dict[Hashable, list[str]]:
@@ -221,29 +212,29 @@ def similar_answers(exercise: int, own: Mapping[str, Lines]) -> list[AnswerGroup
     odd = _lines_up_to(len(own) // ODD_SHARE, count)
     telling = _lines_up_to(common, count)
 
-    links = UnionFind()
-    # The pairs of each form that were joined: how many lines are the same, and of how many.
+    links: list[tuple[Lines, Lines]] = []
+    # By the first form of each link, how many lines are the same, and of how many.
     figures: dict[Lines, list[tuple[int, int]]] = defaultdict(list)
     for form, submissions in holders.items():
         is_odd = len(form) >= MIDDLE and len(form & odd) >= SHARED_RARE
         if len(submissions) > 1 and (len(form) >= LONG or is_odd):
-            links.join(form, form)
+            links.append((form, form))
             figures[form].append((len(form), len(form)))
     for first, second in _sharing(holders, rare):
         shorter = min(len(first & telling), len(second & telling))
         same = len(first & second & telling)
         if shorter >= LONG and same >= SAME_SHARE * shorter:
-            links.join(first, second)
+            links.append((first, second))
             figures[first].append((same, shorter))
 
     groups = []
-    for forms in links.groups():
+    for forms in joined(links):
         submissions = []
-        pairs = []
+        counts = []
         for form in forms:
             submissions += holders[form]
-            pairs += figures[form]
-        same, lines = min(pairs, key=lambda pair: (pair[0] / pair[1], pair))
+            counts += figures[form]
+        same, lines = min(counts, key=lambda count: (count[0] / count[1], count))
         groups.append(AnswerGroup(exercise, tuple(sorted(submissions)), same, lines))
     return by_size(groups)
 

@@ -12,7 +12,7 @@ import tokenize
 from IPython.core.inputtransformer2 import TransformerManager
 
 # Cell magics whose cells are Python all the same.
-WRAPS = ("time", "timeit", "capture", "prun", "memit", "python", "python3")
+WRAPS = "%%time %%timeit %%capture %%prun %%memit %%python %%python3".split()
 WRITES = re.compile(
     r"%%(?:writefile|file) +(?P<append>(?:-a|--append) +)?(?P<file>\S+) *$"
 )
@@ -43,6 +43,13 @@ def tree_of(source: str) -> ast.Module | None:
 # --- magics
 
 
+def below_magics(source: str) -> str:
+    """Return a cell without the cell magics above it whose cells are Python all the same."""
+    first, _, rest = source.lstrip().partition("\n")
+    magic = first.split(" ")[0].strip()
+    return below_magics(rest) if magic in WRAPS else source
+
+
 def without_magics(source: str) -> str:
     """Return a cell without what only IPython understands; Python stays as it is.
 
@@ -50,12 +57,12 @@ def without_magics(source: str) -> str:
     code that writes the file. `%time f()` becomes `f()`; `!pip install`, `%matplotlib` and `f?`
     become `None`.
     """
+    source = below_magics(source)
     first, _, rest = source.lstrip().partition("\n")
     if match := WRITES.fullmatch(first.rstrip()):
         return code_to_write(match["file"], rest, append=bool(match["append"]))
     if first.startswith("%%"):
-        magic = first[2:].split(" ")[0].strip()
-        return without_magics(rest) if magic in WRAPS else ""
+        return ""
     try:
         ast.parse(source)
         return source

@@ -1,15 +1,15 @@
 """Takes the answers out of a submitted notebook, to be run in the pristine one.
 
-A student's cell belongs to the exercise whose name it defines, else to that of its mark (metadata
-or id), else to that below whose text it stands. All else comes from the assignment. What was done
-to cells is a finding.
+A student's cell belongs to the exercise whose answer's name it gives a value to. Otherwise it
+belongs to the exercise of its mark (metadata or id), or to the one below whose text it stands. All
+other cells come from the assignment. What was done to cells is reported as a finding.
 """
 
 import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from coursework.exercises.tasks import PLACE, Assignment, Cells, Question
+from coursework.exercises.tasks import PLACE, Assignment, Cells, GradedExercise
 from coursework.grade.download import Refused
 from coursework.grade.results import Finding
 from coursework.grade.source import bound, plain, tree_of, without_magics
@@ -23,6 +23,8 @@ ID = re.compile(
     r"(?P<part>given|exercise|answer|shows|holds|by-hand)(?:-(?P<number>\d+)(-more)?)?"
 )
 PARTS = {"holds": "check", "by-hand": "by hand"}  # by the word that ids have for them
+# Parts that students leave as they are; a changed one is not run.
+FIXED = ("given", "shows", "check")
 # How the cells that set up begin.
 SET_UP = re.compile(r"# @title Set-up|SIMULATE_GPUS\s*=")
 HEADING = re.compile(r"\s*(?:\*\*|#{2,4} )(?P<number>\d+)\. (?P<title>[^*\n]+)")
@@ -67,12 +69,13 @@ def splice(notebook: dict[str, Any], assignment: Assignment) -> Answers:
     to_run: Cells = {}
     texts = {}
     for number, own in sources.items():
-        if number in reader.left:
-            own = [reader.questions[number].starter, *own]
         to_run[number] = [without_magics(source) for source in own]
+        if number in reader.starter_runs:
+            starter = reader.exercises[number].starter
+            to_run[number].insert(0, without_magics(starter))
         if number is not None:
-            texts[number] = "\n\n".join(sources[number])
-    prose = prose_of(cells, reader.questions)
+            texts[number] = "\n\n".join(own)
+    prose = prose_of(cells, reader.exercises)
     return Answers(to_run, sources, texts, prose, reader.findings)
 
 
@@ -88,7 +91,7 @@ def check_size(notebook: dict[str, Any]) -> None:
         raise Refused(f"holds {size}; hand in the student edition with answers in it")
 
 
-def prose_of(cells: list[Cell], questions: dict[int, Question]) -> dict[int, str]:
+def prose_of(cells: list[Cell], exercises: dict[int, GradedExercise]) -> dict[int, str]:
     """Return what students wrote in words, by exercise, in the order of the notebook.
 
     It stands in the place for it and, where a person reads the exercise, in cells of text near it.
@@ -97,12 +100,14 @@ def prose_of(cells: list[Cell], questions: dict[int, Question]) -> dict[int, str
     here = None  # the exercise that a cell stands below
     for cell in cells:
         here = cell.number or here
-        is_own_text = cell.kind != "code" and cell.part in (None, "answer")
-        is_read = here in questions and questions[here].by_hand
-        if cell.part == "by hand" or (is_own_text and is_read):
-            texts.setdefault(here, [])
-            if cell.source not in ("", PLACE):
-                texts[here].append(cell.source)
+        is_for_prose = cell.part == "by hand"
+        if cell.kind != "code" and cell.part in (None, "answer"):
+            is_for_prose = here in exercises and exercises[here].by_hand is not None
+        if not is_for_prose:
+            continue
+        texts.setdefault(here, [])
+        if cell.source not in ("", PLACE):
+            texts[here].append(cell.source)
     return {number: "\n\n".join(parts) for number, parts in texts.items()}
 
 
@@ -110,24 +115,25 @@ class Reader:
     """Tells what the cells of a notebook are, by what the assignment gives."""
 
     def __init__(self, assignment: Assignment) -> None:
-        self.questions = assignment.by_number
+        self.exercises = assignment.by_number
         self.number_of_name: dict[str, int] = {}
         # All code is in the form in which cells are compared.
         self.given = plain(assignment.given)
         self.starters = {}
         # The part and exercise of each cell that was given.
         self.known: dict[str, tuple[str | None, int | None]] = {"": (None, None)}
-        for number, question in self.questions.items():
-            self.number_of_name[question.name] = number
-            self.starters[number] = plain(question.starter)
+        for number, exercise in self.exercises.items():
+            self.number_of_name[exercise.answer_name] = number
+            self.starters[number] = plain(exercise.starter)
             self.known[self.starters[number]] = "answer", number
-        for number, question in self.questions.items():
-            for source in (question.shows, *question.checks):
+        for number, exercise in self.exercises.items():
+            for source in (exercise.demo, *exercise.checks):
                 if source:
                     self.known[plain(source)] = "check", number
         self.findings: list[Finding] = []
-        # Exercises whose starter is there as it was given, or missing: it runs first.
-        self.left: set[int] = set()
+        # Exercises whose starter runs before the student's cells: it is in the notebook as
+        # it was given, or nothing else answers the exercise.
+        self.starter_runs: set[int] = set()
 
     def note(self, number: int | None, text: str) -> None:
         self.findings.append(Finding("cells", number, text))
@@ -169,7 +175,7 @@ class Reader:
         for part, number in marks:
             if part == "given":
                 return part, None
-            is_known = type(number) is int and number in self.questions
+            is_known = type(number) is int and number in self.exercises
             if is_known and isinstance(part, str):
                 return part, number
         return None
@@ -178,10 +184,10 @@ class Reader:
         if cell.kind == "code" and cell.source in self.known:
             return self.known[cell.source]
         if cell.kind == "markdown" and (match := HEADING.match(cell.source)):
-            question = self.questions.get(int(match["number"]))
+            exercise = self.exercises.get(int(match["number"]))
             title = match["title"].strip().rstrip(". ")
-            if question and title == question.title.rstrip(". "):
-                return "exercise", question.number
+            if exercise and title == exercise.title.rstrip(". "):
+                return "exercise", exercise.number
         tags = raw["metadata"].get("tags")
         is_tagged = isinstance(tags, list) and SETUP in tags
         is_set_up = is_tagged or SET_UP.match(cell.source)
@@ -196,8 +202,8 @@ class Reader:
         names = bound(code) if tree_of(code) else set()
         if cell.part is None:
             # This is prose, or a bare answer whose cell lost its mark as well.
-            numbers = self._names(code) if names and not fences else set()
-            if not numbers:
+            numbers = self._names(code)
+            if fences or not names or not numbers:
                 return
             cell.part = "answer"
             cell.number = min(numbers)
@@ -222,20 +228,21 @@ class Reader:
             for cell in of_exercise:
                 answered |= cell.names
         marked = {cell.number for cell in cells if is_marked_answer(cell)}
-        for number in self.questions:
+        for number in self.exercises:
             self._look_at_exercise(number, own[number], answered, marked)
         return sources
 
     def _assign(self, cells: list[Cell]) -> dict[int | None, list[Cell]]:
         """Give each of the student's own cells to an exercise, or to None above them all."""
         own: dict[int | None, list[Cell]] = {None: []}
-        for number in self.questions:
+        for number in self.exercises:
             own[number] = []
-        # Exercises that are answered in a cell that is marked so.
-        homes = set()
+        # Exercises that a cell already answers, those in their own marked cells first.
+        # Another cell that gives the same name a value is not their answer.
+        answered = set()
         for cell in cells:
-            if is_marked_answer(cell) and cell.number in cell.names:
-                homes.add(cell.number)
+            if is_own_answer(cell):
+                answered.add(cell.number)
         here = None  # the exercise that a cell stands below
         last = 0  # the last exercise that was answered in its own cell
         for cell in cells:
@@ -245,34 +252,36 @@ class Reader:
             if self._is_pristine(cell.source):
                 self._note_starter(cell.source)
                 continue
-            defined = cell.names - homes
-            if cell.part == "answer":
-                defined |= {cell.number} & cell.names
-            owner = min(defined, default=here)
-            if cell.part in ("given", "shows", "check") and not defined:
+            answers = cell.names - answered
+            if is_own_answer(cell):
+                answers.add(cell.number)
+            if cell.part in FIXED and not answers:
                 text = f"a {cell.part} cell was changed; the original was run"
                 self.note(cell.number, text)
                 continue
+
+            owner = min(answers, default=here)
             self._note_place(cell, owner, last)
             if cell.part == "answer" and owner == cell.number:
                 last = max(last, owner)
-            homes |= {owner} & cell.names
+            if owner in cell.names:
+                answered.add(owner)
             own[owner].append(cell)
         return own
 
     def _is_pristine(self, source: str) -> bool:
-        """Is this what was given: a cell of an exercise, some of the given code, or all of it?"""
+        """Tell whether this was given: a cell of an exercise, or given code or a part of it."""
         without_title = plain(re.sub(r"^# @title .*\n?", "", source, flags=re.M))
         return source in self.known or f"\n{without_title}\n" in f"\n{self.given}\n"
 
     def _note_starter(self, source: str) -> None:
         for number, starter in self.starters.items():
             if starter == source:
-                self.left.add(number)
+                self.starter_runs.add(number)
 
     def _note_place(self, cell: Cell, owner: int | None, last: int) -> None:
         """Say where an answer stood, if not in its own cell."""
-        if cell.part in ("given", "shows", "check"):
+        if cell.part in FIXED:
             self.note(owner, f"its answer stood in a {cell.part} cell")
         elif cell.part != "answer":
             return
@@ -288,10 +297,10 @@ class Reader:
         """Note what is odd about the cells of an exercise, and whether its starter runs."""
         is_answered_here = any(number in cell.names for cell in own)
         if number in answered and not is_answered_here:
-            self.left.discard(number)  # it would undo the answer
+            self.starter_runs.discard(number)  # it would undo the answer
             self.note(number, "its answer stands among others")
         elif not own:
-            self.left.add(number)
+            self.starter_runs.add(number)
             if number not in marked:
                 self.note(number, "the cell of its answer is not there")
         marks = [(cell.part, cell.number) for cell in own]
@@ -302,3 +311,8 @@ class Reader:
 
 def is_marked_answer(cell: Cell) -> bool:
     return cell.kind == "code" and cell.part == "answer"
+
+
+def is_own_answer(cell: Cell) -> bool:
+    """Tell whether a cell is marked as the answer to an exercise, and answers that."""
+    return is_marked_answer(cell) and cell.number in cell.names

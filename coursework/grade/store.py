@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from datetime import date
 from functools import cache
 from hashlib import sha256
@@ -18,7 +19,7 @@ from filelock import FileLock, Timeout
 
 from coursework.exercises.tasks import Assignment, Cells, cells_as_json
 from coursework.grade.results import Grade, GradeId
-from coursework.grade.tables import read_table
+from coursework.grade.tables import loses_a_row, read_table
 from tools.environment import REQUIREMENTS
 from tools.errors import BookError
 from tools.files import (
@@ -33,17 +34,17 @@ from tools.files import (
 LOCK = ".grading.lock"
 CODE = (
     "coursework/grade/judge.py",
-    "coursework/grade/judge.toml",
+    "coursework/grade/results.py",
+    "coursework/grade/reasons.toml",
     "coursework/grade/hidden_tests.py",
-    "coursework/grade/deadline.py",
     "coursework/grade/source.py",
     "coursework/grade/sandbox",
     "kernels",
 )
 SIMULATOR = "cudasim/src"
 RULES = 2  # raised when a result comes to mean another thing
-# What of a question decides nothing about the points by tests.
-NOT_JUDGED = {"title": None, "by_hand": None, "holds": None, "solution": None}
+# What of an exercise decides nothing about the points by tests.
+NOT_JUDGED = {"title": None, "by_hand": None, "condition": None, "solution": None}
 
 
 # --- the key of a result
@@ -79,8 +80,8 @@ def code_digest(runner: str, root: Path = ROOT) -> str:
 def key_of(assignment: Assignment, cells: Cells) -> str:
     """Return the key of a submission; words that decide nothing are not in it."""
     judged = [assignment.name, assignment.group, assignment.seed, assignment.given]
-    questions = [question.as_json() | NOT_JUDGED for question in assignment.questions]
-    content = [judged, questions, cells_as_json(cells)]
+    exercises = [asdict(exercise) | NOT_JUDGED for exercise in assignment.exercises]
+    content = [judged, exercises, cells_as_json(cells)]
     task = json.dumps(content, sort_keys=True)
     return digest([code_digest(assignment.runner), task])
 
@@ -216,11 +217,10 @@ class Store:
         before = ""
         if path.is_file():
             before = path.read_text(encoding="utf-8", errors="replace")
-        rows = read_table(text, separator)
-        if any(row not in rows for row in read_table(before, separator)):
+        if loses_a_row(read_table(before, separator), read_table(text, separator)):
             self.keep(path)
         self.write(path, text)
 
 
 def points_by_tests(grade: Grade) -> dict[int, int | float]:
-    return {number: result.points for number, result in grade.questions.items()}
+    return {number: result.points for number, result in grade.results.items()}

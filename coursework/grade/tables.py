@@ -10,10 +10,10 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from coursework.grade.points import shown
+from coursework.grade.results import shown
 
 # White space before the sign does not disarm it everywhere; the full-width forms are read as
 # the signs themselves by spreadsheets in Chinese and Japanese.
@@ -143,3 +143,9 @@ def numbered_rows(text: str, separator: str = ",") -> list[tuple[int, dict[str, 
             cells += [""] * (len(header) - len(cells))
             rows.append((number, dict(zip(header, cells, strict=False))))
     return rows
+
+
+def loses_a_row(before: Iterable[Mapping], after: Iterable[Mapping]) -> bool:
+    """Tell whether a row of a table is missing in a later one, or says something else."""
+    later = {frozenset(row.items()) for row in after}
+    return any(frozenset(row.items()) not in later for row in before)

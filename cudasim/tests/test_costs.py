@@ -59,6 +59,14 @@ def test_pointwise_reads_its_inputs_and_writes_its_result():
     assert only(x.relu).kind == "pointwise"
 
 
+def test_an_operator_has_its_price_whatever_its_tags():
+    x = meta(1000, dtype=torch.int32)
+    assert only(lambda: x // 2)[:2] == ("pointwise", 4e3)
+    gradient = meta(1000)
+    backward = only(lambda: aten.elu_backward(gradient, 1, 1, 1, False, gradient))
+    assert backward[:2] == ("pointwise", 10e3)
+
+
 def test_a_broadcast_input_counts_what_it_holds():
     x, row = meta(1000, 1000), meta(1000)
     rows = row.expand(1000, 1000)
@@ -263,7 +271,7 @@ def test_every_name_in_the_table_is_an_operator():
     def known(name):
         return hasattr(aten, name) or hasattr(torch.ops.profiler, name)
 
-    for name in (*costs.TABLE, *costs.PRICES):
+    for name in costs.RULES:
         assert known(name) or known(name + "_"), name
 
 

@@ -42,6 +42,16 @@ def reused_buffer(waits):
     buffer.fill_(2)
 
 
+def buffer_before_a_small_copy(waits):
+    buffer = torch.ones(4).pin_memory()
+    buffer.to("cuda", non_blocking=True)
+    # Pageable, and so small that CUDA does not wait for it.
+    torch.ones(4).to("cuda", non_blocking=True)
+    if waits:
+        torch.cuda.synchronize()
+    buffer.fill_(2)
+
+
 def target_of_a_copy(waits):
     target = torch.zeros(4, device="cuda:1")
     side = torch.cuda.Stream("cuda:1")
@@ -80,6 +90,7 @@ RACES = {
         "synchronize()",
     ],
     reused_buffer: ["fill_ writes", "on the host, and", "_to_copy, which read it"],
+    buffer_before_a_small_copy: ["fill_ writes", "_to_copy, which read it"],
     target_of_a_copy: ["copy_ writes", "add_, which wrote it on cuda:1 stream"],
     memory_handed_out: [
         "which read what was there before on cuda:0 stream 0",

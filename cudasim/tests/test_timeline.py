@@ -280,7 +280,7 @@ def test_neighbours_of_one_name_are_merged_and_counted():
 
 
 def test_what_the_clock_dropped_is_said(clock, monkeypatch):
-    monkeypatch.setattr(clocks, "KEPT", 6)
+    monkeypatch.setattr(clocks, "MAX_SPANS", 6)
     clock.restart()
     with cudasim.timeline() as lanes:
         work(clock)

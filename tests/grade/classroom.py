@@ -17,7 +17,7 @@ from helpers import ROOT, copy_code, prose, write
 from coursework.exercises import editions
 from coursework.exercises.assignment import make_assignment
 from coursework.exercises.masters import read_master
-from coursework.exercises.variants import draws_of
+from coursework.exercises.tasks import draws_of
 from coursework.grade.judge import judge
 from coursework.grade.results import Grade
 from coursework.grade.sandbox import Ended, Gap, Raised
@@ -71,7 +71,7 @@ def small(**changes):
 def edition(answers=None, assignment=SMALL):
     """Return the student edition with these answers in it, as a file holds it."""
     answers = answers or {}
-    numbers = {question.number for question in assignment.questions}
+    numbers = {question.number for question in assignment.exercises}
     exercises = [item for item in MASTER.exercises if item.number in numbers]
     master = replace(MASTER, exercises=exercises)
     notebook = editions.edition("student", master, assignment, BOOK)

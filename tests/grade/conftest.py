@@ -11,7 +11,7 @@ from classroom import SMALL, StandIn, edition
 from helpers import ROOT
 
 from coursework.exercises.assignment import make_drafts
-from coursework.exercises.variants import draws_of
+from coursework.exercises.tasks import draws_of
 from coursework.grade import command
 from coursework.grade.judge import judge
 from coursework.grade.sandbox import NoSandbox, strongest

@@ -11,7 +11,7 @@ from nbclient import NotebookClient
 
 from coursework.exercises.assignment import make_drafts
 from coursework.exercises.editions import answered, book_chapter, edition
-from coursework.exercises.variants import draws_of
+from coursework.exercises.tasks import draws_of
 from coursework.exercises.verify import task, trials, verify
 from coursework.grade.engine import on_this_machine
 from coursework.grade.judge import judge
@@ -131,7 +131,7 @@ def retyped(exercise, number="x", several="x", within="contextlib.nullcontext()"
     """
     template = (DATA / "retyped.txt").read_text(encoding="utf-8")
     code = template.format(
-        name=exercise.name,
+        name=exercise.answer_name,
         number=exercise.number,
         one=number,
         all=several,
@@ -197,8 +197,8 @@ def test_what_the_check_in_sight_accepts_grading_accepts(number, several, drafts
             answers[exercise.number] = retyped(exercise, number, several)
         hand_in = task(assignment, "retyped", answers)
         hand_in.checks = True
-        for exercise_number, result in judge(hand_in).questions.items():
-            if result.check == "holds":
+        for exercise_number, result in judge(hand_in).results.items():
+            if result.check == "passes":
                 accepted += 1
                 if result.points < result.of:
                     lost.append((master.name, exercise_number, result.tests))

@@ -56,8 +56,8 @@ REFUSED = {
 @pytest.fixture
 def graded_with_faults(grade, out):
     """The folder of a class some of whose notebooks cannot be graded."""
-    another = replace(SMALL.questions[0], checks=["1 + 1"])
-    grade.assignments = [small(name="other", questions=[another]), SMALL]
+    another = replace(SMALL.exercises[0], checks=["1 + 1"])
+    grade.assignments = [small(name="other", exercises=[another]), SMALL]
     faulty = {student: hand_in for student, (hand_in, _) in REFUSED.items()}
     grade(CLASS | {"lost": UNNAMED} | faulty)
     return out
@@ -218,7 +218,7 @@ def test_nothing_is_asked_again_if_nothing_changed(grade, out):
 def test_points_by_hand_and_a_due_date_ask_nothing_again(grade):
     grade(CLASS)
     changed = small(due=datetime(2026, 12, 1, 12, tzinfo=UTC))
-    changed.questions[2].by_hand = ByHand(3, "x")
+    changed.exercises[2].by_hand = ByHand(3, "x")
     grade.assignments = [changed]
     grade({"ann": ANSWERS})
     assert grade.asked == []
@@ -227,7 +227,7 @@ def test_points_by_hand_and_a_due_date_ask_nothing_again(grade):
 def test_each_change_of_an_assignment_asks_again(grade):
     grade(CLASS)
     assignment = small()
-    question = assignment.questions[2]
+    question = assignment.exercises[2]
     grade.assignments = [assignment]
     changes = [
         (assignment, "seed", "cpu"),

@@ -54,14 +54,14 @@ def assignment():
     questions = []
     for number, exercise in enumerate(EXERCISES, start=1):
         question = replace(
-            SMALL.questions[0],
+            SMALL.exercises[0],
             number=number,
             solution=typed(exercise.published, random.Random(0)),
             starter=f"{exercise.name} = ...",
             checks=[],
         )
         questions.append(question)
-    return small(name="variety", given="import torch", questions=questions)
+    return small(name="variety", given="import torch", exercises=questions)
 
 
 def draw_ways(rng):
@@ -110,7 +110,7 @@ SEEDS = range(3)
 def test_honest_twins_are_counted_and_not_listed(seed):
     found = copies(honest_students(random.Random(seed), 200))
 
-    assert found.groups == []
+    assert found.notebooks == found.answers == []
     assert [short.exercise for short in found.short] == [1, 2, 3, 4, 5, 6]
     for short in found.short:
         assert short.answers > 150
@@ -132,7 +132,7 @@ def test_eight_copies_in_their_own_names_are_one_group(seed):
     ways = [rng.choice(exercise.ways[-2:]) for exercise in EXERCISES]
     students |= eight_copies(ways, rng)
 
-    [group] = copies(students).groups
+    [group] = copies(students).notebooks
 
     assert group.submissions == EIGHT
     assert group.text.startswith("6 of 6 answers are the same once names")
@@ -155,7 +155,7 @@ def device_kind(d):
         students[pair[1]] = [own_answer, *source[1:]]
         pairs.append(pair)
 
-    groups = copies(students).groups
+    groups = copies(students).notebooks
 
     assert [group.submissions for group in groups] == pairs
     for group in groups:
@@ -181,7 +181,8 @@ def test_good_students_who_write_alike_are_no_copies(seed):
     students = honest_students(rng, 120)
     for n in range(80):
         students[f"good-{n}"] = answers_in(draw_good_ways(rng), rng)
-    assert copies(students).groups == []
+    found = copies(students)
+    assert found.notebooks == found.answers == []
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -189,7 +190,7 @@ def test_the_published_solutions_are_listed_as_such(seed):
     rng = random.Random(seed)
     published = [exercise.published for exercise in EXERCISES]
     students = honest_students(rng) | eight_copies(published, rng)
-    [group] = copies(students).groups
+    [group] = copies(students).notebooks
     assert set(group.submissions) >= {*EIGHT, PUBLISHED}
 
 
@@ -201,9 +202,9 @@ def without_comments(text):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_published_solutions_without_comments_are_found(seed):
     students = honest_students(random.Random(seed), 199)
-    solutions = [question.solution for question in assignment().questions]
+    solutions = [question.solution for question in assignment().exercises]
     students["ann"] = [without_comments(text) for text in solutions]
-    [group] = copies(students).groups
+    [group] = copies(students).notebooks
     assert group.submissions == ("ann", PUBLISHED)
 
 

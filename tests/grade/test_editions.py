@@ -10,8 +10,7 @@ from helpers import cell, code, notebook, refused
 
 from coursework.exercises.assignment import GIVEN, make_drafts
 from coursework.exercises.editions import book_chapter, edition
-from coursework.exercises.tasks import Assignment
-from coursework.exercises.variants import draws_of
+from coursework.exercises.tasks import Assignment, draws_of
 from tools.book.chapters import LANGUAGE, Chapter
 from tools.book.setup_cells import SWITCH
 
@@ -124,10 +123,10 @@ def test_a_students_notebook_stands_alone(book, student):
 
 def test_the_assignment_holds_the_cells_that_are_graded(assignment, student):
     expected = [assignment.given]
-    for question in assignment.questions:
+    for question in assignment.exercises:
         expected.append(question.starter)
-        if question.shows:
-            expected.append(question.shows)
+        if question.demo:
+            expected.append(question.demo)
         expected += question.checks
     graded = ("given", "answer", "shows", "holds")
     cells = [cell for cell in student.cells if cell.id.startswith(graded)]

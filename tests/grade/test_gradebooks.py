@@ -16,7 +16,7 @@ from classroom import DATA
 from helpers import ROOT, refused
 
 from coursework.grade.exchange.gradebooks import fill_export
-from coursework.grade.exchange.returned import returned
+from coursework.grade.report import returned
 from coursework.grade.results import Grade
 from tools.errors import BookError
 
@@ -241,7 +241,7 @@ def test_a_late_result_is_filled_in_after_its_penalty(fill):
     late = result(JANE, 12, penalty=penalty, points_after=9.6)
     text, printed = fill(CANVAS, [late])
     assert janes_grade(text) == "9.6"
-    assert "filled in after a penalty for being late: 1" in printed
+    assert "handed in late, and graded with the penalty: 1" in printed
 
 
 def test_a_result_late_at_an_unknown_time_is_filled_in_whole(fill):
@@ -249,7 +249,7 @@ def test_a_result_late_at_an_unknown_time_is_filled_in_whole(fill):
     late = JANES_RESULT | {"penalty": penalty, "points_after": 9.5}
     text, printed = fill(CANVAS, [late])
     assert janes_grade(text) == "9.5"
-    assert "at an unknown time, so nothing was taken off: 1" in printed
+    assert "at an unknown time: 1; the download does not say when" in printed
 
 
 STRANGER = result("gone (Canvas 999)", 0, reason=TOO_LARGE)

@@ -32,13 +32,13 @@ def with_tests(**bodies):
     tests = []
     for name, body in bodies.items():
         tests.append(f"def test_{name}(student, rng):\n    'It.'\n    {body}\n")
-    assignment.questions[0].tests = "\n".join(tests)
+    assignment.exercises[0].tests = "\n".join(tests)
     return assignment
 
 
 def reasons(judgement, number):
     """Return why each test of an exercise fails, or None."""
-    return [test.reason for test in judgement.questions[number].tests]
+    return [test.reason for test in judgement.results[number].tests]
 
 
 # --- what is told of an answer
@@ -50,7 +50,7 @@ def test_right_answers_have_all_points():
     assert judgement.of == 9
     assert judgement.sandbox == "stand-in"
 
-    [test, _] = judgement.questions[1].tests
+    [test, _] = judgement.results[1].tests
     assert test.name == "test_numbers"
     assert test.about == "Doubles any number."
     assert test.passed
@@ -60,14 +60,14 @@ def test_right_answers_have_all_points():
 
 
 def test_a_wrong_answer_is_told_its_error_and_inputs():
-    question = judged({1: WRONG[1] + "\n1 / 0"}).questions[1]
+    question = judged({1: WRONG[1] + "\n1 / 0"}).results[1]
     assert question.error == "ZeroDivisionError"
     assert 5 <= question.tests[0].inputs["n"] < 400
 
 
 @pytest.mark.parametrize("above", ["", "x = 1\n", "if 0: torch" + ".a" * 900 + "\n"])
 def test_a_known_wrong_answer_has_the_masters_remark(above):
-    question = judged({1: f"{above}{WRONG[1]}  # mine"}).questions[1]
+    question = judged({1: f"{above}{WRONG[1]}  # mine"}).results[1]
     assert question.remark == "It is 2, not 2.5."
 
 
@@ -76,11 +76,11 @@ def test_a_known_wrong_answer_has_the_masters_remark(above):
     [f"{WRONG[1]}\nx = 1", "def double(x):\n    return x * 3.5", "double = 1"],
 )
 def test_another_wrong_answer_has_no_remark(answer):
-    assert judged({1: answer}).questions[1].remark is None
+    assert judged({1: answer}).results[1].remark is None
 
 
 def test_each_exercise_has_its_own_remark():
-    assert judged({2: WRONG[2]}).questions[2].remark == "It is one of them."
+    assert judged({2: WRONG[2]}).results[2].remark == "It is one of them."
 
 
 RAISES_SECRET = """
@@ -105,7 +105,7 @@ def test_no_word_of_a_student_reaches_a_result(answer):
 
 def test_an_error_is_told_by_its_name_if_python_has_it():
     answers = {1: "def double(x):\n    return 1 / 0", 2: RAISES_SECRET}
-    questions = judged(ANSWERS | answers).questions
+    questions = judged(ANSWERS | answers).results
     python = [test.error for test in questions[1].tests]
     assert python == ["ZeroDivisionError", "ZeroDivisionError"]
     own = [test.error for test in questions[2].tests]
@@ -118,10 +118,10 @@ def test_an_error_is_told_by_its_name_if_python_has_it():
 )
 def test_points_are_whole_or_to_the_half(points, won):
     assignment = small()
-    assignment.questions[0].points = points
+    assignment.exercises[0].points = points
     answer = "def double(x):\n    return 'abab' if x == 'ab' else 0"
     judgement = judged({1: answer}, assignment=assignment)
-    assert json.dumps(judgement.questions[1].points) == won
+    assert json.dumps(judgement.results[1].points) == won
 
 
 # --- sessions that end
@@ -131,7 +131,7 @@ def test_points_are_whole_or_to_the_half(points, won):
 def test_session_that_ends_costs_one_exercise(below):
     answer = f"def total(xs):\n    return end('memory') if xs else 0{below}"
     judgement = judged(ANSWERS | {2: answer})
-    assert judgement.questions[2].points == 0
+    assert judgement.results[2].points == 0
     assert judgement.points == 6
     assert judgement.findings == [Finding("memory", 2, "ended its session: memory")]
 
@@ -144,8 +144,8 @@ def test_an_end_is_laid_to_no_blank_exercise():
 def test_an_end_leaves_the_points_before_it():
     more = "def test_more(student, rng):\n    'More.'\n"
     assignment = small()
-    assignment.questions[0].tests = f"{SMALL.questions[0].tests}\n{more}"
-    assignment.questions[0].points = 4
+    assignment.exercises[0].tests = f"{SMALL.exercises[0].tests}\n{more}"
+    assignment.exercises[0].points = 4
     answers = ANSWERS | {1: ENDS_AT_TEXT}
 
     judgement = judged(answers, assignment=assignment)
@@ -224,8 +224,8 @@ def test_each_test_of_each_class_draws_its_own_inputs():
     for seed in ("00", "01"):
         assignment = with_tests(a=asks, b=asks)
         assignment.seed = seed
-        assignment.questions[1].tests = assignment.questions[0].tests
-        questions = judged(ANSWERS, assignment=assignment).questions
+        assignment.exercises[1].tests = assignment.exercises[0].tests
+        questions = judged(ANSWERS, assignment=assignment).results
         for test in [*questions[1].tests, *questions[2].tests]:
             draws.add(test.inputs["n"])
     assert len(draws) == 8
@@ -260,19 +260,19 @@ def test_better(student, rng):
 def judged_as_better(value):
     """Judge right answers of which a test demands this value of 3 doubled."""
     assignment = small()
-    assignment.questions[0].tests = VALUE_AND_BETTER.replace("BETTER", value)
+    assignment.exercises[0].tests = VALUE_AND_BETTER.replace("BETTER", value)
     return judged(ANSWERS, assignment=assignment)
 
 
 def test_what_the_given_program_passes_counts_with_another():
     judgement = judged_as_better("6")
-    assert judgement.questions[1].points == 3
+    assert judgement.results[1].points == 3
     assert reasons(judgement, 1) == [None, None]
 
 
 def test_what_the_given_program_passes_earns_nothing_alone():
     judgement = judged_as_better("7")
-    assert judgement.questions[1].points == 0
+    assert judgement.results[1].points == 0
     no_better = "right, and no better than the program that was given"
     assert reasons(judgement, 1)[0] == no_better
 
@@ -309,7 +309,7 @@ def test_time_in_which_the_judge_waits_is_not_counted(monkeypatch):
 def test_a_submission_has_four_times_its_seconds_and_slack(slack, points, monkeypatch):
     monkeypatch.setattr("coursework.grade.judge.SLACK", slack)
     assignment = small()
-    for question in assignment.questions:
+    for question in assignment.exercises:
         question.seconds = 1000
     judgement = judged(ANSWERS, assignment=assignment)
     assert judgement.points == points
@@ -343,7 +343,7 @@ def test_given(student, rng):
 def judged_by_what_was_given(tests):
     """Judge an answer that replaces the program that its exercise gave."""
     assignment = small()
-    question = assignment.questions[0]
+    question = assignment.exercises[0]
     question.starter = "def given(n):\n    return n + 1\n\ndouble = ..."
     question.tests = tests
     answer = f"given = lambda n: 0\n{ANSWERS[1]}"
@@ -369,7 +369,7 @@ def test_a_reference_that_fails_is_the_masters_fault():
 def test_the_given_program_is_asked_once_for_all_submissions():
     asks_twice = "student.reference('double(21)') or student.reference('double(21)')"
     assignment = with_tests(given=asks_twice)
-    assignment.questions[0].starter = "double = abs  # asked once"
+    assignment.exercises[0].starter = "double = abs  # asked once"
     tier = StandIn()
 
     assert judged(ANSWERS, tier, assignment).points == 9
@@ -395,7 +395,7 @@ def test_magics_are_left_out():
 
 def test_a_cell_of_another_language_is_no_answer():
     judgement = judged(ANSWERS | {1: "%%bash\nrm -rf /"})
-    assert judgement.questions[1].points == 0
+    assert judgement.results[1].points == 0
 
 
 def test_an_exercise_begins_with_its_first_cell():
@@ -407,14 +407,14 @@ def test_an_exercise_begins_with_its_first_cell():
     assert tier.begun == ["x = 1", ANSWERS[2], ANSWERS[3]]
 
 
-@pytest.mark.parametrize(("total", "check"), [(5, "holds"), (6, "fails")])
+@pytest.mark.parametrize(("total", "check"), [(5, "passes"), (6, "fails")])
 def test_a_public_check_may_build_on_what_is_shown(total, check):
     task = task_of(ANSWERS, small())
     task.checks = True
-    question = task.assignment.questions[1]
-    question.shows = "shown = total([2, 3])"
+    question = task.assignment.exercises[1]
+    question.demo = "shown = total([2, 3])"
     question.checks = [f"assert shown == {total}"]
-    assert judge(task, StandIn()).questions[2].check == check
+    assert judge(task, StandIn()).results[2].check == check
 
 
 # --- numbers that are close

@@ -19,12 +19,12 @@ def texts_of(parts):
 
 def test_a_master_is_read_whole(tmp_path):
     first, second = read_small(tmp_path).exercises
-    assert first.name == "times"
+    assert first.answer_name == "times"
     assert first.level == "Recall"
     assert first.seconds == 5
     assert first.drawn == {"factor": 2}
     assert texts_of(first.parts["Hint"]) == ["A star multiplies.", "`x * 1` is `x`."]
-    assert second.name == "larger"
+    assert second.answer_name == "larger"
     assert second.by_hand is None
     assert second.drawn == {}
 
@@ -160,16 +160,26 @@ def test_code_of_a_master_is_python_with_a_blank(tmp_path, old, new, words):
     assert_refused(tmp_path, old, new, words)
 
 
+POINTS = "- points: 1\n"
+POINTS_BY_HAND = "- points: 2\n"
+
+
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("old", "new", "words"),
     [
-        ("- level: Invent\n", "has no level"),
-        ("- points: 1\n", "has no '- points: 3' in figures"),
-        ("- points: 2\n", "has no '- points: 3' in figures"),
+        ("- level: Invent\n", "", "has no level"),
+        (POINTS, "", "has no '- points: 3' above its text"),
+        (POINTS_BY_HAND, "", "has no '- points: 3' above its rubric"),
+        (
+            POINTS_BY_HAND,
+            "- points: 1.5\n",
+            "'- points: 1.5' above its rubric; write a whole",
+        ),
+        (POINTS, f"{POINTS}- seconds: ten\n", "'- seconds: ten' above its text"),
     ],
 )
-def test_an_exercise_says_its_level_and_points(tmp_path, line, words):
-    assert_refused(tmp_path, line, "", words)
+def test_an_exercise_says_its_level_and_points(tmp_path, old, new, words):
+    assert_refused(tmp_path, old, new, words)
 
 
 VALUES = "factor: [2, 3, 5, 7, 11, 13, 17, 19]"

@@ -24,7 +24,7 @@ from coursework.grade.by_hand import AGAIN, BY_HAND
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="grading needs Linux")
 CLASS = {"ann": ANSWERS, "bob": ANSWERS, "cy": {}}
 CY_ANEW = CLASS | {"cy": ANSWERS}
-WEEK_2 = small(name="week-2", questions=SMALL.questions[:1])
+WEEK_2 = small(name="week-2", exercises=SMALL.exercises[:1])
 ANOTHER_CLASS = "f" * 12
 
 
@@ -248,7 +248,7 @@ def test_points_typed_on_the_page_are_kept_and_read(grade, graded):
     assert totals(graded)["ann"] == "10.5"
 
 
-FEWER = small(questions=SMALL.questions[:2])
+FEWER = small(exercises=SMALL.exercises[:2])
 
 
 def test_points_for_an_exercise_that_is_gone_stay(grade, graded):
@@ -309,7 +309,7 @@ INCOMPLETE = [
     (
         "grade",
         {"SUBMISSIONS": ""},
-        "SUBMISSIONS: name the folder or zip downloaded: SUBMISSIONS=submissions.zip",
+        "SUBMISSIONS: name the folder or zip that was downloaded: SUBMISSIONS=submissions.zip",
     ),
     (
         "grade",

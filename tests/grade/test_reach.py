@@ -17,8 +17,8 @@ HIDDEN_TEST = r"""
 def test_x(student, rng):
     student.ask("lanes_now = double(1)\nlanes_now")
 """
-QUESTION = replace(SMALL.questions[0], tests=HIDDEN_TEST)
-ASSIGNMENT = small(given=TABLE["given"]["code"], questions=[QUESTION])
+QUESTION = replace(SMALL.exercises[0], tests=HIDDEN_TEST)
+ASSIGNMENT = small(given=TABLE["given"]["code"], exercises=[QUESTION])
 
 
 def listed_cases():

@@ -25,7 +25,7 @@ from coursework import cli
 from coursework.exercises.assignment import choice_of, make_drafts
 from coursework.exercises.masters import copy_masters
 from coursework.exercises.release import handout, release
-from coursework.exercises.variants import draws_of
+from coursework.exercises.tasks import LateRule, draws_of
 from coursework.exercises.verify import task
 from coursework.grade.judge import judge
 from coursework.grade.sandbox import TRIED
@@ -556,8 +556,7 @@ def test_an_instructor_sets_a_due_date(root):
 )
 def test_an_instructor_sets_what_being_late_costs(root, line, percent, grace, most):
     assignment = assignment_of(root, choice_from(root, CHOICE + line))
-    rule = {"percent": percent, "grace": grace, "most": most}
-    assert assignment.late.as_json() == rule
+    assert assignment.late == LateRule(percent, grace, most)
 
 
 POINTS = "points is not a table of whole numbers above 0; write"

@@ -7,11 +7,11 @@ from classroom import SMALL
 
 from coursework.exercises.tasks import Task
 from coursework.grade.results import (
+    ExerciseResult,
     Finding,
     Grade,
     PartByHand,
     Penalty,
-    QuestionResult,
     ReachEntry,
     TestResult,
 )
@@ -26,7 +26,7 @@ TEST = TestResult(
     error="ValueError",
     inputs={"n": [1, "a"]},
 )
-QUESTION = QuestionResult(
+QUESTION = ExerciseResult(
     points=0,
     of=2,
     tests=[TEST],
@@ -49,7 +49,7 @@ GRADE = Grade(
     answers={1: "a", 10: "b", 2: "c"},
     comments={2: [[3, "# so"]]},
     lines={1: {"_ = 1": 2}},
-    questions={10: QUESTION},
+    results={10: QUESTION},
     by_hand={2: PartByHand(2, 1.5, "good")},
     points=1.5,
     of=4,
@@ -80,7 +80,7 @@ def test_a_file_of_an_earlier_version_is_read():
     for name in NEW_FIELDS:
         del entry[name]
     grade = Grade.from_json(entry)
-    assert grade.questions == {10: QUESTION}
+    assert grade.results == {10: QUESTION}
     assert grade.penalty is None
 
 

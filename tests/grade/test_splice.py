@@ -10,7 +10,7 @@ from coursework.grade.download import Refused
 from coursework.grade.reading import read_submission
 from coursework.grade.splice import splice
 
-STARTERS = {question.number: question.starter for question in SMALL.questions}
+STARTERS = {question.number: question.starter for question in SMALL.exercises}
 CASES = yaml.safe_load((DATA / "cells.yaml").read_text(encoding="utf-8"))
 UNREADABLE = [
     "(" * 9999,
@@ -82,7 +82,7 @@ def test_an_answer_that_cannot_be_read_is_handed_on(source):
     assert answers.findings == []
 
 
-FEWER = small(questions=[SMALL.questions[0], SMALL.questions[2]])
+FEWER = small(exercises=[SMALL.exercises[0], SMALL.exercises[2]])
 
 
 def test_some_exercises_are_spliced_alone():

@@ -74,18 +74,18 @@ def own_cell(id, source):
 def losses(master, assignment, answers):
     """Return a line for each answer that the check refuses or that loses points."""
     numbers = [answer.exercise for answer in answers]
-    questions = [item for item in assignment.questions if item.number in numbers]
+    questions = [item for item in assignment.exercises if item.number in numbers]
     exercises = [item for item in master.exercises if item.number in numbers]
     master = replace(master, exercises=exercises)
-    assignment = replace(assignment, questions=questions)
+    assignment = replace(assignment, exercises=questions)
     cells = splice(handed_in(master, assignment, answers), assignment).cells
-    results = judge(Task(assignment, cells, checks=True)).questions
+    results = judge(Task(assignment, cells, checks=True)).results
 
     lines = []
     for answer in answers:
         result = results[answer.exercise]
         where = f"{master.name}, exercise {answer.exercise}, {answer.style}"
-        if result.check != "holds":
+        if result.check != "passes":
             error = f"error {result.error}"
             lines.append(f"{where}: the check in sight says '{result.check}', {error}")
         for test in result.tests:

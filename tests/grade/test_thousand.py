@@ -68,9 +68,9 @@ def crowd():
 
         answers, points = mixed_answers(rng)
         if kind < 0.2:
-            question = rng.choice(SMALL.questions)
+            question = rng.choice(SMALL.exercises)
             answer = rng.choice(HOSTILE)
-            answers[question.number] = answer.replace("NAME", question.name)
+            answers[question.number] = answer.replace("NAME", question.answer_name)
             points[question.number] = 0
         yield HandIn(student, json.dumps(edition(answers)), points)
 

@@ -112,7 +112,7 @@ def gains(tricks, judgement):
     """Return a line for each trick that has more points than its program deserves."""
     lines = []
     for trick in tricks:
-        points = judgement.questions[trick.exercise].points
+        points = judgement.results[trick.exercise].points
         if points > trick.deserved:
             where = f"{trick.master}, exercise {trick.exercise}"
             what = f"{points} points, not {trick.deserved:g}, by: {trick.kind}"
@@ -139,8 +139,8 @@ def test_each_trick_is_python_and_of_an_exercise_that_exists(name, drafts):
 def test_no_trick_gains_more_than_its_program_deserves(tricks, drafts):
     master, assignment = drafts[tricks[0].master]
     sources = sources_of(tricks, master)
-    questions = [item for item in assignment.questions if item.number in sources]
-    hand_in = task(replace(assignment, questions=questions), "tricks", sources)
+    questions = [item for item in assignment.exercises if item.number in sources]
+    hand_in = task(replace(assignment, exercises=questions), "tricks", sources)
 
     judgement = judge(hand_in)
 

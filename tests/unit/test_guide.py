@@ -5,7 +5,7 @@ import re
 from helpers import ROOT
 
 from coursework.exercises.assignment import make_drafts
-from coursework.exercises.variants import draws_of
+from coursework.exercises.tasks import draws_of
 from tools.book.book import Book
 from tools.site.status import exercises_table
 

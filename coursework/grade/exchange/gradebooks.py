@@ -25,8 +25,7 @@ from pathlib import Path
 from coursework.grade.by_hand import BY_HAND
 from coursework.grade.download import clean
 from coursework.grade.intake import SEVERAL
-from coursework.grade.points import shown
-from coursework.grade.results import Grade
+from coursework.grade.results import Grade, late_notes, shown
 from coursework.grade.tables import BOM
 from tools.errors import BookError
 from tools.files import write_bytes, written_by
@@ -110,15 +109,19 @@ class Gradebook:
         self._read(export)
         self.columns = list(zip_longest(*self.rows, fillvalue="")) or [("",)]
         self.header = [column[0] for column in self.columns]
-        id_place = 0  # in Moodle
-        if "ID" in self.header:
-            id_place = self.header.index("ID")
-        self.system = "Canvas" if id_place else "Moodle"
-        ids = ids_in(self.columns[id_place])
+        if "ID" in self.header[1:]:
+            self.system = "Canvas"
+            id_column = self.columns[self.header.index("ID", 1)]
+            own_column = chapter
+        else:
+            self.system = "Moodle"
+            id_column = self.columns[0]
+            own_column = GRADE
+
+        ids = ids_in(id_column)
         self.students = self._students(ids)
         maximums = self._maximums(list(ids))
-        if not wanted:
-            wanted = chapter if self.system == "Canvas" else GRADE
+        wanted = wanted or own_column
         self.column = self._find_column(wanted, maximums)
         self.title = self.header[self.column]
         self.maximum = maximums[self.column]
@@ -163,12 +166,13 @@ class Gradebook:
 
         Canvas says it in a row of its own, Moodle in the next column, for each student.
         """
-        rows = student_rows
-        columns = self.columns[1:]
         if self.system == "Canvas":
             names = enumerate(self.columns[0])
             rows = [row for row, name in names if name.strip() == POINTS]
             columns = self.columns
+        else:
+            rows = student_rows
+            columns = self.columns[1:]
         maximums = {}
         for place, column in enumerate(columns):
             numbers = {number(column[row]) for row in rows}
@@ -203,19 +207,18 @@ class Gradebook:
         handed_in, left_out = self._find(grades, chapter)
         notes = []
         filled_in = []
-        for place, hand_ins in handed_in.items():
-            row = self.rows[place]
-            row += [""] * (self.column + 1 - len(row))
-            before = row[self.column]
+        for row, hand_ins in handed_in.items():
+            before = self.columns[self.column][row]
             name = hand_ins[0].name
             reason = why_not([hand_in.grade for hand_in in hand_ins], before)
             if reason:
                 left_out[name] = reason
                 continue
+
             left_out.pop(name, None)  # another chapter of theirs
             grade = hand_ins[0].grade
             after = self._points(grade, scale)
-            row[self.column] = after
+            self._write(row, after)
             filled_in.append(grade)
             if before.strip() and shown(number(before)) != after:
                 notes.append(f"replaced: {name}: {clean(before)} by {after}")
@@ -227,6 +230,12 @@ class Gradebook:
         notes += late_notes(filled_in)
         notes += self._count_notes(filled_in, set(handed_in))
         return notes
+
+    def _write(self, row: int, points: str) -> None:
+        cells = self.rows[row]
+        missing = self.column + 1 - len(cells)
+        cells += [""] * missing
+        cells[self.column] = points
 
     def _check_maximum(self, grades: list[Grade], chapter: str) -> None:
         for grade in in_order(grades):
@@ -250,9 +259,12 @@ class Gradebook:
                     left_out.setdefault(name, f"handed in {grade.assignment}")
                 elif len(rows) == 1:
                     handed_in[min(rows)].append(HandIn(name, grade))
+                elif grade.reason:
+                    left_out[name] = grade.reason
+                elif rows:
+                    left_out[name] = f"is in several rows of {self.where}"
                 else:
-                    place = "in several rows of" if rows else "not in"
-                    left_out[name] = grade.reason or f"is {place} {self.where}"
+                    left_out[name] = f"is not in {self.where}"
         return handed_in, left_out
 
     def _rows_of(self, name: str) -> set[int]:
@@ -270,14 +282,15 @@ class Gradebook:
         return shown(points)
 
     def _count_notes(self, filled_in: list[Grade], handed_in: set[int]) -> list[str]:
-        students = set().union(*self.students.values())
-        notes = [f"filled in: {len(filled_in)} of {len(students)} students"]
-        absent = [clean(self.rows[row][0]) for row in sorted(students - handed_in)]
+        rows = set().union(*self.students.values())
+        notes = [f"filled in: {len(filled_in)} of {len(rows)} students"]
+        absent = sorted(rows - handed_in)
         if absent:
-            names = "; ".join(absent[:MAX_ABSENT])
+            names = [clean(self.rows[row][0]) for row in absent[:MAX_ABSENT]]
+            listed = "; ".join(names)
             if len(absent) > MAX_ABSENT:
-                names += f" and {len(absent) - MAX_ABSENT} more"
-            notes.append(f"nothing handed in: {names}")
+                listed += f" and {len(absent) - MAX_ABSENT} more"
+            notes.append(f"nothing handed in: {listed}")
         return notes
 
 
@@ -295,24 +308,14 @@ def in_order(grades: list[Grade]) -> list[Grade]:
     return sorted(grades, key=lambda grade: (grade.student, grade.submission))
 
 
-def late_notes(filled_in: list[Grade]) -> list[str]:
-    notes = []
-    reduced = sum(grade.is_reduced for grade in filled_in)
-    if reduced:
-        notes.append(f"filled in after a penalty for being late: {reduced}")
-    undated = sum(grade.is_undated for grade in filled_in)
-    if undated:
-        when = "handed in late, at an unknown time, so nothing was taken off"
-        notes.append(f"{when}: {undated}")
-    return notes
-
-
 def _is_called(name: str, wanted: str) -> bool:
-    plain, id = re.fullmatch(r"(.*?)(?: \((\d+)\))?", name, re.S).groups()
-    if wanted in (name, id):
-        return True
-    words = re.findall(r"\w+", plain.casefold())
-    return words == re.findall(r"\w+", wanted.casefold())
+    """Tell whether a column is meant: by its name, Canvas's number, or the words of the name."""
+    words, id = re.fullmatch(r"(.*?)(?: \((\d+)\))?", name, re.S).groups()
+    return wanted in (name, id) or words_of(wanted) == words_of(words)
+
+
+def words_of(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())
 
 
 def why_not(grades: list[Grade], before: str) -> str | None:

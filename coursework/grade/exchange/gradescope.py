@@ -7,8 +7,7 @@ import json
 from pathlib import Path
 
 from coursework.exercises.assignment import Choice, make_drafts
-from coursework.exercises.tasks import Assignment
-from coursework.exercises.variants import draws_of
+from coursework.exercises.tasks import Assignment, draws_of
 from coursework.grade.engine import SENT
 from coursework.grade.store import code_files
 from tools.files import ROOT, write_bytes, zipped

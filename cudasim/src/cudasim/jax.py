@@ -21,7 +21,7 @@ def enable(gpus: int | None = None) -> None:
 
 
 def simulate(jax: Any, gpus: int) -> int:
-    """Add a client with `gpus` GPUs, unless there are real ones; returns how many of those."""
+    """Add a client with `gpus` GPUs, unless there are real ones; return how many of those."""
     from jax._src import xla_bridge
     from jax._src.lib import xla_client
 

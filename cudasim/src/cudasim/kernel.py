@@ -10,7 +10,7 @@ from cudasim.device.types import DEFAULT
 
 
 def install(folder: Path, wanted: config.Config) -> Path:
-    """Write the specification of a kernel with these GPUs; returns its folder."""
+    """Write the specification of a kernel with these GPUs; return its folder."""
     spec = {
         "argv": [
             *[sys.executable, "-m", "cudasim", *config.to_options(wanted)],

@@ -18,35 +18,39 @@ from cudasim.device.types import DEFAULT, DeviceType
 from cudasim.patching import Patches
 from cudasim.torch_private.dispatch import TorchDispatchMode
 
+# A stream: (index of its GPU, id of the stream). The id of a default stream is 0.
+StreamKey = tuple[int, int]
 
-class Doing:
+
+class OperationState:
     """What each operation of a thread looks at.
 
     It is a plain object because the attributes of a thread-local one are slow.
     """
 
-    __slots__ = ("last_gpu", "making")
+    __slots__ = ("factory_gpu", "last_gpu")
 
     def __init__(self) -> None:
         # The GPU of the last operation; None after one on the CPU.
         self.last_gpu: GPU | None = None
         # The GPU for which a factory makes a tensor.
-        self.making: GPU | None = None
+        self.factory_gpu: GPU | None = None
 
 
 class ThreadState(threading.local):
     """What a thread of the program is doing."""
 
     index = 0  # of its current GPU
-    # Whether its last operation is booked already: a collective, or one made of others.
-    met = False
-    lasting = False  # whether C++ now makes what an object of its own keeps
-    telling = False  # whether it prints a tensor, or lists its numbers
+    # Whether its last operation needs no booking: a collective, or one made of others.
+    already_booked = False
+    # Whether C++ now makes tensors that an object of its own keeps.
+    makes_lasting = False
+    is_printing = False  # whether it prints a tensor, or lists its numbers
     # Whether it moves a tensor to the CPU in sight of other dispatch modes.
     to_host = False
 
     def __init__(self) -> None:
-        self.doing = Doing()
+        self.operation = OperationState()
         # The id of the current stream of each GPU, if that is not the default one.
         self.streams: dict[int, int] = {}
 
@@ -66,7 +70,7 @@ class Session:
         self.clock = clock
         self.patches = Patches()
         self.mode: TorchDispatchMode | None = None  # of the thread that began
-        self.home: int | None = None  # the thread that began
+        self.home_thread: int | None = None  # the thread that began
         # (number, card, clock), if the environment asked for them.
         self.inherited: tuple | None = None
         self.thread = ThreadState()
@@ -78,26 +82,29 @@ class Session:
         self.used = False  # whether the program has used one of them
         self.lost_one = False  # whether one of them ever lost its context
         self.forked = False  # whether this process was forked from one that had
-        # What to do when other GPUs are visible.
-        self.when_placed: list[Callable[[], None]] = []
+        # Called when other GPUs become visible.
+        self.when_gpus_change: list[Callable[[], None]] = []
 
         # Memory.
         self.settings = Settings()  # of the allocators
-        self.registered: dict[int, int] = {}  # sizes of pinned memory, by address
-        # What caching_allocator_alloc gave, by address.
-        self.raw: dict[int, Allocation] = {}
+        # What cudaHostRegister pinned: sizes in bytes, by address.
+        self.registered_sizes: dict[int, int] = {}
+        # What caching_allocator_alloc returned, by address.
+        self.raw_allocations: dict[int, Allocation] = {}
 
         # Operations.
         self.factories: dict[Callable, Callable] = {}  # replacements of torch's own
         self.autocast: Library | None = None  # kernels that autocast has needed so far
         self.autocast_kept = WeakIdKeyDictionary()  # weights in half precision
         self.host_autocast: Library | None = None  # those needed on the CPU
-        self.states: Any = None  # the generators that graphs draw from
+        # The generators that graphs draw from, by the identity of their states.
+        self.graph_generators: Any = None
 
-        # Streams, by (GPU, stream) unless it says otherwise.
-        self.streams: dict[tuple[int, int], itertools.count] = {}  # (GPU, priority)
-        self.capturing: dict[tuple[int, int], Any] = {}  # what captures them
-        self.asleep: dict[tuple[int, int], int] = {}  # when `_sleep` ends, in ns
+        # Streams.
+        # The numbers of new ones, by (index of the GPU, priority).
+        self.stream_numbers: dict[tuple[int, int], itertools.count] = {}
+        self.capturing: dict[StreamKey, Any] = {}  # the `Capture` of each
+        self.asleep: dict[StreamKey, int] = {}  # when `_sleep` ends, in ns
         self.sync_debug = 0  # 1: warn of what waits for a GPU; 2: refuse it
         self.traced = False  # whether callbacks of torch.cuda._gpu_trace are called
         self.races: Any = None  # an `Order` of cudasim.dispatch.races looks for them
@@ -106,10 +113,10 @@ class Session:
 
         # Groups of processes in which gloo stands for NCCL.
         self.rolls: dict[str, Any] = {}  # the `Roll` of each group, by name
-        self.lives = 0  # how often groups began
+        self.group_starts = 0  # how often the default group was initialised
 
-    def look(self) -> None:
-        """See which of the machine's cards CUDA_VISIBLE_DEVICES shows."""
+    def find_gpus(self) -> None:
+        """Make a GPU of each card of the machine that CUDA_VISIBLE_DEVICES shows."""
         machine = self.machine
         if machine is None:
             return
@@ -121,7 +128,7 @@ class Session:
         self.gpus = machine.gpus(numbers)
         for gpu in self.gpus:
             gpu.memory.settings = self.settings
-        for action in self.when_placed:
+        for action in self.when_gpus_change:
             action()
 
     def count(self) -> int:
@@ -130,7 +137,7 @@ class Session:
         Asking does not use them, so the variable may still change.
         """
         if not self.used:
-            self.look()
+            self.find_gpus()
         return len(self.gpus)
 
     def use(self) -> None:
@@ -144,7 +151,7 @@ class Session:
         if hasattr(module, "_initialized"):  # `torch.utils.checkpoint` reads it
             module._initialized = True
 
-    def watch(self) -> None:
+    def update_watching(self) -> None:
         """Find out whether waiting for a GPU matters."""
         reasons = (self.sync_debug, self.traced, self.asleep, self.races)
         self.watching = any(reasons)
@@ -152,7 +159,7 @@ class Session:
     def look_for_races(self, order: Any) -> None:
         """Tell `order` from now on what streams do; None looks for no races."""
         self.races = order
-        self.watch()
+        self.update_watching()
 
     def current(self) -> GPU:
         if not self.used:
@@ -165,6 +172,10 @@ class Session:
 
     def current_stream(self, index: int) -> int:
         return self.thread.streams.get(index, 0)
+
+    def stream_key(self, index: int) -> StreamKey:
+        """Return the key of the current stream of GPU `index`."""
+        return index, self.current_stream(index)
 
     def set_stream(self, index: int, stream: int) -> None:
         self.thread.streams[index] = stream

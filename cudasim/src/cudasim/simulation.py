@@ -16,7 +16,7 @@ from cudasim.device.gpu import Machine
 from cudasim.device.specs import Card
 from cudasim.dispatch import autocast, booking
 from cudasim.dispatch.mode import mode_for
-from cudasim.dispatch.races import Order, checked
+from cudasim.dispatch.races import Order, with_race_mode
 from cudasim.installed import numbers
 from cudasim.patches import attention, classes, compiler, factories, guards, readings
 from cudasim.patches.tensor import patch_tensor
@@ -92,7 +92,7 @@ def enable(
 
 
 def begin(wanted: config.Config, inherited: bool = False) -> str | None:
-    """Simulate what is `wanted`; returns the line with which `enable` says so.
+    """Simulate what is `wanted`; return the line with which `enable` says so.
 
     `inherited` says that the environment asked for it. A program that then asks for the
     same has it already, such as a main module that runs again in a spawned process.
@@ -121,7 +121,7 @@ def begin(wanted: config.Config, inherited: bool = False) -> str | None:
         _end()
         raise
     session.mode = mode
-    session.home = threading.get_ident()
+    session.home_thread = threading.get_ident()
     if inherited:
         session.inherited = (wanted.gpus, card.name, wanted.clock)
     return _announcement(wanted, card)
@@ -151,7 +151,7 @@ def _begin(wanted: config.Config, card: Card, inherited: bool) -> TorchDispatchM
     is_modelled = session.clock is not None
     session.machine = Machine(card, wanted.gpus, modelled=is_modelled)
     session.card = wanted.card
-    session.look()
+    session.find_gpus()
     _read_allocator_settings()
     for patch in PATCHES:
         patch(session.patches)
@@ -159,7 +159,7 @@ def _begin(wanted: config.Config, card: Card, inherited: bool) -> TorchDispatchM
     mode_class = mode_for(wanted.type, session.clock)
     if wanted.races:
         session.look_for_races(Order(wanted.races))
-        mode_class = checked(mode_class)
+        mode_class = with_race_mode(mode_class)
     mode = mode_class()
     mode.__enter__()
     return mode
@@ -206,7 +206,7 @@ def disable() -> None:
     """
     if not is_enabled():
         return
-    if threading.get_ident() != session.home:
+    if threading.get_ident() != session.home_thread:
         advice = "call cudasim.disable() in the thread that called cudasim.enable()"
         raise RuntimeError(advice)
     if innermost_mode() is not session.mode:

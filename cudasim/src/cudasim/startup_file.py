@@ -31,7 +31,7 @@ def path() -> Path:
 
 
 def install() -> str:
-    """Write the file; returns what to tell the user. Raises RuntimeError if it cannot."""
+    """Write the file; return what to tell the user. Raises RuntimeError if it cannot."""
     command = [sys.executable, "-E", "-c", "import cudasim"]
     folder = os.path.dirname(sys.executable)  # one from which it is not found by chance
     result = subprocess.run(command, cwd=folder, capture_output=True)
@@ -50,7 +50,7 @@ def install() -> str:
 
 
 def remove() -> str:
-    """Remove the file; returns what to tell the user. Raises RuntimeError if it cannot."""
+    """Remove the file; return what to tell the user. Raises RuntimeError if it cannot."""
     file = path()
     existed = file.is_file()
     try:

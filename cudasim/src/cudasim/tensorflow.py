@@ -25,7 +25,7 @@ def enable(gpus: int | None = None) -> None:
 
 
 def simulate(tf: Any, gpus: int) -> int:
-    """Add `gpus` GPUs, unless there are real ones; returns how many of those."""
+    """Add `gpus` GPUs, unless there are real ones; return how many of those."""
     from tensorflow.python.eager import context
 
     real = tf.config.list_physical_devices("GPU")
@@ -62,58 +62,92 @@ def _device_details(device: Any) -> dict[str, str]:
     return {}
 
 
-def rename(gpus: int) -> None:
-    """Translate names of devices where a program gives them, and where it reads them."""
-    from tensorflow.python.eager.context import _EagerDeviceContext
-    from tensorflow.python.framework.device import DeviceSpec
-    from tensorflow.python.framework.errors import OpError
-    from tensorflow.python.framework.ops import EagerTensor, Operation, SymbolicTensor
+class Names:
+    """Names of devices as a program and as TensorFlow use them.
 
-    @functools.cache
-    def to_own(name: str | None) -> str | None:
+    A program's GPUs are the first of TensorFlow's CPUs.
+    """
+
+    def __init__(self, gpus: int) -> None:
+        self.gpus = gpus
+        # Names recur with every operation.
+        self.to_own = functools.cache(self._to_own)
+        self.to_public = functools.cache(self._to_public)
+
+    def _to_own(self, name: str | None) -> str | None:
         """Return TensorFlow's name for a device that a program names."""
-        spec = DeviceSpec.from_string(name or "")
+        from tensorflow.python.framework.device import DeviceSpec
+
+        if not name:
+            return name
+        spec = DeviceSpec.from_string(name)
         index = spec.device_index or 0
         if spec.device_type == "CPU":
-            spec = spec.replace(device_index=gpus + index)
-        elif spec.device_type == "GPU" and index < gpus:  # others are missing, and stay
+            spec = spec.replace(device_index=self.gpus + index)
+        elif (
+            spec.device_type == "GPU" and index < self.gpus
+        ):  # others are missing, and stay
             spec = spec.replace(device_type="CPU", device_index=index)
-        return name and spec.to_string()
+        return spec.to_string()
 
-    @functools.cache
-    def to_public(name: str) -> str:
+    def _to_public(self, name: str) -> str:
         """Return a program's name for a device that TensorFlow names."""
+        from tensorflow.python.framework.device import DeviceSpec
+
         spec = DeviceSpec.from_string(name)
         if spec.device_type == "CPU":
             index = spec.device_index
-            if index < gpus:
+            if index < self.gpus:
                 spec = spec.replace(device_type="GPU", device_index=index)
             else:
-                spec = spec.replace(device_type="CPU", device_index=index - gpus)
+                spec = spec.replace(device_type="CPU", device_index=index - self.gpus)
         return spec.to_string()
 
+
+def rename(gpus: int) -> None:
+    """Translate names of devices where a program gives them, and where it reads them."""
+    names = Names(gpus)
+    _translate_results(names)
+    _translate_requests(names)
+    _translate_errors(names)
+
+
+def _translate_results(names: Names) -> None:
+    from tensorflow.python.framework.ops import EagerTensor, Operation, SymbolicTensor
+
     def translated(own: Any) -> property:
-        return property(lambda self: to_public(own.__get__(self)))
+        return property(lambda self: names.to_public(own.__get__(self)))
 
     for owner in (EagerTensor, SymbolicTensor, Operation):
         owner.device = translated(owner.device)
     EagerTensor.backing_device = translated(EagerTensor.backing_device)
 
+
+def _translate_requests(names: Names) -> None:
+    from tensorflow.python.eager.context import _EagerDeviceContext
+    from tensorflow.python.framework.ops import Operation
+
     enter = _EagerDeviceContext.__init__
     place = Operation._set_device_from_string
-    fail = OpError.__init__
-    own_name = re.compile(r"/job:localhost\S+CPU:\d+")
 
     def enter_device(self: Any, context: Any, name: str | None) -> None:
-        enter(self, context, to_own(name))
+        enter(self, context, names.to_own(name))
 
     def place_operation(self: Any, name: str | None) -> Any:
-        return place(self, to_own(name))
-
-    def make_error(self: Any, node: Any, op: Any, message: str, *rest: Any) -> None:
-        public = own_name.sub(lambda match: to_public(match[0]), message)
-        fail(self, node, op, public, *rest)
+        return place(self, names.to_own(name))
 
     _EagerDeviceContext.__init__ = enter_device
     Operation._set_device_from_string = place_operation
+
+
+def _translate_errors(names: Names) -> None:
+    from tensorflow.python.framework.errors import OpError
+
+    fail = OpError.__init__
+    own_name = re.compile(r"/job:localhost\S+CPU:\d+")
+
+    def make_error(self: Any, node: Any, op: Any, message: str, *rest: Any) -> None:
+        public = own_name.sub(lambda match: names.to_public(match[0]), message)
+        fail(self, node, op, public, *rest)
+
     OpError.__init__ = make_error

@@ -14,9 +14,8 @@ from coursework.exercises.tasks import Assignment, Task
 from coursework.grade.download import Refused
 from coursework.grade.intake import single_submission
 from coursework.grade.judge import judge
-from coursework.grade.points import shown
 from coursework.grade.reading import read
-from coursework.grade.results import Grade, Judgement, ReachEntry
+from coursework.grade.results import Grade, Judgement, ReachEntry, shown
 from tools.files import write_json
 
 FORMAT = {
@@ -67,9 +66,9 @@ def graded(root: Path) -> dict[str, Any]:
 def output_text(assignment: Assignment, judgement: Judgement) -> str:
     points = f"{shown(judgement.points)} of {shown(judgement.of)} points by tests."
     by_hand = []
-    for question in assignment.questions:
-        if question.by_hand:
-            by_hand.append(str(question.number))
+    for exercise in assignment.exercises:
+        if exercise.by_hand:
+            by_hand.append(str(exercise.number))
     if not by_hand:
         return points
     return f"{points} A person reads exercise {', '.join(by_hand)} besides."
@@ -78,12 +77,12 @@ def output_text(assignment: Assignment, judgement: Judgement) -> str:
 def entries(assignment: Assignment, grade: Grade) -> list[dict[str, Any]]:
     """Return an entry for each hidden test, and a hidden one for what a person should see."""
     test_entries = []
-    for question in assignment.questions:
-        tests = grade.questions[question.number].tests
+    for exercise in assignment.exercises:
+        tests = grade.results[exercise.number].tests
         for place, test in enumerate(tests, start=1):
             entry = {
-                "number": f"{question.number}.{place}",
-                "name": f"{question.title}: {test.about}",
+                "number": f"{exercise.number}.{place}",
+                "name": f"{exercise.title}: {test.about}",
                 "score": test.points,
                 "max_score": test.of,
                 "status": "passed" if test.passed else "failed",

@@ -29,52 +29,53 @@ class Notebook:
 
     @contextmanager
     def __call__(self, **values: Any) -> Iterator[None]:
-        before = {name: self._names[name] for name in values if name in self._names}
+        before = dict(self._names)
         self._names.update(values)
         try:
             yield
         finally:
             for name in values:
                 self._names.pop(name, None)
-            self._names.update(before)
+                if name in before:
+                    self._names[name] = before[name]
 
 
 def given_names(
     names: Mapping[str, Any], builtins: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return a notebook's names, with functions that no later cell can change."""
-    given = {name: value for name, value in names.items() if not name.startswith("_")}
-    given["__builtins__"] = dict(builtins)
-    for name, value in list(given.items()):
+    given: dict[str, Any] = {"__builtins__": dict(builtins)}
+    for name, value in names.items():
+        if name.startswith("_"):
+            continue
         if type(value) is FunctionType and value.__globals__ is names:
-            given[name] = with_names(value, given)
+            value = with_names(value, given)
+        given[name] = value
     return given
 
 
 def with_names(function: FunctionType, names: dict[str, Any]) -> FunctionType:
     """Return a copy of a function that looks up its names in `names`."""
-    copy = FunctionType(
-        function.__code__,
-        names,
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
-    )
+    name = function.__name__
+    defaults = function.__defaults__
+    copy = FunctionType(function.__code__, names, name, defaults, function.__closure__)
     copy.__kwdefaults__ = function.__kwdefaults__
     copy.__dict__.update(function.__dict__)
     return copy
 
 
 def compiled(code: str, parameters: list[str]) -> CodeType:
-    """Return the code of a function `question`, made of statements.
+    """Return code that defines a function `question`, made of these statements.
 
-    It returns the value of the last of them. Raises SyntaxError.
+    The function returns the value of the last of them. Raises SyntaxError.
     """
     body = ast.parse(code, NAME).body
     if not body or not isinstance(body[-1], ast.Expr):
         raise SyntaxError("the last statement is not an expression")
-    expression = body[-1]
-    body[-1] = ast.copy_location(ast.Return(expression.value), expression)
+    last = body.pop()
+    body.append(ast.copy_location(ast.Return(last.value), last))
+
+    # The parser makes the function's other fields, of which each Python has its own.
     module = ast.parse(f"def question({', '.join(parameters)}): pass", NAME)
     module.body[0].body = body
     return compile(ast.fix_missing_locations(module), NAME, "exec")
@@ -86,7 +87,7 @@ def names_in(code: str) -> set[str]:
 
 
 def answer_to(code: str, inputs: Mapping[str, Any], names: dict[str, Any]) -> Any:
-    """Run a question with `inputs`, among `names`; returns its last expression's value."""
+    """Run a question with `inputs`, among `names`; return its last expression's value."""
     program = compiled(code, sorted(inputs))
     defined: dict[str, Any] = {}
     exec(program, names, defined)

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import torch
 
 from cudasim.backends import memory
-from cudasim.backends.streams import Stream, place_of, set_stream, wait_until
+from cudasim.backends.streams import Stream, key_of, set_stream, wait_until
 from cudasim.dispatch import traces
 from cudasim.dispatch.waiting import CAPTURING, complain
 from cudasim.patching import Patches
@@ -51,19 +51,17 @@ def wait(index: int | None = None) -> None:
         complain()
     traces.fire("DeviceSynchronization")
     if session.races is not None:
-        lines = [line for line in session.races.known if line[0] == gpu.index]
-        for line in lines:
-            session.races.wait(line)
+        session.races.wait_for_gpu(gpu.index)
 
     if session.clock is not None:
         wait_until(session.clock.cards[gpu.index].end)
     else:
-        ends = [end for place, end in session.asleep.items() if place[0] == gpu.index]
+        ends = [end for key, end in session.asleep.items() if key[0] == gpu.index]
         wait_until(max(ends, default=0))
 
 
 def is_capturing() -> bool:
-    return place_of() in session.capturing
+    return key_of() in session.capturing
 
 
 def supported_dtypes() -> set[torch.dtype]:

@@ -45,9 +45,9 @@ def stats(memory: Memory) -> dict[str, Any]:
         "num_alloc_retries": memory.retries,
         "num_ooms": memory.refusals,
         "max_split_size": memory.settings.max_split_size,
-        "num_sync_all_streams": memory.waits,
-        "num_device_alloc": memory.taken,
-        "num_device_free": memory.given,
+        "num_sync_all_streams": memory.stream_syncs,
+        "num_device_alloc": memory.driver_allocations,
+        "num_device_free": memory.driver_frees,
         "num_oom_rejections": 0,
     }
     for public_name, name in COUNTS.items():

@@ -97,14 +97,13 @@ def linear(
     original: Callable, input: Tensor, weight: Tensor, bias: Tensor | None = None
 ) -> Any:
     """Compare devices as the kernel does itself (native/mps/operations/Linear.mm)."""
-    arguments = {"input": input, "weight": weight, "bias": bias}
-    tensors = {
-        name: value for name, value in arguments.items() if isinstance(value, Tensor)
-    }
+    tensors = {}
+    for name, value in (("input", input), ("weight", weight), ("bias", bias)):
+        if isinstance(value, Tensor):
+            tensors[name] = value
     if any(tensor.is_mps for tensor in tensors.values()):
         for name, tensor in tensors.items():
             if tensor.is_cpu:
-                raise RuntimeError(
-                    f"Tensor for argument {name} is on cpu but expected on mps"
-                )
+                problem = f"Tensor for argument {name} is on cpu but expected on mps"
+                raise RuntimeError(problem)
     return original(input, weight, bias)

@@ -20,7 +20,7 @@ from cudasim.dispatch.races import HOST
 from cudasim.dispatch.tags import gpu_of
 from cudasim.dispatch.waiting import address, sleep_until, wait_for
 from cudasim.patching import Patches
-from cudasim.session import session
+from cudasim.session import StreamKey, session
 from cudasim.torch_private.devices import EVENT, STREAM
 
 # Streams of each priority that a GPU has. After the last comes the first again.
@@ -28,18 +28,16 @@ POOL = 32
 LEAST_PRIORITY = 0
 GREATEST_PRIORITY = -3
 
-Place = capture.Place  # (index of a GPU, id of a stream)
 _Stream, _Event = torch.Stream, torch.Event  # PyTorch's own classes
 # What stands for the addresses of events.
 _handles = itertools.count(0x5C0DA0001000, 0x40)
 
 
-def place_of(stream: _Stream | None = None) -> Place:
-    """Return the place of a stream; None is the current one."""
+def key_of(stream: _Stream | None = None) -> StreamKey:
+    """Return the key of a stream; None is the current one."""
     if stream is not None:
         return stream.device_index, stream.stream_id
-    index = session.current().index
-    return index, session.current_stream(index)
+    return session.stream_key(session.current().index)
 
 
 def set_stream(
@@ -110,7 +108,8 @@ class Event(_Event):
 
     def record(self, stream: _Stream | None = None) -> None:
         self._check()
-        place = index, stream_id = place_of(stream)
+        key = key_of(stream)
+        index, stream_id = key
         gpu = session.gpu(index)
         if self._when is not None and gpu.device != self.device:
             raise RuntimeError(
@@ -123,27 +122,28 @@ class Event(_Event):
             traces.fire("EventCreation", self.event_id)
         traces.fire("EventRecord", self.event_id, address(stream_id, index))
 
-        self._mark = capture.mark(place) if session.capturing else None
+        self._mark = capture.mark(key) if session.capturing else None
         if session.races is not None:
-            self._known = dict(session.races.known[place])
+            self._known = dict(session.races.known[key])
         spend("record")
-        self._when = max(now(), end_of(*place))
+        self._when = max(now(), end_of(*key))
 
     def wait(self, stream: _Stream | None = None) -> None:
         self._check()
         if self._when is None:
             return
-        place = index, stream_id = place_of(stream)
+        key = key_of(stream)
+        index, stream_id = key
         traces.fire("EventWait", self.event_id, address(stream_id, index))
         if session.capturing:
-            capture.wait(place, self._mark)
-        self._order_before(place)
+            capture.wait(key, self._mark)
+        self._order_before(key)
         spend("wait")
         if session.clock is not None:
             session.clock.hold(index, stream_id, self._when)
         elif self._when > now():
-            session.asleep[place] = max(self._when, end_of(*place))
-            session.watch()
+            session.asleep[key] = max(self._when, end_of(*key))
+            session.update_watching()
 
     def query(self) -> bool:
         self._check()
@@ -160,10 +160,10 @@ class Event(_Event):
             self._order_before(HOST)
             wait_until(self._when)
 
-    def _order_before(self, line: Place) -> None:
-        """Note, for the search for races, that `line` comes after what this event marks."""
+    def _order_before(self, stream: StreamKey) -> None:
+        """Note, for the search for races, that `stream` comes after what this event marks."""
         if session.races is not None:
-            session.races.learn(line, self._known)
+            session.races.learn(stream, self._known)
 
     def _check(self) -> None:
         if self._clock is not session.clock:
@@ -232,16 +232,16 @@ class Stream(_Stream):
 
     def query(self) -> bool:
         spend("query")
-        return end_of(*place_of(self)) <= now()
+        return end_of(*key_of(self)) <= now()
 
     def synchronize(self) -> None:
         if session.watching:
             wait_for(session.gpu(self.device_index), self.stream_id)
         if session.clock is not None:
-            wait_until(end_of(*place_of(self)))
+            wait_until(end_of(*key_of(self)))
 
     def is_capturing(self) -> bool:
-        return place_of(self) in session.capturing
+        return key_of(self) in session.capturing
 
     def wait_event(self, event: Event) -> None:
         event.wait(self)
@@ -274,8 +274,8 @@ Stream.__module__ = Event.__module__ = "torch"
 def _next_id(gpu: GPU, priority: int) -> int:
     """Return the id of the next stream of a priority: (its number, its level, 1) in bits."""
     level = -max(min(priority, LEAST_PRIORITY), GREATEST_PRIORITY)
-    taken = session.streams.setdefault((gpu.index, level), itertools.count())
-    number = next(taken) % POOL
+    numbers = session.stream_numbers.setdefault((gpu.index, level), itertools.count())
+    number = next(numbers) % POOL
     return number << 5 | level + 1 << 1 | 1
 
 
@@ -284,7 +284,7 @@ def record_stream(original: Any, tensor: Tensor, stream: _Stream) -> None:
     if gpu_of(tensor) is None:
         original(tensor, stream)
     elif session.races is not None:
-        session.races.record_stream(tensor, place_of(stream))
+        session.races.record_stream(tensor, key_of(stream))
 
 
 def stream_data(index: int, stream_id: int) -> tuple[int, int, int]:

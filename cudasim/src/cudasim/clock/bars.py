@@ -57,10 +57,10 @@ class Chart:
 def bars_of(spans: Sequence[Span], lanes: Sequence[str]) -> list[Bar]:
     """Return the bars for `spans`, lane by lane: at most BARS, or one for each lane."""
     begin = min(span.start for span in spans)
-    order = {lane: place for place, lane in enumerate(lanes)}
     bars = []
-    for span in sorted(spans, key=lambda span: (order[span.lane], span.start)):
-        start, end = span.start - begin, span.end - begin
+    for span in by_lane(spans, lanes):
+        start = span.start - begin
+        end = span.end - begin
         bars.append(Bar(span.lane, span.name, start, end, span.kind))
 
     length = max(bar.end for bar in bars)
@@ -70,6 +70,12 @@ def bars_of(spans: Sequence[Span], lanes: Sequence[str]) -> list[Bar]:
         merged = _merge(bars, distance)
         distance = distance * 2 or max(length // FINEST, 1)
     return merged
+
+
+def by_lane(spans: Sequence[Span], lanes: Sequence[str]) -> list[Span]:
+    """Return spans lane by lane, in the order of `lanes` and of their beginning."""
+    order = {lane: number for number, lane in enumerate(lanes)}
+    return sorted(spans, key=lambda span: (order[span.lane], span.start))
 
 
 def split_rank(lane: str) -> tuple[int, str]:
@@ -103,17 +109,18 @@ def _join(group: Sequence[Bar]) -> Bar:
     """Return one bar for all; its name and kind are those that took the longest."""
     if len(group) == 1:
         return group[0]
-    names, kinds = Counter(), Counter()
+    time_of_name: Counter[str] = Counter()
+    time_of_kind: Counter[str] = Counter()
     for bar in group:
-        names[bar.name] += bar.length
-        kinds[bar.kind] += bar.length
+        time_of_name[bar.name] += bar.length
+        time_of_kind[bar.kind] += bar.length
 
-    name, _ = names.most_common(1)[0]
-    others = len(names) - 1
+    [(name, _)] = time_of_name.most_common(1)
+    [(kind, _)] = time_of_kind.most_common(1)
+    others = len(time_of_name) - 1
     if others == 1:
         name += " and 1 other"
     elif others:
         name += f" and {others} others"
-    kind, _ = kinds.most_common(1)[0]
     end = max(bar.end for bar in group)
     return Bar(group[0].lane, name, group[0].start, end, kind, merged=len(group))

@@ -16,9 +16,9 @@ SECOND = 10**9  # nanoseconds
 EPOCH = 1_767_225_600 * SECOND  # where `time.time()` begins: 2026-01-01, UTC
 # Kernels that a stream holds before the host has to wait, as with CUDA's drivers.
 QUEUE = 1024
-KEPT = 200_000  # spans; the oldest are dropped
+MAX_SPANS = 200_000  # that are kept; older ones are dropped
 LIBRARIES = ("matmul", "convolution", "attention")  # kinds of work that libraries do
-GAPS = 64  # of an engine, that later work may still fill
+MAX_BUSY = 64  # spells of work of an engine between which later work may fill the gaps
 IN, OUT = "in", "out"  # directions of a copy, seen from the card
 
 
@@ -54,16 +54,16 @@ class Engine:
         return self.busy[-1][1]
 
     def book(self, ready: int, duration: int) -> tuple[int, int]:
-        """Do `duration` of work as soon as possible after `ready`; returns (start, end)."""
+        """Do `duration` of work as soon as possible after `ready`; return (start, end)."""
         last = self.busy[-1]
-        begin, end = last
-        if ready < begin:
+        last_start, last_end = last
+        if ready < last_start:
             return self._fill(ready, duration)
-        if ready <= end:
-            last[1] = end + duration
-            return end, end + duration
+        if ready <= last_end:
+            last[1] = last_end + duration
+            return last_end, last[1]
         self.busy.append([ready, ready + duration])
-        del self.busy[:-GAPS]
+        del self.busy[:-MAX_BUSY]
         return ready, ready + duration
 
     def _fill(self, ready: int, duration: int) -> tuple[int, int]:
@@ -176,7 +176,7 @@ class Clock:
         self.cards = [Card(name) for name in self.names]
         self.thread = ThreadTime()
         self._lock = threading.Lock()
-        self._spans: deque[tuple] = deque(maxlen=KEPT)
+        self._spans: deque[tuple] = deque(maxlen=MAX_SPANS)
         self._booked = 0
 
     # Host time
@@ -236,7 +236,7 @@ class Clock:
     def kernel(
         self,
         card: int,
-        stream: int,
+        stream_id: int,
         name: str,
         duration: int,
         kernels: int = 1,
@@ -254,64 +254,64 @@ class Clock:
         if name not in gpu.loaded:
             self._load(gpu, name, kind)
         with self._lock:
-            line = gpu.stream(stream)
+            stream = gpu.stream(stream_id)
             ready = thread.now
             if not thread.in_graph:
-                ready = self._submit(line, name, kernels, call)
+                ready = self._submit(stream, name, kernels, call)
                 # The first kernel has begun while the host launched the others.
                 ready -= min((kernels - 1) * self.launch, duration)
-            begin = max(ready, line.end)
+            begin = max(ready, stream.end)
             end = begin + duration
             if fills:
                 begin, end = gpu.compute.book(begin, duration)
-            line.end = end
+            stream.end = end
             if not thread.in_graph:
-                line.queue.append(end)
-            self._keep(line.lane, name, begin, end, "kernel")
+                stream.queue.append(end)
+            self._keep(stream.lane, name, begin, end, "kernel")
 
     @contextmanager
-    def graph(self, card: int, stream: int) -> Iterator[None]:
+    def graph(self, card: int, stream_id: int) -> Iterator[None]:
         """Launch a graph: the host pays one launch for all the work in the block."""
         thread = self.thread
-        line = self.cards[card].stream(stream)
+        stream = self.cards[card].stream(stream_id)
         with self._lock:
-            self._submit(line, "graph")
+            self._submit(stream, "graph")
         thread.in_graph = True
         try:
             yield
         finally:
             thread.in_graph = False
-            line.queue.append(line.end)
+            stream.queue.append(stream.end)
 
-    def call_collective(self, card: int, line: Stream, name: str, after: int) -> int:
-        """Call a collective on `line`; returns when it could begin here, from `after` on."""
+    def call_collective(self, card: int, stream: Stream, name: str, after: int) -> int:
+        """Call a collective on `stream`; return when it could begin here, from `after` on."""
         gpu = self.cards[card]
         if name not in gpu.loaded:
             self._load(gpu, name, "collective")
         with self._lock:
-            return max(self._submit(line, name), line.end, after)
+            return max(self._submit(stream, name), stream.end, after)
 
     def book_collective(
         self,
-        line: Stream,
+        stream: Stream,
         name: str,
         ready: int,
         begin: int,
         end: int,
         wait: str = "wait",
     ) -> None:
-        """Let a line run a collective from `begin` to `end`, after it waited from `ready`."""
+        """Let a stream run a collective from `begin` to `end`, after it waited from `ready`."""
         with self._lock:
-            line.end = max(line.end, end)
-            line.queue.append(end)
+            stream.end = max(stream.end, end)
+            stream.queue.append(end)
             if begin > ready:
-                self._keep(line.lane, wait, ready, begin, "wait")
-            self._keep(line.lane, name, begin, end, "kernel")
+                self._keep(stream.lane, wait, ready, begin, "wait")
+            self._keep(stream.lane, name, begin, end, "kernel")
 
     def copy(
-        self, engines: list[tuple[int, str]], stream: int, duration: int, size: int
+        self, engines: list[tuple[int, str]], stream_id: int, duration: int, size: int
     ) -> int:
-        """Submit a copy of `size` bytes to a stream of the first card; returns its end.
+        """Submit a copy of `size` bytes to a stream of the first card; return its end.
 
         `engines` are the copy engines that it needs, as (card, direction): one or,
         between cards, two.
@@ -322,35 +322,37 @@ class Clock:
             if None not in card.loaded:
                 self._load(card, None, "copy")
         with self._lock:
-            line = self.cards[engines[0][0]].stream(stream)
-            ready = thread.now if thread.in_graph else self._submit(line, "copy")
-            begin = max(ready, line.end)
+            stream = self.cards[engines[0][0]].stream(stream_id)
+            ready = thread.now
+            if not thread.in_graph:
+                ready = self._submit(stream, "copy")
+            begin = max(ready, stream.end)
             needed = [self.cards[index].copies[way] for index, way in engines]
             if len(needed) > 1:  # both have to be free at once
                 begin = max(begin, *[engine.end for engine in needed])
             for engine in needed:
                 begin, end = engine.book(begin, duration)
                 self._keep(engine.name, "copy", begin, end, "copy", size)
-            line.end = end
+            stream.end = end
             if not thread.in_graph:
-                line.queue.append(end)
+                stream.queue.append(end)
         return end
 
-    def hold(self, card: int, stream: int, until: int) -> None:
+    def hold(self, card: int, stream_id: int, until: int) -> None:
         """Let later work of a stream begin at `until`, at the earliest."""
         with self._lock:
-            line = self.cards[card].stream(stream)
-            line.end = max(line.end, until)
+            stream = self.cards[card].stream(stream_id)
+            stream.end = max(stream.end, until)
 
     def _submit(
-        self, line: Stream, name: str, launches: int = 1, call: int | None = None
+        self, stream: Stream, name: str, launches: int = 1, call: int | None = None
     ) -> int:
-        """Wait for a place in the queue, call and launch; returns when the host has."""
+        """Wait for a place in the queue, call and launch; return when the host has."""
         thread = self.thread
         now = thread.now
-        if len(line.queue) == QUEUE and line.queue[0] > now:
-            self._keep(thread.lane, "a full queue", now, line.queue[0], "wait")
-            now = line.queue[0]
+        if len(stream.queue) == QUEUE and stream.queue[0] > now:
+            self._keep(thread.lane, "a full queue", now, stream.queue[0], "wait")
+            now = stream.queue[0]
             thread.began = None
         start = now if thread.began is None else thread.began
         thread.began = None
@@ -390,4 +392,4 @@ class Clock:
         """Return the spans booked since `mark` that are still kept."""
         kept = list(self._spans)
         dropped = self._booked - len(kept)
-        return [Span(*each) for each in kept[max(0, mark - dropped) :]]
+        return [Span(*fields) for fields in kept[max(0, mark - dropped) :]]

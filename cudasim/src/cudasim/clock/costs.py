@@ -1,8 +1,8 @@
 """The work that each of PyTorch's operators does on its device.
 
-`operators.json` says which rule an operator follows; others go by PyTorch's tags. An
-operator with neither costs its bytes, and is remembered. Tensors without data, as those
-of the meta device, cost what others do.
+`operators.json` says which rule an operator follows, and which operators make the host
+wait. Operators that are not in it go by PyTorch's tags. One with neither costs its bytes,
+and is remembered. Tensors without data, as those of the meta device, cost what others do.
 """
 
 import json
@@ -17,7 +17,6 @@ from torch import Tensor
 from cudasim.clock import rules
 from cudasim.clock.rules import Rule, is_mask
 from cudasim.timing.formulas import Work
-from cudasim.torch_private import operators as private
 
 aten = torch.ops.aten
 OnHost = Callable[[Tensor], bool]
@@ -31,27 +30,16 @@ _without_rule: set[str] = set()
 
 
 def _read_rules() -> dict[str, Rule]:
-    table = {}
+    rule_of_name = {}
     for row in _data["rules"]:
         rule = partial(getattr(rules, row["rule"]), **row.get("options", {}))
         for name in row["operators"]:
-            table[name] = rule
-    return table
-
-
-def _read_prices() -> dict[str, int]:
-    prices = {}
-    for row in _data["prices"]:
-        for name in row["operators"]:
-            prices[name] = row["price"]
-    return prices
+            rule_of_name[name] = rule
+    return rule_of_name
 
 
 # Rules by the operator's name, without namespace, overload and the `_` of in-place ones.
-TABLE = _read_rules()
-# Flops per element of the pointwise operators that cost more than one. They are rough
-# classes, and matter where the CPU computes.
-PRICES = _read_prices()
+RULES = _read_rules()
 
 
 def work_of(func: Callable, args: tuple, kwargs: dict, out: Any) -> Work | None:
@@ -59,12 +47,12 @@ def work_of(func: Callable, args: tuple, kwargs: dict, out: Any) -> Work | None:
     return rule_of(func)(args, kwargs, out)
 
 
-def operands(args: tuple) -> int:
+def listed_tensors(args: tuple) -> int:
     """Count the tensors in lists among the arguments: each costs the host some time."""
     count = 0
     for arg in args:
         if isinstance(arg, list | tuple):
-            count += sum(isinstance(each, Tensor) for each in arg)
+            count += sum(isinstance(element, Tensor) for element in arg)
     return count
 
 
@@ -78,8 +66,8 @@ def rule_of(func: Callable) -> Rule:
     if getattr(func, "namespace", None) == COLLECTIVES:
         return rules.traffic  # the time of the links is booked where the ranks meet
     name = _table_name(func)
-    if name in TABLE:
-        return TABLE[name]
+    if name in RULES:
+        return RULES[name]
 
     tags = getattr(func, "tags", ())
     if getattr(func, "is_view", False) or torch.Tag.inplace_view in tags:
@@ -87,7 +75,7 @@ def rule_of(func: Callable) -> Rule:
     if name.startswith("_foreach_"):
         return rules.foreach
     if torch.Tag.pointwise in tags:
-        return partial(rules.pointwise, price=PRICES.get(name, 1))
+        return rules.pointwise
     if torch.Tag.reduction in tags:
         return rules.reduction
     if torch.Tag.view_copy in tags:
@@ -123,7 +111,7 @@ def _by_index(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
     CPU, which is copied to the GPU. A single number of the CPU is put under one mask
     without counting (`masked_fill`).
     """
-    indices = [each for each in args[1] if isinstance(each, Tensor)]
+    indices = [index for index in args[1] if isinstance(index, Tensor)]
     value = args[2] if len(args) > 2 else kwargs.get("values")
     is_number = value is not None and value.numel() == 1 and on_host(value)
     if is_number and len(indices) == 1 and is_mask(indices[0]):
@@ -131,25 +119,25 @@ def _by_index(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
     return any(is_mask(index) != on_host(index) for index in indices)
 
 
-def _find_waits() -> dict[Callable, Waits]:
-    waits: dict[Callable, Waits] = {}
-    for name in _data["waits"]:
-        waits[getattr(aten, name).default] = _always
-    waits[aten.linalg_pinv.atol_rtol_tensor] = _always
-    waits[aten.repeat_interleave.Tensor] = _without_output_size
-    for indexing in (
-        aten.index.Tensor,
-        private.unsafe_index,
-        aten.index_put.default,
-        aten.index_put_.default,
-        private.index_put_impl,
-        private.unsafe_index_put,
-    ):
-        waits[indexing] = _by_index
+_CONDITIONS: dict[str, Waits] = {
+    "always": _always,
+    "without an output size": _without_output_size,
+    "by the index": _by_index,
+}
+
+
+def _read_waits() -> dict[Callable, Waits]:
+    waits = {}
+    for row in _data["waits"]:
+        condition = _CONDITIONS[row["when"]]
+        for name in row["operators"]:
+            packet, _, overload = name.partition(".")
+            operator = getattr(getattr(aten, packet), overload or "default")
+            waits[operator] = condition
     return waits
 
 
 # Operators that may make the host wait for the device: it has to know a value, or a size
 # that depends on values, or whether a method converged. The function says whether it waits
 # with certain arguments; `on_host` tells of a tensor whether it is in the host's memory.
-WAITS = _find_waits()
+WAITS = _read_waits()

@@ -5,6 +5,7 @@ No other module imports matplotlib, so that everything else does without it.
 
 import io
 import re
+from dataclasses import dataclass
 from itertools import chain, pairwise
 from operator import attrgetter
 from typing import Any
@@ -65,21 +66,38 @@ LONG_FRACTION = re.compile(r"(\.\d\d)\d+")
 Shape = list[tuple[float, float]]
 
 
+@dataclass
+class Plot:
+    """The axes of a picture, and where on them a bar lies."""
+
+    axes: Axes
+    rows: dict[str, int]  # of the lanes, by name
+    unit: float  # nanoseconds of one unit of the axis of time
+
+    def x(self, time: float) -> float:
+        return time / self.unit
+
+    @property
+    def shortest(self) -> float:
+        """The length of the shortest bar."""
+        return self.axes.get_xlim()[1] / SHORTEST
+
+
 def figure(chart: Chart) -> Figure:
     """Draw lanes as rows over an axis of time; waiting is a thin, hatched bar."""
-    unit, size = ("ms", 1e6) if chart.length >= 1e6 else ("µs", 1e3)
     height = EDGES + ROW * len(chart.lanes) + LINE * len(chart.notes)
+    rows = {lane.name: row for row, lane in enumerate(chart.lanes)}
     with matplotlib.rc_context(STYLE):
         drawing = Figure((WIDTH, height), layout="constrained", facecolor="white")
         axes = drawing.add_subplot(facecolor="white", axisbelow=True)
-        _draw_axes(axes, chart, unit, size)
+        plot = Plot(axes, rows, unit=1e6 if chart.length >= 1e6 else 1e3)
+        _draw_axes(plot, chart)
         drawing.suptitle(f"Timeline, {chart.source}", x=0.01, ha="left", fontsize=10)
         _draw_borders_of_ranks(axes, chart.lanes)
 
-        rows = {lane.name: row for row, lane in enumerate(chart.lanes)}
-        _draw_bars(axes, chart.bars, rows, size)
-        _draw_seams(axes, chart.bars, rows, size)
-        _draw_labels(axes, chart.bars, rows, size)
+        _draw_bars(plot, chart.bars)
+        _draw_seams(plot, chart.bars)
+        _draw_labels(plot, chart.bars)
         _draw_legend(drawing, chart.bars)
     return drawing
 
@@ -92,8 +110,10 @@ def paint(bar: Bar) -> str:
         return "copy"
     if bar.kind != "kernel":
         return "host"
-    number = bar.device.partition(":")[2]
-    return f"gpu{int(number) % 2}" if number.isdigit() else "gpu0"
+    _, _, number = bar.device.partition(":")
+    if not number.isdigit():
+        return "gpu0"
+    return f"gpu{int(number) % 2}"
 
 
 def meaning(bar: Bar) -> str:
@@ -101,76 +121,83 @@ def meaning(bar: Bar) -> str:
     return f"kernel on {bar.device}" if bar.kind == "kernel" else bar.kind
 
 
-def _draw_axes(axes: Axes, chart: Chart, unit: str, size: float) -> None:
+def _draw_axes(plot: Plot, chart: Chart) -> None:
     lanes = chart.lanes
-    axes.set(xlim=(0, (chart.length or 1) / size), ylim=(len(lanes) - 0.5, -0.5))
     names = [f"{lane.name}\n≈ {100 * lane.busy:.0f} % busy" for lane in lanes]
+    unit = "ms" if plot.unit == 1e6 else "µs"
+    label = "\n".join([f"≈ {unit}", *chart.notes])
+
+    axes = plot.axes
+    axes.set_xlim(0, plot.x(chart.length or 1))
+    axes.set_ylim(len(lanes) - 0.5, -0.5)
     axes.set_yticks(range(len(lanes)), names, fontsize=8)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x", color="#dddddd", linewidth=0.6)
     axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.set_xlabel("\n".join([f"≈ {unit}", *chart.notes]))
+    axes.set_xlabel(label)
 
 
 def _draw_borders_of_ranks(axes: Axes, lanes: list[Lane]) -> None:
-    for row, (above, below) in enumerate(pairwise(lanes)):
-        if split_rank(above.name)[0] != split_rank(below.name)[0]:
+    ranks = [split_rank(lane.name)[0] for lane in lanes]
+    for row, (above, below) in enumerate(pairwise(ranks)):
+        if above != below:
             axes.axhline(row + 0.5, color=COLOURS["host"], linewidth=1.2)
 
 
-def _draw_bars(axes: Axes, bars: list[Bar], rows: dict[str, int], size: float) -> None:
+def _draw_bars(plot: Plot, bars: list[Bar]) -> None:
     """Draw the bars of each colour as one path."""
-    shortest = axes.get_xlim()[1] / SHORTEST
     for name, colour in COLOURS.items():
-        shapes = []
-        for bar in bars:
-            if paint(bar) == name:
-                start = bar.start / size
-                end = max(bar.end / size, start + shortest)
-                shapes.append(_shape(name, start, end, rows[bar.lane]))
+        outlines = [_outline(plot, bar) for bar in bars if paint(bar) == name]
         look = HATCHED if name == "wait" else SOLID
-        _draw(axes, shapes, edgecolor=colour, **look)
+        _draw(plot.axes, outlines, edgecolor=colour, **look)
 
 
-def _shape(colour: str, start: float, end: float, row: int) -> Shape:
+def _outline(plot: Plot, bar: Bar) -> Shape:
     """Return the outline of a bar of waiting, or the line of any other."""
-    if colour != "wait":
+    row = plot.rows[bar.lane]
+    start = plot.x(bar.start)
+    end = max(plot.x(bar.end), start + plot.shortest)
+    if paint(bar) != "wait":
         return [(start, row), (end, row)]
-    low, high = row - THIN, row + THIN
+    low = row - THIN
+    high = row + THIN
     return [(start, low), (end, low), (end, high), (start, high), (start, low)]
 
 
-def _draw_seams(axes: Axes, bars: list[Bar], rows: dict[str, int], size: float) -> None:
+def _draw_seams(plot: Plot, bars: list[Bar]) -> None:
     """Part neighbours that are both wide enough to be told apart."""
-    shortest = axes.get_xlim()[1] / SHORTEST
     seams = []
     for last, bar in pairwise(bars):
-        narrower = min(last.length, bar.length) / size
-        if last.lane == bar.lane and narrower > 10 * shortest:
-            at, row = bar.start / size, rows[bar.lane]
-            seams.append([(at, row - SEAM), (at, row + SEAM)])
-    _draw(axes, seams, edgecolor="white", fill=False, linewidth=0.7)
+        narrower = plot.x(min(last.length, bar.length))
+        if last.lane == bar.lane and narrower > 10 * plot.shortest:
+            x = plot.x(bar.start)
+            row = plot.rows[bar.lane]
+            seams.append([(x, row - SEAM), (x, row + SEAM)])
+    _draw(plot.axes, seams, edgecolor="white", fill=False, linewidth=0.7)
 
 
-def _draw_labels(
-    axes: Axes, bars: list[Bar], rows: dict[str, int], size: float
-) -> None:
+def _draw_labels(plot: Plot, bars: list[Bar]) -> None:
     """Name the widest bars that have room for their name."""
-    points = 72 * WIDTH * AXES / axes.get_xlim()[1]  # for a unit of time
+    points = 72 * WIDTH * AXES / plot.axes.get_xlim()[1]  # for a unit of time
     widest = sorted(bars, key=attrgetter("length"), reverse=True)[:LABELS]
     for bar in sorted(widest, key=bars.index):
-        room = bar.length / size * points
-        if bar.kind in IDLE or (len(bar.label) + 1) * LETTER >= room:
-            continue
-        axes.text(
-            (bar.start + bar.end) / 2 / size,
-            rows[bar.lane],
-            bar.label,
-            ha="center",
-            va="center_baseline",
-            color=LETTERS[paint(bar)],
-            fontsize=7.5,
-        )
+        room = plot.x(bar.length) * points
+        width = (len(bar.label) + 1) * LETTER
+        if bar.kind not in IDLE and width < room:
+            _draw_label(plot, bar)
+
+
+def _draw_label(plot: Plot, bar: Bar) -> None:
+    middle = plot.x((bar.start + bar.end) / 2)
+    plot.axes.text(
+        middle,
+        plot.rows[bar.lane],
+        bar.label,
+        ha="center",
+        va="center_baseline",
+        color=LETTERS[paint(bar)],
+        fontsize=7.5,
+    )
 
 
 def _draw_legend(drawing: Figure, bars: list[Bar]) -> None:
@@ -178,9 +205,10 @@ def _draw_legend(drawing: Figure, bars: list[Bar]) -> None:
     marks = []
     for name in colours.values():
         if name == "wait":
-            marks.append(Patch(edgecolor=COLOURS["wait"], **HATCHED))
+            mark = Patch(edgecolor=COLOURS["wait"], **HATCHED)
         else:
-            marks.append(Line2D([], [], color=COLOURS[name], linewidth=8))
+            mark = Line2D([], [], color=COLOURS[name], linewidth=8)
+        marks.append(mark)
     drawing.legend(
         marks, colours, loc="outside lower left", ncols=len(colours), frameon=False
     )
@@ -190,21 +218,23 @@ def _draw(axes: Axes, shapes: list[Shape], **look: Any) -> None:
     """Draw shapes of one form as one path; those of more than two points are closed."""
     if not shapes:
         return
-    codes = [Path.MOVETO] + [Path.LINETO] * (len(shapes[0]) - 1)
-    if len(codes) > 2:
+    length = len(shapes[0])
+    codes = [Path.MOVETO] + [Path.LINETO] * (length - 1)
+    if length > 2:
         codes[-1] = Path.CLOSEPOLY
-    path = Path(list(chain.from_iterable(shapes)), codes * len(shapes))
+    points = list(chain.from_iterable(shapes))
+    path = Path(points, codes * len(shapes))
     path.should_simplify = False
     axes.add_patch(PathPatch(path, **look))
 
 
 def svg(chart: Chart) -> str:
     """Return the chart as SVG, the same to the byte for the same chart."""
-    written = io.StringIO()
+    output = io.StringIO()
     metadata = {"Date": None, "Creator": None}
     with matplotlib.rc_context(STYLE):
-        figure(chart).savefig(written, format="svg", metadata=metadata)
-    return PATH_DATA.sub(_shorten, written.getvalue())
+        figure(chart).savefig(output, format="svg", metadata=metadata)
+    return PATH_DATA.sub(_shorten, output.getvalue())
 
 
 def _shorten(path: re.Match) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from cudasim.clock.costs import WAITS, operands, work_of
+from cudasim.clock.costs import WAITS, listed_tensors, work_of
 from cudasim.clock.watching import paying_functions
 from cudasim.modes import LightMode, decompose, is_composite
 from cudasim.patching import Patches
@@ -56,7 +56,7 @@ class Estimate(LightMode):
         return out
 
     def _add(self, work: Work | None, args: tuple) -> None:
-        self.now += call_seconds(work, operands(args), self.host)
+        self.now += call_seconds(work, listed_tensors(args), self.host)
         if self.thread.by_engine:
             self.now -= self.host.python
         if work is not None:

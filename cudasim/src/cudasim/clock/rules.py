@@ -1,10 +1,17 @@
 """Rules for the work of PyTorch's operators, one for each family of them.
 
-A rule works out what a call does from shapes, types and layouts alone;
-`operators.json` says which operators follow which rule. The bytes are those that a
-kernel has to read and write at least, or as often as the rule says, whatever the caches
-hold. The flops of products, convolutions and attention are those of
+A rule works out what a call does from shapes, types and layouts alone. The bytes are
+those that a kernel has to read and write at least, or as often as the rule says, whatever
+the caches hold. The flops of products, convolutions and attention are those of
 torch.utils.flop_counter.
+
+To give a new operator a rule, add its name to a row of `operators.json`:
+
+    {"rule": "pointwise", "options": {"price": 10}, "operators": ["exp", "log"]}
+
+A row names a function of this module and the options to call it with. If none fits, write
+one here that takes (args, kwargs, out) and returns a `Work`, give it a row of its own, and
+check it in `tests/test_costs.py` against a call whose work you have counted by hand.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,8 +24,7 @@ from torch import Tensor
 from cudasim.timing.formulas import Work
 from cudasim.torch_private.devices import read_fp32_precision
 
-# A rule is called with the arguments of the operator and its result:
-# `rule(args, kwargs, out)`. What else it takes is set in `operators.json`.
+# (arguments, keyword arguments, result) -> the work, or None for no kernel
 Rule = Callable[..., Work | None]
 
 # Tensors of any other type take as long as those of float32.
@@ -31,7 +37,7 @@ PRECISIONS = {
     torch.uint8: "int8",
 }
 ROW = 48 * 2**10  # bytes of the longest row that fits into a processor
-PLACE = 8  # bytes of a position in a tensor
+POSITION = 8  # bytes of a position in a tensor
 # One kernel for a list takes at most so many tensors and elements, in chunks of 65536
 # (ATen/native/cuda/MultiTensorApply.cuh).
 TENSORS_PER_KERNEL = 36
@@ -134,10 +140,15 @@ def gather(args: tuple, kwargs: dict, out: Any) -> Work:
     ATen/native/IndexingUtils.h).
     """
     source, *others = args
-    indices = [each for each in tensors(*others) if not each.is_floating_point()]
-    masks = [each for each in tensors(*others[:1]) if is_mask(each)]
+    indices = []
+    for tensor in tensors(*others):
+        if not tensor.is_floating_point():
+            indices.append(tensor)
+    masks = list(filter(is_mask, tensors(*others[:1])))
 
-    positions = sum(PLACE * mask.dim() * mask.numel() for mask in masks)
+    positions = 0  # bytes, if all elements were picked
+    for mask in masks:
+        positions += POSITION * mask.dim() * mask.numel()
     listed = 2 * positions * out.numel() // max(source.numel(), 1)
     size = float(size_of(indices) + listed + 2 * size_of(out))
     return Work("gather", 0.0, size, kernels=3 if masks else 1)
@@ -156,7 +167,10 @@ def scatter(args: tuple, kwargs: dict, out: Any) -> Work:
 
 def target_loss(args: tuple, kwargs: dict, out: Any) -> Work:
     """Compute a loss that reads one element of each row, the one its target names."""
-    vectors = [each for each in args if isinstance(each, Tensor) and each.dim() < 2]
+    vectors = []
+    for value in args:
+        if isinstance(value, Tensor) and value.dim() < 2:
+            vectors.append(value)
     return traffic(tuple(vectors), kwargs, out, "gather")
 
 
@@ -164,7 +178,7 @@ def sort(args: tuple, kwargs: dict, out: Any) -> Work:
     """Sort by radix: move keys and positions once for each byte of a key."""
     keys = args[0]
     passes = keys.element_size()
-    size = 2.0 * keys.numel() * (passes + PLACE) * passes
+    size = 2.0 * keys.numel() * (passes + POSITION) * passes
     return Work("other", 0.0, size, kernels=2 + passes)
 
 
@@ -172,9 +186,12 @@ def sort(args: tuple, kwargs: dict, out: Any) -> Work:
 
 
 def pointwise(args: tuple, kwargs: dict, out: Any, price: float = 1) -> Work:
-    """Read every input and write every result once, with `price` flops per element."""
-    first = next(tensors(out), None)
-    elements = 0 if first is None else first.numel()
+    """Read every input and write every result once, with `price` flops per element.
+
+    The prices are rough classes, and matter where the CPU computes.
+    """
+    first_result = next(tensors(out), None)
+    elements = 0 if first_result is None else first_result.numel()
     precision = _precision(out) if isinstance(out, Tensor) else "float32"
     size = float(_input_size(args, kwargs) + size_of(out))
     return Work("pointwise", price * elements, size, precision)
@@ -268,7 +285,8 @@ def matmul(args: tuple, kwargs: dict, out: Any, first: int = 0) -> Work:
     a, b = args[first : first + 2]
     batch = a.shape[0] if a.dim() > 2 else 1
     columns = b.shape[-1] if b.dim() > 1 else 1
-    return _product((batch, a.shape[-2], columns, a.shape[-1]), args, out, a)
+    shape = (batch, a.shape[-2], columns, a.shape[-1])
+    return _product(shape, args, out, a)
 
 
 def inverse(args: tuple, kwargs: dict, out: Any) -> Work:
@@ -364,7 +382,7 @@ def attention(args: tuple, kwargs: dict, out: Any, products: int, first: int) ->
     """
     query, key = args[first : first + 2]
     flops = 2.0 * products * prod(query.shape) * key.shape[-2]
-    is_causal = kwargs.get("is_causal") or any(each is True for each in args)
+    is_causal = kwargs.get("is_causal") or any(value is True for value in args)
     if is_causal:
         flops /= 2
     size = float(size_of(args, out))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch.distributed as dist
 
 from cudasim.clock import trace
-from cudasim.clock.bars import IDLE, Bar, Chart, Lane, bars_of, split_rank
+from cudasim.clock.bars import IDLE, Bar, Chart, Lane, bars_of, by_lane, split_rank
 from cudasim.clock.clock import SECOND, Span
 from cudasim.words import WORDS
 
@@ -70,12 +70,11 @@ class Timeline:
 
         `reason` says why there are none, if there are none.
         """
-        ordered = sorted(spans, key=attrgetter("start", "lane"))
-        crowded = _crowded_lanes(ordered)
-        self._spans = [
-            replace(span, lane=OTHERS) if span.lane in crowded else span
-            for span in ordered
-        ]
+        self._spans = sorted(spans, key=attrgetter("start", "lane"))
+        crowded = _crowded_lanes(self._spans)
+        for number, span in enumerate(self._spans):
+            if span.lane in crowded:
+                self._spans[number] = replace(span, lane=OTHERS)
         self._bars: list[Bar] | None = None
         self._reason = reason
         self.source = source
@@ -100,21 +99,28 @@ class Timeline:
         """
         if self._spans and not self.modelled:
             raise RuntimeError(WORDS["times"]["measured"])
-        spans = [astuple(span) for span in self._spans]
-        own = {"spans": spans, "source": self.source, "notes": self.notes}
+        own = {
+            "spans": [astuple(span) for span in self._spans],
+            "source": self.source,
+            "notes": self.notes,
+        }
         ranks = _exchange(own)
 
-        gathered = Timeline()
-        spans, notes = [], []
+        spans = []
+        notes = []
+        sources = []
         for rank, theirs in enumerate(ranks):
-            for lane, *rest in theirs["spans"]:
-                spans.append(Span(f"rank {rank}: {lane}", *rest))
+            for lane, *fields in theirs["spans"]:
+                spans.append(Span(f"rank {rank}: {lane}", *fields))
             for note in theirs["notes"]:
                 notes.append(f"rank {rank}: {note}")
+            if theirs["source"] and theirs["source"] not in sources:
+                sources.append(theirs["source"])
+
+        gathered = Timeline()
         if spans:
-            sources = dict.fromkeys(theirs["source"] for theirs in ranks)
-            source = " and ".join(filter(None, sources))
-            gathered.fill(spans, f"{source}, {len(ranks)} ranks", notes)
+            source = f"{' and '.join(sources)}, {len(ranks)} ranks"
+            gathered.fill(spans, source, notes)
         return gathered
 
     @classmethod
@@ -175,9 +181,8 @@ class Timeline:
     def table(self) -> Table:
         """Return every span as a row: lane, name, start and duration in seconds."""
         begin = self.start
-        order = {lane: place for place, lane in enumerate(self.lanes)}
         table = Table()
-        for span in sorted(self.spans, key=lambda span: (order[span.lane], span.start)):
+        for span in by_lane(self.spans, self.lanes):
             start = (span.start - begin) / SECOND
             table.append((span.lane, span.name, start, span.length / SECOND))
         return table
@@ -213,10 +218,10 @@ class Timeline:
         origin = self.source if self.modelled else "measured"
         lines = [f"timeline, {origin}: {format_time(self.total)}"]
         for lane in self.summary():
-            counts = ", ".join(_count(n, kind) for kind, n in lane.counts.items())
-            taken = format_time(self.total * lane.busy)
-            busy = f"busy {taken}, ≈ {100 * lane.busy:.0f} %"
-            lines.append(f"{lane.name}: {counts}; {busy}")
+            counts = [_count(number, kind) for kind, number in lane.counts.items()]
+            time = format_time(self.total * lane.busy)
+            share = f"{100 * lane.busy:.0f} %"
+            lines.append(f"{lane.name}: {', '.join(counts)}; busy {time}, ≈ {share}")
         return "\n".join(lines + self.notes)
 
     def __repr__(self) -> str:
@@ -235,20 +240,26 @@ class Timeline:
         Bars name their lane, name and kind by its place in the lists beside them.
         """
         chart = self.chart()
-        lanes = {lane.name: place for place, lane in enumerate(chart.lanes)}
-        names, kinds, bars = {}, {}, []
+        lanes = []
+        lane_numbers = {}
+        for lane in chart.lanes:
+            lane_numbers[lane.name] = len(lanes)
+            lanes.append((lane.name, lane.counts, round(lane.busy, 4)))
+
+        names: dict[str, int] = {}
+        kinds: dict[str, int] = {}
+        bars = []
         for bar in chart.bars:
-            lane = lanes[bar.lane]
+            lane_number = lane_numbers[bar.lane]
             name = names.setdefault(bar.name, len(names))
             kind = kinds.setdefault(bar.kind, len(kinds))
-            bars.append((lane, name, bar.start, bar.length, kind, bar.merged))
+            bars.append((lane_number, name, bar.start, bar.length, kind, bar.merged))
+
         content = {
             "unit": "≈ ns",
             "source": chart.source,
             "total": chart.length,
-            "lanes": [
-                (lane.name, lane.counts, round(lane.busy, 4)) for lane in chart.lanes
-            ],
+            "lanes": lanes,
             "names": list(names),
             "kinds": list(kinds),
             "bars": bars,
@@ -299,7 +310,9 @@ def _lane_order(lane: str) -> tuple:
     kind, _, digits = rest.partition(" ")
     is_python = name.startswith("Python")
     is_stream = kind == "stream"
-    number = int(digits) if is_stream and digits.isdigit() else 0
+    number = 0
+    if is_stream and digits.isdigit():
+        number = int(digits)
     return rank, not is_python, device, not is_stream, number, rest
 
 

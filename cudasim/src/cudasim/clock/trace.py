@@ -13,13 +13,15 @@ from operator import attrgetter
 from cudasim.clock.clock import Span
 
 BLOCK = "cudasim.timeline"  # the annotation around what is to be read
+# What autograd and ATen put before the names of operators.
 PREFIX = re.compile(
     r"(autograd::engine::evaluate_function: )?(torch::autograd::)?(aten::)?"
 )
+# Functions of CUDA's runtime in which the host waits.
 WAIT = re.compile(r"(Stream|Device|Event|Ctx)Synchronize$|^(cuda|hip)Memcpy$")
 COPY = re.compile(r"Memcpy (\wto\w)")
-WAYS = {"HtoD": "in", "DtoH": "out"}
-ON_GPU = ("kernel", "gpu_memset", "gpu_memcpy")
+DIRECTIONS = {"HtoD": "in", "DtoH": "out"}  # of copies, seen from the GPU
+ON_GPU = ("kernel", "gpu_memset", "gpu_memcpy")  # categories of events
 
 
 # Timelines
@@ -29,31 +31,35 @@ def write(
     spans: Sequence[Span], lanes: Sequence[str], source: str, notes: Sequence[str]
 ) -> dict:
     """Return the spans as a trace: a named thread for each lane, times in microseconds."""
-    start = min(span.start for span in spans)
+    begin = min(span.start for span in spans)
     threads = {lane: number for number, lane in enumerate(lanes, start=1)}
-    events = [_metadata("process_name", 0, name=f"cudasim, {source}")]
+    events = [_metadata_event("process_name", 0, name=f"cudasim, {source}")]
     for lane, number in threads.items():
-        events.append(_metadata("thread_name", number, name=lane))
-        events.append(_metadata("thread_sort_index", number, sort_index=number))
+        events.append(_metadata_event("thread_name", number, name=lane))
+        events.append(_metadata_event("thread_sort_index", number, sort_index=number))
     for span in spans:
-        event = {
-            "ph": "X",
-            "cat": span.kind,
-            "name": span.name,
-            "pid": 1,
-            "tid": threads[span.lane],
-            "ts": (span.start - start) / 1000,
-            "dur": span.length / 1000,
-        }
-        if span.size is not None:
-            event["args"] = {"bytes": span.size}
-        events.append(event)
+        events.append(_span_event(span, threads[span.lane], begin))
     about = {"source": source, "notes": list(notes)}
     return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": about}
 
 
-def _metadata(what: str, thread: int, **values: str | int) -> dict:
-    return {"ph": "M", "name": what, "pid": 1, "tid": thread, "args": values}
+def _metadata_event(about: str, thread: int, **values: str | int) -> dict:
+    return {"ph": "M", "name": about, "pid": 1, "tid": thread, "args": values}
+
+
+def _span_event(span: Span, thread: int, begin: int) -> dict:
+    event = {
+        "ph": "X",
+        "cat": span.kind,
+        "name": span.name,
+        "pid": 1,
+        "tid": thread,
+        "ts": (span.start - begin) / 1000,
+        "dur": span.length / 1000,
+    }
+    if span.size is not None:
+        event["args"] = {"bytes": span.size}
+    return event
 
 
 def reread(trace: dict) -> list[Span]:
@@ -64,12 +70,16 @@ def reread(trace: dict) -> list[Span]:
         if event["name"] == "thread_name":
             lanes[event["tid"]] = event["args"]["name"]
         if event["ph"] == "X":
-            lane = lanes[event["tid"]]
-            start = round(event["ts"] * 1000)
-            end = start + round(event["dur"] * 1000)
-            size = event.get("args", {}).get("bytes")
-            spans.append(Span(lane, event["name"], start, end, event["cat"], size))
+            spans.append(_reread_event(event, lanes))
     return spans
+
+
+def _reread_event(event: dict, lanes: dict[int, str]) -> Span:
+    lane = lanes[event["tid"]]
+    start = round(event["ts"] * 1000)
+    end = start + round(event["dur"] * 1000)
+    size = event.get("args", {}).get("bytes")
+    return Span(lane, event["name"], start, end, event["cat"], size)
 
 
 # Traces of torch.profiler
@@ -95,11 +105,10 @@ class Profile:
 
     def span(self, lane: str, event: dict, name: str, kind: str) -> Span:
         """Return the span of an event, in nanoseconds since the block began."""
-        start = event["ts"] - self.begin
-        end = event["ts"] + event["dur"] - self.begin
+        start = round((event["ts"] - self.begin) * 1000)
+        end = round((event["ts"] + event["dur"] - self.begin) * 1000)
         size = event["args"].get("bytes") if kind == "copy" else None
-        start, end = max(round(start * 1000), 0), round(end * 1000)
-        return Span(lane, name, start, end, kind, size)
+        return Span(lane, name, max(start, 0), end, kind, size)
 
 
 def read(trace: dict) -> list[Span]:
@@ -118,10 +127,11 @@ def read(trace: dict) -> list[Span]:
     profile = _sort_events(events, block)
 
     spans = []
-    for thread, recorded in profile.threads.items():
-        is_main = thread == block["tid"]
-        lane = "Python" if is_main else f"Python, thread {thread}"
-        spans += _host_spans(profile, lane, recorded)
+    for thread_id, thread in profile.threads.items():
+        lane = f"Python, thread {thread_id}"
+        if thread_id == block["tid"]:
+            lane = "Python"
+        spans += _host_spans(profile, lane, thread)
     for event in profile.on_gpu:
         if event["ts"] + event["dur"] > block["ts"]:
             spans += _gpu_spans(profile, event)
@@ -129,19 +139,22 @@ def read(trace: dict) -> list[Span]:
 
 
 def _sort_events(events: list[dict], block: dict) -> Profile:
-    begin, end = block["ts"], block["ts"] + block["dur"]
-    threads = defaultdict(HostThread)
-    on_gpu, operators, streams = [], {}, defaultdict(set)
+    begin = block["ts"]
+    end = begin + block["dur"]
+    threads: dict[int, HostThread] = defaultdict(HostThread)
+    on_gpu: list[dict] = []
+    operators: dict[int, str] = {}
+    streams: dict[int, set[int]] = defaultdict(set)
     for event in events:
         is_operator = event.get("cat") == "cpu_op"
-        about = event.get("args", {})
-        if is_operator and "External id" in about:
-            operators[about["External id"]] = plain_name(event["name"])
+        arguments = event.get("args", {})
+        if is_operator and "External id" in arguments:
+            operators[arguments["External id"]] = plain_name(event["name"])
 
         in_block = begin <= event["ts"] < end
         if event.get("cat") in ON_GPU:
             on_gpu.append(event)
-            device, stream = _place(event)
+            device, stream = _device_and_stream(event)
             streams[device].add(stream)
         elif is_operator and in_block:
             threads[event["tid"]].operators.append(event)
@@ -151,10 +164,12 @@ def _sort_events(events: list[dict], block: dict) -> Profile:
     return Profile(begin, threads, on_gpu, operators, in_order)
 
 
-def _place(event: dict) -> tuple[int, int]:
+def _device_and_stream(event: dict) -> tuple[int, int]:
     """Return the GPU and the stream on which an event happened."""
-    about = event.get("args", {})
-    return about.get("device", event["pid"]), about.get("stream", event["tid"])
+    arguments = event.get("args", {})
+    device = arguments.get("device", event["pid"])
+    stream = arguments.get("stream", event["tid"])
+    return device, stream
 
 
 def _host_spans(profile: Profile, lane: str, thread: HostThread) -> list[Span]:
@@ -169,27 +184,27 @@ def _host_spans(profile: Profile, lane: str, thread: HostThread) -> list[Span]:
 
 
 def _gpu_spans(profile: Profile, event: dict) -> list[Span]:
-    device, stream = _place(event)
+    device, stream = _device_and_stream(event)
     number = profile.streams[device].index(stream)
     lane = f"cuda:{device} stream {number}"
     if event["cat"] == "gpu_memcpy":
-        lanes = _copy_lanes(event, device) or [lane]
-        return [profile.span(each, event, "copy", "copy") for each in lanes]
+        engines = _copy_lanes(event, device) or [lane]
+        return [profile.span(engine, event, "copy", "copy") for engine in engines]
     operator = profile.operators.get(event["args"].get("External id"))
     name = operator or short_name(event["name"])
     return [profile.span(lane, event, name, "kernel")]
 
 
 def _copy_lanes(event: dict, device: int) -> list[str]:
-    """Return the copy engines that a copy occupies; none if it stays on its GPU."""
+    """Return the lanes of the copy engines that a copy occupies; none within a GPU."""
     match = COPY.match(event["name"])
-    way = match[1] if match else ""
-    about = event["args"]
-    if way == "PtoP" and "fromDevice" in about and "toDevice" in about:
-        source, target = about["fromDevice"], about["toDevice"]
+    kind = match[1] if match else ""
+    if kind in DIRECTIONS:
+        return [f"cuda:{device} copies {DIRECTIONS[kind]}"]
+    source = event["args"].get("fromDevice")
+    target = event["args"].get("toDevice")
+    if kind == "PtoP" and source is not None and target is not None:
         return [f"cuda:{source} copies out", f"cuda:{target} copies in"]
-    if way in WAYS:
-        return [f"cuda:{device} copies {WAYS[way]}"]
     return []
 
 

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from cudasim.device import sizes
-from cudasim.device.counts import Total
+from cudasim.device.counts import Ledger, Total
 from cudasim.device.history import ALL, NEVER, STATE, Frames, History
 from cudasim.device.pools import Block, Pool, PoolId, PrivatePools, Range
 from cudasim.device.settings import Settings
@@ -136,7 +136,8 @@ class Memory:
             first = log[0][0]
             if is_plain and first:
                 pool = self.small if type(first) is int else first.pool
-                pool.replay(log, self._counts, self.used)
+                with Ledger(self._counts, pool.counts) as ledger:
+                    pool.replay(log, self.used, ledger)
             if log and log[0][0] is first:  # the pool could not do it
                 self._replay_one(log.pop(0))
 
@@ -161,8 +162,8 @@ class Memory:
         if not pool.small and not settings.expandable:  # (should_split)
             if block.size - size <= SMALL or size >= settings.max_split:
                 size = block.size
-        # C++ keeps the block for the rest and makes a new one for the request.
-        pool.replay([[requested]], self._counts, self.used, (block, size))
+        with Ledger(self._counts, pool.counts) as ledger:
+            pool.take_block(block, size, requested, self.used, ledger)
         block.frames = frames
         if self.history is not None:
             self._note("alloc", block, requested, NEVER, frames)
@@ -173,7 +174,8 @@ class Memory:
             for action in ("free_requested", "free_completed"):
                 self._note(action, block, block.requested, ALL, block.frames)
             block.frames = ()
-        block.pool.replay([[block]], self._counts, self.used)
+        with Ledger(self._counts, block.pool.counts) as ledger:
+            block.pool.free_block(block, self.used, ledger)
 
     def _note(
         self, action: str, block: Block, size: int, level: int, frames: Frames = ()
@@ -243,17 +245,17 @@ class Memory:
                 return self._expand(pool, size, stream)
             if wanted > self.free:
                 return None
-            self.taken += 1
+            self.driver_allocations += 1
             block = Block(pool, stream, self._find_addresses(wanted), wanted)
             self._reserve(pool, wanted, 1)
             return block
 
     def _find_addresses(self, size: int) -> int:
-        """Take the lowest `size` addresses that are free; returns the first."""
+        """Take the lowest `size` addresses that are free; return the first."""
         address = sizes.FIRST + (self.index << 40)
-        for place, (begin, length) in enumerate(self._segments):
+        for position, (begin, length) in enumerate(self._segments):
             if begin - address >= size:
-                self._segments.insert(place, (address, size))
+                self._segments.insert(position, (address, size))
                 return address
             address = begin + length
         self._segments.append((address, size))
@@ -274,15 +276,15 @@ class Memory:
             return False
 
         least = max(size, max_split)
-        place = bisect_left(pool.free, (stream, least, 0))
-        if place < len(pool.free) and pool.free[place][0] == stream:
-            block = pool.free[place][-1]
+        position = bisect_left(pool.free, (stream, least, 0))
+        if position < len(pool.free) and pool.free[position][0] == stream:
+            block = pool.free[position][-1]
             if block.range is None:
                 self._release(block)
                 return True
 
         released = 0
-        smaller = [entry for entry in pool.free[:place] if entry[0] == stream]
+        smaller = [entry for entry in pool.free[:position] if entry[0] == stream]
         for _, length, _, block in reversed(smaller):
             if released >= least or length < max_split:
                 break
@@ -295,13 +297,13 @@ class Memory:
         """Give a whole segment back to the driver (release_block)."""
         block.pool.remove(block)
         self._segments.remove((block.address, block.size))
-        self.given += 1
+        self.driver_frees += 1
         self._note("segment_free", block, block.size, ALL, block.origin)
         self._reserve(block.pool, -block.size, -1)
 
     def _release_all(self) -> None:
         """Give back all that is reserved and holds no block (release_cached_blocks)."""
-        self.waits += 1
+        self.stream_syncs += 1
         unused = [pools for pools in self.private.values() if not pools.users]
         self._release_free(self.large)
         self._release_free(self.small)
@@ -373,7 +375,7 @@ class Memory:
             pool.insert(block.cut(mapped))
         block.mapped = True
         self._insert_joined(block)
-        self.taken += 1
+        self.driver_allocations += 1
         self._note("segment_map", block, mapped, STATE)
         self._reserve(pool, mapped, 0)
         return True
@@ -395,7 +397,7 @@ class Memory:
         block.mapped = False
         self._note("segment_unmap", block, block.size, ALL)
         self._insert_joined(block)
-        self.given += 1
+        self.driver_frees += 1
         self._reserve(pool, begin - end, 0)
 
     def _insert_joined(self, block: Block) -> None:
@@ -416,9 +418,11 @@ class Memory:
 
     def end_pool(self, id: PoolId) -> None:
         """End what began last with these pools (endAllocateToPool)."""
-        places = [place for place, route in enumerate(self.routes) if route[0] == id]
-        if places:
-            self.settle(self.routes.pop, places[-1])
+        for position in reversed(range(len(self.routes))):
+            route_id, _ = self.routes[position]
+            if route_id == id:
+                self.settle(self.routes.pop, position)
+                return
 
     def release_pool(self, id: PoolId) -> None:
         """Note that a user is gone (releasePool).
@@ -465,12 +469,12 @@ class Memory:
     def reset_totals(self) -> None:
         self.settle()
         for kind in self._counts.kinds:
-            kind.before = kind.taken, kind.now
+            kind.at_reset = kind.allocated, kind.now
         self.retries = 0  # requests for which the cache was emptied
         self.refusals = 0
-        self.taken = 0  # calls of the driver for memory
-        self.given = 0  # calls of the driver that give some back
-        self.waits = 0  # for all streams, before free segments are given back
+        self.driver_allocations = 0  # calls of the driver for memory
+        self.driver_frees = 0  # calls of the driver that give some back
+        self.stream_syncs = 0  # for all streams, before free segments are given back
 
     def segments(self) -> list[list[Block]]:
         """Return the blocks of each segment in the order of their addresses (snapshot)."""

@@ -8,7 +8,7 @@ from bisect import bisect_left, insort
 from itertools import chain
 from typing import NamedTuple
 
-from cudasim.device.counts import Counts, Total
+from cudasim.device.counts import Counts, Ledger
 from cudasim.device.history import Frames
 from cudasim.device.settings import Settings
 from cudasim.device.sizes import BLOCK, LARGE_SEGMENT, SMALL_SEGMENT
@@ -79,7 +79,7 @@ class Block:
         return self.previous is not None or self.next is not None
 
     def cut(self, size: int) -> "Block":
-        """Keep the first `size` bytes; returns the rest, as a block like this one."""
+        """Keep the first `size` bytes; return the rest, as a block like this one."""
         rest = Block(
             self.pool, self.stream, self.address + size, self.size - size, self.range
         )
@@ -94,7 +94,7 @@ class Block:
         return rest
 
     def cut_before(self, size: int) -> "Block":
-        """Give up the first `size` bytes; returns them, as a free block of this range."""
+        """Give up the first `size` bytes; return them, as a free block of this range."""
         before = Block(self.pool, self.stream, self.address, size, self.range)
         before.previous = self.previous
         before.next = self
@@ -106,6 +106,16 @@ class Block:
         return before
 
 
+class Taking(NamedTuple):
+    """How a block was taken: what to count if it is freed and taken again."""
+
+    size: int
+    requested: int
+    rest: Block | None  # what was cut off the block
+    splits: int  # how many more there were than before
+    split_bytes: int
+
+
 class Pool:
     """The free blocks of one kind, small or large, by stream and size, then by address."""
 
@@ -114,6 +124,7 @@ class Pool:
     ) -> None:
         self.small = small
         self.id = id
+        self.serves_log = small and id == PUBLIC
         self.counts = Counts() if counts is None else counts
         self.grain = SMALL_SEGMENT if small else LARGE_SEGMENT  # if segments expand
         # Both sorted: (stream, size, address, block), and (stream, address, block).
@@ -153,170 +164,152 @@ class Pool:
                 block.next.previous = block
         block.size += neighbour.size
 
-    def replay(
-        self, log: list, total: Total, used: dict[int, Block], chosen: tuple = ()
-    ) -> None:
-        """Free and take blocks as `log` says, as far as this pool can (free_block, malloc).
+    def replay(self, log: list, used: dict[int, Block], ledger: Ledger) -> None:
+        """Free and take blocks as `log` says, as far as this pool can.
 
         An entry of the log holds a block to free, or the bytes of a request, which are
-        replaced by the block that it gets: the one `chosen`, as (block, size), or else
-        the smallest free one of the default stream. Entries that are done leave the
-        log. The first that stays needs another pool or a new segment.
+        replaced by the block that it gets. Entries that are done leave the log. The first
+        that stays needs another pool or a new segment.
 
         Nearly every allocation of a program comes through here, and most are temporary:
         a block is freed right after it was taken, and one of the same size is taken
         next. The free blocks are then those among which it was chosen before, so the
         choice would be the same. That is why a block is freed one entry late: it may
-        simply stay. All is in one function, and the counts are in local variables,
-        because calls and attributes would take twice the time.
+        simply stay.
         """
-        free = self.free
-        counts = self.counts
-        blocks, held_bytes, requested, splits, pieces, segments, reserved = counts.now
-        most, most_bytes, most_requested, most_splits, most_pieces, _, _ = counts.now
-        taken, taken_bytes, taken_requested, taken_splits, taken_pieces, *driver = (
-            counts.taken
-        )
-        # Requests go to this pool unless something was said about where.
-        serves = self.small and self.id == PUBLIC
         done = 0  # entries
-        freed = None  # the block to free with the next entry
-        last = None  # the block taken last, if nothing was freed since
-        rest = None  # what was cut off it
-        size = left = 0  # of these two
-        cut = cut_size = 0  # what the cutting added to taken_splits and taken_pieces
+        freed: Block | None = None  # to be freed with the next entry
+        last: Block | None = None  # taken last, if nothing was freed since
+        requested = 0  # bytes of the last request
+        taking: Taking | None = None  # of the last block
+        repeats = 0  # how often it was freed and taken again
         try:
-            for held in chain(log, END):
-                what = held[0]
+            for entry in chain(log, END):
+                what = entry[0]
                 if freed is not None:
-                    if freed is last and freed.requested == what:  # it stays
-                        held[0] = freed
+                    if freed is last and what == requested:  # it stays
+                        entry[0] = freed
                         freed = None
                         done += 2
-                        taken += 1
-                        taken_bytes += size
-                        taken_requested += what
-                        taken_splits += cut
-                        taken_pieces += cut_size
-                        if left:
-                            rest.requested = what
+                        repeats += 1
                         continue
-
-                    size = freed.size
-                    before = splits
-                    del used[freed.address]
-                    freed.used = False
-                    blocks -= 1
-                    held_bytes -= size
-                    requested -= freed.requested
-                    for neighbour in (freed.previous, freed.next):
-                        if neighbour is not None and not neighbour.used:
-                            self.join(freed, neighbour)
-                            splits -= 1
-                    insort(free, (freed.stream, freed.size, freed.address, freed))
-                    if freed.range is not None:
-                        splits = before  # an expandable segment counts none
-                    elif freed.previous is None and freed.next is None:
-                        pieces -= freed.size - size
-                    else:
-                        splits += 1
-                        pieces += size
-                        if splits > before:
-                            taken_splits += 1
-                        taken_pieces += size
-                        if splits > most_splits:
-                            most_splits = splits
-                        if pieces > most_pieces:
-                            most_pieces = pieces
+                    self.free_block(freed, used, ledger)
                     freed = last = None
                     done += 1
 
-                if type(what) is not int:
-                    if what is None or what.pool is not self:
+                if type(what) is int:
+                    block = self._pop_smallest(what)
+                    if block is None:
                         break
-                    freed = what
-                    continue
-
-                if chosen:
-                    last, size = chosen
-                else:
+                    if repeats:
+                        _retake(taking, repeats, ledger)
+                        repeats = 0
                     size = -(-what // BLOCK) * BLOCK
-                    place = bisect_left(free, (0, size))
-                    if not (what and serves) or place == len(free):
-                        break
-                    last = free.pop(place)[-1]
-                left = last.size - size
-                cut = 0
-                cut_size = size
-                alone = last.previous is None and last.next is None
-                if left:
-                    rest = last.cut(size)
-                    rest.requested = last.requested
-                    insort(free, (rest.stream, left, rest.address, rest))
-                if last.range is not None:
-                    pass  # an expandable segment counts no splits
-                elif left and alone:  # a whole segment is split
-                    cut = 1
-                    cut_size = left
-                    splits += 1
-                    pieces += left
-                    taken_splits += 1
-                    taken_pieces += left
-                    if splits > most_splits:
-                        most_splits = splits
-                    if pieces > most_pieces:
-                        most_pieces = pieces
-                elif alone:
-                    cut_size = 0
+                    taking = self.take_block(block, size, what, used, ledger)
+                    entry[0] = last = block
+                    requested = what
+                    done += 1
+                elif what is None or what.pool is not self:
+                    break
                 else:
-                    if not left:
-                        cut = 1
-                        splits -= 1
-                    pieces -= size
-                held[0] = used[last.address] = last
-                last.used = True
-                last.requested = what
-                last.frames = ()
-                done += 1
-                taken += 1
-                blocks += 1
-                taken_bytes += size
-                held_bytes += size
-                taken_requested += what
-                requested += what
-                if blocks > most:
-                    most = blocks
-                if held_bytes > most_bytes:
-                    most_bytes = held_bytes
-                if requested > most_requested:
-                    most_requested = requested
+                    freed = what
         finally:
+            if repeats:
+                _retake(taking, repeats, ledger)
             del log[:done]
-            if done:
-                now = blocks, held_bytes, requested, splits, pieces, segments, reserved
-                tops = most, most_bytes, most_requested, most_splits, most_pieces, 0, 0
-                ever = taken, taken_bytes, taken_requested, taken_splits, taken_pieces
-                total.change(counts, now, tops, (*ever, *driver))
+
+    def _pop_smallest(self, requested: int) -> Block | None:
+        """Take out the smallest free block of the default stream, if that is all it needs.
+
+        Requests go to the public pool of small blocks unless something was said about
+        where.
+        """
+        if not requested or not self.serves_log:
+            return None
+        position = bisect_left(self.free, (0, requested))
+        if position == len(self.free):
+            return None
+        return self.free.pop(position)[-1]
+
+    def take_block(
+        self,
+        block: Block,
+        size: int,
+        requested: int,
+        used: dict[int, Block],
+        ledger: Ledger,
+    ) -> Taking:
+        """Take the first `size` bytes of a block that was taken out of the pool (malloc).
+
+        C++ keeps the block for the rest, and makes a new one for the request.
+        """
+        was_split = block.previous is not None or block.next is not None
+        left = block.size - size
+        rest = None
+        if left:
+            rest = block.cut(size)
+            rest.requested = block.requested
+            insort(self.free, (rest.stream, left, rest.address, rest))
+        block.used = True
+        block.requested = requested
+        block.frames = ()
+        used[block.address] = block
+        ledger.take(size, requested)
+
+        splits = 0
+        split_bytes = 0
+        if block.range is not None:
+            pass  # an expandable segment counts no splits
+        elif was_split:  # a piece becomes smaller, or is gone
+            splits = 0 if left else -1
+            split_bytes = -size
+        elif left:  # a whole segment is split
+            splits = 1
+            split_bytes = left
+        if split_bytes:
+            ledger.split(splits, split_bytes)
+        return Taking(size, requested, rest, splits, split_bytes)
+
+    def free_block(self, block: Block, used: dict[int, Block], ledger: Ledger) -> None:
+        """Free a block and join it with its free neighbours (free_block)."""
+        size = block.size
+        del used[block.address]
+        block.used = False
+        ledger.free(size, block.requested)
+
+        joined = 0
+        for neighbour in (block.previous, block.next):
+            if neighbour is not None and not neighbour.used:
+                self.join(block, neighbour)
+                joined += 1
+        insort(self.free, (block.stream, block.size, block.address, block))
+
+        if block.range is not None:
+            return  # an expandable segment counts no splits
+        if block.previous is not None or block.next is not None:
+            ledger.split(1 - joined, size)
+        elif joined:  # the segment is whole again
+            ledger.split(-joined, size - block.size)
 
     def pop(self, size: int, stream: int, settings: Settings) -> Block | None:
         """Take out the smallest free block of `stream` with `size` bytes (get_free_block)."""
-        place = bisect_left(self.free, (stream, size, 0))
-        if place == len(self.free) or self.free[place][0] != stream:
+        position = bisect_left(self.free, (stream, size, 0))
+        if position == len(self.free) or self.free[position][0] != stream:
             return None
         if settings.plain:
-            return self.free.pop(place)[-1]
-        block = self._choose(place, size, stream, settings)
+            return self.free.pop(position)[-1]
+        block = self._choose(position, size, stream, settings)
         if block is not None:
             self.remove(block)
         return block
 
     def _choose(
-        self, place: int, size: int, stream: int, settings: Settings
+        self, position: int, size: int, stream: int, settings: Settings
     ) -> Block | None:
-        """Choose from `place` on, where blocks can grow or are not split at any size."""
-        block = self.free[place][-1]
+        """Choose from `position` on, where blocks can grow or are not split at any size."""
+        block = self.free[position][-1]
         if block.range is not None:
-            others = [entry[-1] for entry in self.free[place + 1 :]]
+            others = [entry[-1] for entry in self.free[position + 1 :]]
             others = [other for other in others if other.stream == stream]
             if settings.expandable:
                 block = _least_growable(block, others)
@@ -328,6 +321,15 @@ class Pool:
         if size >= settings.max_split and block.size >= size + LARGE_SEGMENT:
             return None
         return block
+
+
+def _retake(taking: Taking, times: int, ledger: Ledger) -> None:
+    """Count that a block was freed, and taken again in the same way, so many times."""
+    if taking.rest is not None:
+        taking.rest.requested = taking.requested
+    ledger.repeat(
+        times, taking.size, taking.requested, taking.splits, taking.split_bytes
+    )
 
 
 def _least_growable(block: Block, others: list[Block]) -> Block:

@@ -86,22 +86,24 @@ def policies() -> list[tuple[Rule, list[str]]]:
     """Return how operations run whose operands are on a GPU, and their names."""
     to_half = partial(_cast_operands, None)
     to_float = partial(_cast_operands, torch.float32)
-    listed = [(to_half, HALF), (to_float, FLOAT), (_cast_to_widest, WIDEST)]
+    rows = [(to_half, HALF), (to_float, FLOAT), (_cast_to_widest, WIDEST)]
     if session.type.casts_sums:
-        listed.append((to_float, [*FLOAT_BY_DTYPE, "batch_norm"]))
+        rows.append((to_float, [*FLOAT_BY_DTYPE, "batch_norm"]))
     else:
-        listed.append((partial(_compute_in_float, None), FLOAT_BY_DTYPE))
+        rows.append((partial(_compute_in_float, None), FLOAT_BY_DTYPE))
         for name, with_dtype in FLOAT_BY_OVERLOAD.items():
             policy = partial(_compute_in_float, overload(with_dtype))
-            listed.append((policy, [name]))
-        listed.append((_refuse, ["binary_cross_entropy"]))
+            rows.append((policy, [name]))
+        rows.append((_refuse, ["binary_cross_entropy"]))
         # New in torch 2.14, and not in the header's lists.
-        listed.append((to_float, ["linalg_matrix_sqrth"]))
+        rows.append((to_float, ["linalg_matrix_sqrth"]))
 
-    found = [(policy, list(filter(casts, names))) for policy, names in listed]
+    known_rows = []
+    for policy, names in rows:
+        known_rows.append((policy, list(filter(casts, names))))
     if session.type.has_cudnn:
-        found.append((to_half, CUDNN))
-    return found
+        known_rows.append((to_half, CUDNN))
+    return known_rows
 
 
 def casts(name: str) -> bool:

@@ -11,23 +11,21 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 
 from cudasim.clock.clock import IN, OUT, Clock, nanoseconds
-from cudasim.clock.costs import WAITS, operands, work_of
+from cudasim.clock.costs import WAITS, listed_tensors, work_of
 from cudasim.device.gpu import GPU
-from cudasim.dispatch.tags import PINNED, TAG, storage_of
+from cudasim.dispatch.copies import COPIES, Copy, copy_of, host_waits, is_pinned
+from cudasim.dispatch.tags import TAG, storage_of
 from cudasim.dispatch.waiting import waits
 from cudasim.session import session
 from cudasim.timing import formulas
 from cudasim.timing.formulas import copy_seconds, fills, host_seconds, kernel_seconds
 from cudasim.torch_private.devices import read_fp32_precision
-from cudasim.torch_private.operators import read_number, to_copy
+from cudasim.torch_private.operators import read_number
 
 aten = torch.ops.aten
 
 # Bytes that travel to the host where it waits for a count, as `nonzero` does.
 COUNT_SIZE = 8
-# Bytes of pageable memory that CUDA copies before it returns, so that it need not wait for the
-# stream: https://docs.nvidia.com/cuda/cuda-driver-api/api-sync-behavior.html.
-STAGED_SIZE = 64 * 2**10
 # Combinations that are remembered of one operation.
 MAX_PLANS = 1_000
 
@@ -57,7 +55,7 @@ class Operation:
     def __init__(self, func: Callable) -> None:
         packet = getattr(func, "overloadpacket", None)
         self.name = packet.__name__ if packet else str(func)
-        self.copies = func in (aten.copy_.default, to_copy)
+        self.copies = func in COPIES
         self.reads_back = func is read_number
         self.may_wait = func in WAITS
         self.depends_on_tf32 = False  # known once there is a plan
@@ -76,8 +74,8 @@ def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
     """Book what `func` did with its arguments, and the host's wait for it if there is one."""
     clock = session.clock
     thread = session.thread
-    if thread.met:  # it is booked already: a collective, or an operation made of others
-        thread.met = False
+    if thread.already_booked:
+        thread.already_booked = False
         return
     operation = _operations.get(func)
     if operation is None:
@@ -85,7 +83,11 @@ def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
     if operation.copies and _book_crossing(func, args, kwargs, out):
         return
 
-    gpu = thread.doing.making or _home_of(out) or _gpu_among((*args, *kwargs.values()))
+    gpu = (
+        thread.operation.factory_gpu
+        or _home_of(out)
+        or _gpu_among((*args, *kwargs.values()))
+    )
     if gpu is not None and operation.reads_back:
         read_back(gpu, operation.name, args[0].element_size())
         return
@@ -140,27 +142,16 @@ def _gpu_among(values: Iterable) -> Home:
 
 def _book_crossing(func: Callable, args: tuple, kwargs: dict, out: Any) -> bool:
     """Book a copy between devices; return False if it is none."""
-    non_blocking = kwargs.get("non_blocking", False)
-    if func is aten.copy_.default:
-        target, source = args[:2]
-        if len(args) > 2:
-            non_blocking = args[2]
-    else:
-        target, source = out, args[0]
-    source_home, target_home = _home_of(source), _home_of(target)
+    copy = copy_of(func, args, kwargs, out)
+    source_home = _home_of(copy.source)
+    target_home = _home_of(copy.target)
     if source_home is target_home:
         return False
-    book_copy(source, target, source_home, target_home, non_blocking)
+    book_copy(copy, source_home, target_home)
     return True
 
 
-def book_copy(
-    source: Tensor,
-    target: Tensor,
-    source_home: Home,
-    target_home: Home,
-    non_blocking: bool,
-) -> None:
+def book_copy(copy: Copy, source_home: Home, target_home: Home) -> None:
     """Book a copy between two devices.
 
     Numbers of another dtype or layout are first converted where they are.
@@ -169,20 +160,20 @@ def book_copy(
     if _is_captured(source_home) or _is_captured(target_home):
         clock.spend(clock.operation + clock.launch, "copy")
         return
-    size = target.numel() * target.element_size()
+    source, target, non_blocking = copy
     if source.dtype is not target.dtype or not _have_same_layout(source, target):
-        _book_conversion(clock, source, size, source_home)
+        _book_conversion(clock, source, copy.size, source_home)
 
     if source_home is None:
-        _book_host_copy(clock, source, target_home, IN, size, non_blocking)
+        _book_host_copy(clock, source, target_home, IN, copy.size, non_blocking)
     elif target_home is None:
-        _book_host_copy(clock, target, source_home, OUT, size, non_blocking)
+        _book_host_copy(clock, target, source_home, OUT, copy.size, non_blocking)
     else:
-        _book_peer_copy(clock, source_home, target_home, size)
+        _book_peer_copy(clock, source_home, target_home, copy.size)
 
 
 def _is_captured(gpu: Home) -> bool:
-    return gpu is not None and (gpu.index, _current_stream(gpu)) in session.capturing
+    return gpu is not None and session.stream_key(gpu.index) in session.capturing
 
 
 def _have_same_layout(source: Tensor, target: Tensor) -> bool:
@@ -209,7 +200,8 @@ def _book_conversion(clock: Clock, source: Tensor, size: int, gpu: Home) -> None
 
 def _book_peer_copy(clock: Clock, source: GPU, target: GPU, size: int) -> None:
     """Book a copy between two GPUs, for which the streams of both wait."""
-    source_stream, target_stream = _current_stream(source), _current_stream(target)
+    source_stream = _current_stream(source)
+    target_stream = _current_stream(target)
     duration = nanoseconds(copy_seconds(size, clock.sheet, "peer"))
     engines = [(source.index, OUT), (target.index, IN)]
     target_ready = clock.cards[target.index].stream(target_stream).end
@@ -222,14 +214,10 @@ def _book_host_copy(
     clock: Clock, host: Tensor, gpu: GPU, way: str, size: int, non_blocking: bool
 ) -> None:
     """Book a copy between a tensor of the host and a GPU, and the host's wait for it."""
-    is_pinned = hasattr(storage_of(host), PINNED)
-    memory = "pinned" if is_pinned else "pageable"
+    memory = "pinned" if is_pinned(host) else "pageable"
     duration = nanoseconds(copy_seconds(size, clock.sheet, memory, way))
     end = clock.copy([(gpu.index, way)], _current_stream(gpu), duration, size)
-
-    # The driver keeps a copy of so little.
-    is_staged = way == IN and size <= STAGED_SIZE and not is_pinned
-    if not non_blocking or not (is_pinned or is_staged):
+    if host_waits(host, way == IN, size, non_blocking):
         clock.wait_until(end, "copy")
 
 
@@ -280,7 +268,7 @@ def _make_plan(
 ) -> Plan:
     is_meta = isinstance(out, Tensor) and out.is_meta  # nothing was computed
     work = None if is_meta else work_of(func, args, kwargs, out)
-    call = formulas.call_seconds(work, operands(args), clock.host)
+    call = formulas.call_seconds(work, listed_tensors(args), clock.host)
     if work is None:
         return Plan(
             host=nanoseconds(call),

@@ -26,7 +26,7 @@ from cudasim.dispatch.operators import operator_of, written_by
 from cudasim.dispatch.tags import TAG, gpu_of, storage_of
 from cudasim.modes import LightMode, decompose, is_composite
 from cudasim.patching import changed
-from cudasim.session import session
+from cudasim.session import StreamKey, session
 from cudasim.torch_private.dispatch import (
     BelowAutograd,
     DisableTorchDispatch,
@@ -42,8 +42,6 @@ from cudasim.torch_private.tensors import (
     storage_use_count,
 )
 from cudasim.words import WORDS
-
-Place = tuple[int, int]  # a stream: the index of its GPU, and its id
 
 # Operators that make memory and write nothing there.
 EMPTY = (
@@ -79,16 +77,16 @@ class Step(NamedTuple):
 class Capture(LightMode):
     """The work of one graph, and the dispatch mode that sees it while it is captured."""
 
-    def __init__(self, origin: Place) -> None:
+    def __init__(self, origin: StreamKey) -> None:
         super().__init__()
         self.origin = origin
         self.steps: list[Step] = []
         # Set by something that a capture does not permit.
         self.failed = False
         # Streams that the capture took in and that have not come back.
-        self.unjoined: set[Place] = set()
+        self.unjoined: set[StreamKey] = set()
         # Stream -> those that it has waited for.
-        self.waited_for: dict[Place, set[Place]] = defaultdict(set)
+        self.waited_for: dict[StreamKey, set[StreamKey]] = defaultdict(set)
         # The states of generators, by their identity, and what they were at the beginning.
         self.states: dict[int, tuple[list, list]] = {}
 
@@ -112,20 +110,20 @@ class Capture(LightMode):
             return NotImplemented  # the subclass takes it apart
 
         gpu = next(filter(None, map(gpu_of, tensors)), None) or session.current()
-        place = (gpu.index, session.current_stream(gpu.index))
-        if session.capturing.get(place) is not self:
+        stream = session.stream_key(gpu.index)
+        if session.capturing.get(stream) is not self:
             return func(*args, **kwargs)
-        if place != self.origin:
-            self.unjoined.add(place)
+        if stream != self.origin:
+            self.unjoined.add(stream)
         return self._record(func, args, kwargs, gpu)
 
-    def join(self, place: Place, streams: set[Place]) -> None:
-        """Note that the stream at `place` has waited for `streams`."""
-        self.waited_for[place].update(streams)
-        if place == self.origin:
+    def join(self, stream: StreamKey, streams: set[StreamKey]) -> None:
+        """Note that `stream` has waited for `streams`."""
+        self.waited_for[stream].update(streams)
+        if stream == self.origin:
             self.unjoined -= streams
         else:
-            self.unjoined.add(place)
+            self.unjoined.add(stream)
 
     def end(self) -> None:
         """End the capture as if nothing had been computed."""
@@ -268,18 +266,18 @@ class Mark(NamedTuple):
     """What an event in a captured stream stands for: the work of `streams` so far."""
 
     capture: Capture
-    streams: set[Place]
+    streams: set[StreamKey]
 
 
-def mark(place: Place) -> Mark | None:
+def mark(stream: StreamKey) -> Mark | None:
     """Return what an event stands for that is recorded in a stream, if it is captured."""
-    capture = session.capturing.get(place)
+    capture = session.capturing.get(stream)
     if capture is None:
         return None
-    return Mark(capture, {place, *capture.waited_for[place]})
+    return Mark(capture, {stream, *capture.waited_for[stream]})
 
 
-def wait(place: Place, event: Mark | None) -> None:
+def wait(stream: StreamKey, event: Mark | None) -> None:
     """Let a stream wait for an event.
 
     If the event was captured, the stream is captured as well from now on, or is back where
@@ -289,10 +287,10 @@ def wait(place: Place, event: Mark | None) -> None:
     if event is not None:
         capture = event.capture
         if session.capturing.get(capture.origin) is capture:
-            session.capturing[place] = capture
-            capture.join(place, event.streams)
+            session.capturing[stream] = capture
+            capture.join(stream, event.streams)
             return
-    capture = session.capturing.get(place)
+    capture = session.capturing.get(stream)
     if capture is not None:
         capture.failed = True
         raise runtime.runtime_error(runtime.UNCAPTURED_WORK)

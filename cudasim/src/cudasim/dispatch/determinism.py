@@ -74,9 +74,8 @@ def refuse_nondeterministic(
     if is_deterministic():
         name = _NAMES[func]
         is_nondeterministic = _CONDITIONS.get(name, _always)
-        if _is_on_gpu(args) and is_nondeterministic(
-            arguments_by_name(func, args, kwargs)
-        ):
+        arguments = arguments_by_name(func, args, kwargs)
+        if _is_on_gpu(args) and is_nondeterministic(arguments):
             alert_not_deterministic(_KERNELS[name])
     return inner(func, args, kwargs)
 

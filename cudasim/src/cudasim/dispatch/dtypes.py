@@ -175,8 +175,9 @@ def check_norm(image: Tensor, *others: Any) -> None:
     """Check that a normalization has parameters of the dtype of its input."""
     for other in others:
         if isinstance(other, Tensor) and other.dtype is not image.dtype:
-            expected, found = CPP_NAMES[image.dtype], CPP_NAMES[other.dtype]
-            raise RuntimeError(f"expected scalar type {expected} but found {found}")
+            expected = CPP_NAMES[image.dtype]
+            actual = CPP_NAMES[other.dtype]
+            raise RuntimeError(f"expected scalar type {expected} but found {actual}")
 
 
 def check_int_product(first: Tensor, second: Tensor) -> None:

@@ -57,8 +57,8 @@ def _result_sizes(func: Callable, args: tuple, kwargs: dict) -> list[int]:
         dtype = kwargs.get("dtype") or args[0].dtype
         return [args[0].numel() * dtype.itemsize]
     if func is aten.nonzero.default:  # CUDA counts first, too
-        found = int(args[0].count_nonzero())
-        return [found * args[0].dim() * torch.int64.itemsize]
+        count = int(args[0].count_nonzero())
+        return [count * args[0].dim() * torch.int64.itemsize]
 
     operands = tensors_in(args)
     if any(tensor.layout is not torch.strided for tensor in operands):

@@ -42,7 +42,7 @@ class DeviceMode(LightMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.doing = session.thread.doing
+        self.operation = session.thread.operation
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple, kwargs: Any = None
@@ -62,7 +62,8 @@ class DeviceMode(LightMode):
         # Function modes, if there are any, would see what is read from tensors here.
         if short and not has_torch_function_unary(None):
             gpu = UNKNOWN
-            bound = operator.bound_factor  # becomes the most elements of a result
+            # Times the elements of each operand: at most how many a result has.
+            quick_bound = operator.bound_factor
             operands = args
             if not operator.only_tensors:
                 operands = args[: operator.tensor_positions]
@@ -76,8 +77,8 @@ class DeviceMode(LightMode):
                             if home is None:  # scratch
                                 gpu = UNKNOWN
                                 break
-                            if bound:
-                                bound *= value.numel()
+                            if quick_bound:
+                                quick_bound *= value.numel()
                         if home is not gpu:
                             if gpu is not UNKNOWN:  # several devices
                                 gpu = UNKNOWN
@@ -90,8 +91,8 @@ class DeviceMode(LightMode):
                 gpu = UNKNOWN
 
             if gpu is None:
-                if self.doing.making is None:
-                    self.doing.last_gpu = None
+                if self.operation.factory_gpu is None:
+                    self.operation.last_gpu = None
                     if kwargs:
                         return operator.call(*args, **kwargs)
                     return operator.call(*args)
@@ -99,12 +100,12 @@ class DeviceMode(LightMode):
                 gpu is not UNKNOWN
                 and gpu.alive
                 and (
-                    bound <= gpu.memory.room
-                    or operator.bound(args, tensors_in(args)) < LARGE_RESULT
+                    quick_bound <= gpu.memory.room
+                    or operator.max_elements(args, tensors_in(args)) < LARGE_RESULT
                 )
                 and (operator.idle is None or operator.idle(args))
             ):
-                self.doing.last_gpu = gpu
+                self.operation.last_gpu = gpu
                 try:
                     if kwargs:
                         out = operator.call(*args, **kwargs)
@@ -143,14 +144,18 @@ class DeviceMode(LightMode):
         device = kwargs.get("device") if kwargs else None
         if device is not None and device.type == session.type.name:
             return make_on(resolve(device), func, args, kwargs)
-        if device is not None and "pin_memory" in kwargs and self.doing.making is None:
+        if (
+            device is not None
+            and "pin_memory" in kwargs
+            and self.operation.factory_gpu is None
+        ):
             # Python named the device, as C++ never names pin_memory.
             return run(func, args, kwargs, ())
         return run(func, args, kwargs, tensors_in(values))
 
 
-class CheckedMode(DeviceMode):
-    """The same for devices that lack some dtypes."""
+class MissingDtypesMode(DeviceMode):
+    """The same for types of device that lack some dtypes: it refuses results of those."""
 
     def __torch_dispatch__(self, *call: Any) -> Any:
         out = super().__torch_dispatch__(*call)
@@ -177,7 +182,7 @@ def mode_for(type: DeviceType, clock: Clock | None = None) -> type[DeviceMode]:
     """Return the class of mode that simulates a type of device."""
     if clock:
         return TimedMode
-    return CheckedMode if type.missing else DeviceMode
+    return MissingDtypesMode if type.missing else DeviceMode
 
 
 def is_traced(types: Any) -> bool:

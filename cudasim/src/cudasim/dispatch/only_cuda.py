@@ -1,4 +1,8 @@
-"""What CUDA's kernels compute and the CPU's refuse, other than by dtype (see `dtypes`)."""
+"""What CUDA's kernels compute and the CPU's refuse, other than by dtype (see `dtypes`).
+
+Each function runs around the rules of the operators that its decorator names. It leaves
+to them, by calling `inner`, whatever is not on a simulated CUDA GPU.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -51,9 +55,12 @@ def lu(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
         return inner(func, args, kwargs)
     factors = _factorize(args[0])
     if func is aten.linalg_lu_factor_ex.default:
-        out = (factors, *_pivots_and_info(factors))
+        pivots, info = _pivots_and_info(factors)
+        out = (factors, pivots, info)
     else:
-        out = (factors.new_empty(0), *_triangles(factors))
+        no_permutation = factors.new_empty(0)
+        lower, upper = _triangles(factors)
+        out = (no_permutation, lower, upper)
     return settle(out, gpu_of(args[0]))
 
 
@@ -61,27 +68,34 @@ def _factorize(matrix: Tensor) -> Tensor:
     """Return both factors of an LU decomposition without pivoting in one matrix."""
     factors = matrix.clone()
     for step in range(min(factors.shape[-2:])):
+        rest = slice(step + 1, None)
         pivot = factors[..., step, step, None, None]
-        below = factors[..., step + 1 :, step, None]
-        right = factors[..., None, step, step + 1 :]
+        below = factors[..., rest, step, None]
+        right = factors[..., None, step, rest]
         below.div_(pivot)
-        factors[..., step + 1 :, step + 1 :].sub_(below * right)
+        factors[..., rest, rest].sub_(below * right)
     return factors
 
 
 def _pivots_and_info(factors: Tensor) -> tuple[Tensor, Tensor]:
     """Return LAPACK's pivots, and the number of the first pivot that is zero, or 0."""
-    batch, size = factors.shape[:-2], min(factors.shape[-2:])
-    pivots = torch.arange(1, size + 1, dtype=torch.int32).expand(*batch, size)
+    batch = factors.shape[:-2]
+    size = min(factors.shape[-2:])
+    in_order = torch.arange(1, size + 1, dtype=torch.int32)
+    pivots = in_order.expand(*batch, size).contiguous()
+    if not size:
+        return pivots, torch.zeros(batch, dtype=torch.int32)
+
     is_zero = factors.diagonal(dim1=-2, dim2=-1) == 0
-    first_zero = is_zero.int().argmax(-1) + 1 if size else torch.zeros(batch)
+    first_zero = is_zero.int().argmax(-1) + 1
     info = first_zero * is_zero.any(-1)
-    return pivots.contiguous(), info.int()
+    return pivots, info.int()
 
 
 def _triangles(factors: Tensor) -> tuple[Tensor, Tensor]:
     """Return the lower factor, with ones on its diagonal, and the upper one."""
-    rows, size = factors.shape[-2], min(factors.shape[-2:])
+    rows = factors.shape[-2]
+    size = min(factors.shape[-2:])
     ones = torch.eye(rows, size, dtype=factors.dtype)
     lower = factors[..., :size].tril(-1) + ones
     upper = factors[..., :size, :].triu()
@@ -94,20 +108,28 @@ def cudnn_convolution(inner: Rule, func: Callable, args: tuple, kwargs: dict) ->
     if not is_on_cuda(args[0]):
         return inner(func, args, kwargs)
     image, weight, padding, stride, dilation, groups, *_ = args
-    bias, transposed, output_padding = None, False, [0] * len(stride)
-    inputs = (image, weight, bias, stride, padding, dilation)
-    convolve = operator_of(aten.convolution.default).rule or general
-    return convolve(
-        aten.convolution.default, (*inputs, transposed, output_padding, groups), {}
+    output_padding = [0] * len(stride)
+    arguments = (
+        image,
+        weight,
+        None,  # bias
+        stride,
+        padding,
+        dilation,
+        False,  # transposed
+        output_padding,
+        groups,
     )
+    convolve = operator_of(aten.convolution.default).rule or general
+    return convolve(aten.convolution.default, arguments, {})
 
 
 @around("floor_divide", *ROUNDED_DIVISIONS, *REMAINDERS)
 def divide_by_zero(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Divide integers, by zero too, which no GPU refuses.
+    """Divide integers by zero, which no GPU refuses.
 
-    A quotient has ones in all bits then, and a remainder is the dividend. CUDA leaves both
-    undefined.
+    Here the quotient then has ones in all bits, and the remainder is the dividend. CUDA
+    leaves both undefined.
     """
     first, second = args[:2]
     if "out" in kwargs or not _are_integers_on_cuda(first, second):
@@ -116,14 +138,13 @@ def divide_by_zero(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> An
     if not is_zero.any():
         return inner(func, args, kwargs)
 
-    nonzero = 1
+    divisor = 1  # without the zeros, and where it was: the operator compares devices
     if isinstance(second, Tensor):
-        nonzero = put(torch.where(is_zero, 1, second), gpu_of(second))
-    # The operator compares the devices.
-    quotient = inner(_not_in_place(func), (first, nonzero, *args[2:]), kwargs)
+        divisor = put(torch.where(is_zero, 1, second), gpu_of(second))
+    quotient = inner(_not_in_place(func), (first, divisor, *args[2:]), kwargs)
     replacement = first if name_of(func) in REMAINDERS else -1
     out = torch.where(is_zero, replacement, quotient)
-    out = settle(out, gpu_of(quotient))
+    settle(out, gpu_of(quotient))
     is_in_place = schema_of(func).name.endswith("_")
     return first.copy_(out) if is_in_place else out
 

@@ -19,7 +19,7 @@ from cudasim.torch_private.operators import (
 # The attribute of an operator that holds its record.
 RECORD = "_cudasim"
 
-# The `bound_factor` of operators whose results only `bound` can tell.
+# The `bound_factor` of operators of whose results only `max_elements` can tell the size.
 _UNKNOWN_FACTOR = 2**62
 
 # (operator, its arguments) -> its result
@@ -85,7 +85,6 @@ class Operator:
     """What is known of an operator, from its schema and from what is registered for it."""
 
     __slots__ = (
-        "bound",
         "bound_factor",
         "call",
         "direct",
@@ -93,6 +92,7 @@ class Operator:
         "func",
         "idle",
         "makes_tensors",
+        "max_elements",
         "only_tensors",
         "out_names",
         "rule",
@@ -105,11 +105,10 @@ class Operator:
         self.func = func  # keeps it alive, so that no other has its identity
         own_rule = _own_rule(func)
         name = name_of(func)
-        layers = [
-            layer
-            for layer in LAYERS
-            if name in layer.operators or func in layer.operators
-        ]
+        layers = []
+        for layer in LAYERS:
+            if name in layer.operators or func in layer.operators:
+                layers.append(layer)
         # None where the general rule alone runs.
         self.rule = _wrap(own_rule, layers)
         # None where there are no layers, which is the same as idle ones.
@@ -128,23 +127,21 @@ class Operator:
         # The results that it is given as `out=`, and may enlarge.
         self.out_names = [argument.name for argument in arguments if argument.is_out]
         # The (position, name) of each argument that it changes.
-        self.written = [
-            (position, argument.name)
-            for position, argument in enumerate(arguments)
-            if argument.alias_info and argument.alias_info.is_write
-        ]
+        self.written = []
+        for position, argument in enumerate(arguments):
+            if argument.alias_info and argument.alias_info.is_write:
+                self.written.append((position, argument.name))
 
-        types = [
-            str(argument.type) for argument in arguments if not argument.kwarg_only
-        ]
+        positional = [argument for argument in arguments if not argument.kwarg_only]
         has_lists = False
         # How many of the first arguments hold all its tensors, and whether that is all.
         self.tensor_positions = 0
-        for position, type_name in enumerate(types, 1):
+        for number, argument in enumerate(positional, start=1):
+            type_name = str(argument.type)
             if "Tensor" in type_name:
-                self.tensor_positions = position
+                self.tensor_positions = number
                 has_lists = has_lists or "List" in type_name
-        self.only_tensors = self.tensor_positions == len(types)
+        self.only_tensors = self.tensor_positions == len(positional)
         self.draws_random = random.kind(func) != random.PLAIN
         self.direct = not (self.draws_random or self.out_names or has_lists)
 
@@ -157,24 +154,24 @@ class Operator:
         self.makes_tensors = not results or any(
             result.alias_info is None for result in results
         )
+        # (arguments, tensors among them) -> at most how many elements the results have
+        self.max_elements = foresight.no_results
         if self.makes_tensors or self.out_names:
-            self.bound = foresight.bound_of(func)
-        else:
-            self.bound = foresight.no_results
+            self.max_elements = foresight.bound_of(func)
         # What the operands' numbers of elements are multiplied by for a quick bound.
         self.bound_factor = 0
         if self.makes_tensors:
             factors = foresight.BOUND_FACTORS
-            self.bound_factor = factors.get(self.bound, _UNKNOWN_FACTOR)
+            self.bound_factor = factors.get(self.max_elements, _UNKNOWN_FACTOR)
 
 
 def _own_rule(func: Callable) -> Rule | None:
     if func in RULES:
         return RULES[func]
     for find_rule in RULE_FINDERS:
-        found = find_rule(func)
-        if found is not None:
-            return found
+        own_rule = find_rule(func)
+        if own_rule is not None:
+            return own_rule
     return None
 
 

@@ -82,7 +82,7 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
         if tensor.requires_grad and torch.is_grad_enabled():
             _return_gradient_to_host(tensor)
 
-    session.thread.doing.last_gpu = gpu
+    session.thread.operation.last_gpu = gpu
     reserved = _reserve(operator, gpu, args, kwargs, operands)
     out = _compute(operator, gpu, args, kwargs)
     if operator.makes_tensors or may_be_copied:
@@ -102,10 +102,10 @@ def _reserve(
 ) -> Reserved:
     """Take memory for results that may be large."""
     if operator.makes_tensors:
-        if operator.bound(args, operands) >= LARGE_RESULT:
+        if operator.max_elements(args, operands) >= LARGE_RESULT:
             return reserve(gpu, operator.func, args, kwargs)
     elif operator.out_names:
-        if operator.bound(args, tensors_in(args)) >= LARGE_RESULT:
+        if operator.max_elements(args, tensors_in(args)) >= LARGE_RESULT:
             reserve_growth(operator.func, args, kwargs, operator.out_names)
     return None
 
@@ -151,15 +151,15 @@ def _run_without_gpu(
     func: Callable, args: tuple, kwargs: dict, on_host: list, unplaced: list
 ) -> Any:
     """Run an operation none of whose operands is on a GPU."""
-    doing = session.thread.doing
-    if doing.making is not None and not unplaced:
-        return _run_in_factory(func, args, kwargs, on_host, doing.making)
+    state = session.thread.operation
+    if state.factory_gpu is not None and not unplaced:
+        return _run_in_factory(func, args, kwargs, on_host, state.factory_gpu)
 
     generator = kwargs.get("generator")
     if generator is not None and find(generator) is not None:
         raise random.wrong_generator("cpu", session.type.name)
     if on_host:
-        doing.last_gpu = None
+        state.last_gpu = None
         for tensor in unplaced:
             put(tensor, None)
         return operator_of(func).call(*args, **kwargs)
@@ -172,7 +172,7 @@ def _run_without_gpu(
     # Python's bindings always name pin_memory. So a call without it comes from C++, within
     # an operation whose device it takes from tensors that it believes to be on the CPU.
     if "pin_memory" not in kwargs and not scratch.is_called_by_program(func):
-        return settle(out, doing.last_gpu if scratch.is_called_by_engine() else None)
+        return settle(out, state.last_gpu if scratch.is_called_by_engine() else None)
     return out
 
 
@@ -180,10 +180,10 @@ def _run_in_factory(
     func: Callable, args: tuple, kwargs: dict, operands: list, gpu: GPU
 ) -> Any:
     """Run a part of a factory of Python that makes a tensor on `gpu`."""
-    session.thread.doing.last_gpu = gpu
+    session.thread.operation.last_gpu = gpu
     operator = operator_of(func)
     reserved = None
-    if operator.bound(args, operands) >= LARGE_RESULT:
+    if operator.max_elements(args, operands) >= LARGE_RESULT:
         reserved = reserve(gpu, func, args, kwargs)
     out = func(*args, **kwargs)
     if gpu.type.missing:
@@ -216,10 +216,10 @@ def make_on(gpu: GPU, func: Callable, args: tuple, kwargs: dict) -> Any:
         return func(*args, **kwargs)
     kwargs = {**kwargs, "device": CPU}
     kwargs.pop("pin_memory", None)
-    session.thread.doing.last_gpu = gpu
+    session.thread.operation.last_gpu = gpu
 
     reserved = None
-    if operator_of(func).bound(args, tensors_in(args)) >= LARGE_RESULT:
+    if operator_of(func).max_elements(args, tensors_in(args)) >= LARGE_RESULT:
         reserved = reserve(gpu, func, args, kwargs)
     out = random.draw(func, args, kwargs, gpu)
     return put(out, gpu, reserved[0] if reserved else None)

@@ -24,19 +24,19 @@ from torch import Tensor
 from cudasim import config
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import arguments_by_name, operands_of, tensors_in
+from cudasim.dispatch.copies import COPIES, copy_of, host_waits
 from cudasim.dispatch.mode import PLAIN, DeviceMode, is_traced, is_wrapper
 from cudasim.dispatch.operators import written_by
 from cudasim.dispatch.scratch import outside
 from cudasim.dispatch.tags import PINNED, TAG, gpu_of, storage_of
 from cudasim.modes import LightMode, decompose, is_composite
-from cudasim.session import session
-from cudasim.torch_private.operators import has_schema, schema_of, to_copy
+from cudasim.session import StreamKey, session
+from cudasim.torch_private.operators import has_schema, schema_of
 from cudasim.torch_private.tensors import backward_id
 from cudasim.words import WORDS
 
 MESSAGES = WORDS["races"]
 ACCESSES = "_cudasim_accesses"  # the attribute of a storage that holds its `Memory`
-COPIES = (torch.ops.aten.copy_.default, to_copy)
 
 # Operators that do not read their operands, by how their names begin.
 UNREAD = (
@@ -57,9 +57,8 @@ _LIBRARIES = (
     str(Path(__file__).resolve().parents[1]) + os.sep,
 )
 
-# What does one operation after the other: a stream, as (GPU, stream), or the host.
-Line = tuple[int, int]
-HOST: Line = (-1, 0)
+# The host does one operation after the other, too. So it counts as a stream.
+HOST: StreamKey = (-1, 0)
 
 
 class DataRace(RuntimeError):
@@ -69,12 +68,12 @@ class DataRace(RuntimeError):
 class Access(NamedTuple):
     """What an operation did to a memory."""
 
-    line: Line
-    number: int  # among the operations of its line
+    stream: StreamKey
+    number: int  # among the operations of its stream
     name: str  # of the operation
     writes: bool
     shape: tuple[int, ...]
-    place: tuple[str, int]  # file and line of the program
+    location: tuple[str, int]  # file and line of the program
 
 
 @dataclass(eq=False)
@@ -89,8 +88,8 @@ class Memory:
     uses: list[Access] = field(default_factory=list)
     # Uses of those who had the memory before.
     earlier: list[Access] = field(default_factory=list)
-    # The lines that `record_stream` named, for which the allocator waits.
-    recorded: set[Line] = field(default_factory=set)
+    # The streams that `record_stream` named, for which the allocator waits.
+    recorded: set[StreamKey] = field(default_factory=set)
 
     def overlaps(self, other: "Memory") -> bool:
         return self.begin < other.end and other.begin < self.end
@@ -98,7 +97,7 @@ class Memory:
     def unrecorded(self) -> list[Access]:
         """Return the accesses that the allocator does not wait for, writes last."""
         uses = [*self.earlier, *sorted(self.uses, key=lambda use: use.writes)]
-        return [use for use in uses if use.line not in self.recorded]
+        return [use for use in uses if use.stream not in self.recorded]
 
 
 class Order:
@@ -106,26 +105,32 @@ class Order:
 
     def __init__(self, action: str) -> None:
         self.action = action
-        # For each line, how far it knows the others to be.
-        self.known: dict[Line, dict[Line, int]] = defaultdict(dict)
+        # For each stream, how far it knows the others to be.
+        self.known: dict[StreamKey, dict[StreamKey, int]] = defaultdict(dict)
         # The memories that were in use last, by GPU.
         self.areas: dict[int, list[Memory]] = defaultdict(list)
 
-    def learn(self, line: Line, known: dict[Line, int]) -> None:
-        """Let a line know what is `known` elsewhere."""
-        mine = self.known[line]
+    def learn(self, stream: StreamKey, known: dict[StreamKey, int]) -> None:
+        """Let a stream know what is `known` elsewhere."""
+        own = self.known[stream]
         for other, number in known.items():
-            mine[other] = max(number, mine.get(other, 0))
+            own[other] = max(number, own.get(other, 0))
 
-    def wait(self, other: Line, line: Line = HOST) -> None:
-        """Let a line wait for what another has done so far."""
-        self.learn(line, self.known[other])
+    def wait(self, other: StreamKey, stream: StreamKey = HOST) -> None:
+        """Let a stream wait for what another has done so far."""
+        self.learn(stream, self.known[other])
 
-    def record_stream(self, tensor: Tensor, line: Line) -> None:
-        """Let the allocator wait for a line before it hands out the memory of `tensor`."""
+    def wait_for_gpu(self, index: int) -> None:
+        """Let the host wait for what all streams of a GPU have done so far."""
+        streams = [stream for stream in self.known if stream[0] == index]
+        for stream in streams:
+            self.wait(stream)
+
+    def record_stream(self, tensor: Tensor, stream: StreamKey) -> None:
+        """Let the allocator wait for `stream` before it hands out the memory of `tensor`."""
         memory = self._memory(tensor)
         if memory is not None:
-            memory.recorded.add(line)
+            memory.recorded.add(stream)
 
     def note(self, func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
         """Check that what `func` has read and written is in order.
@@ -135,34 +140,37 @@ class Order:
         if not has_schema(func) or session.capturing:
             return
         reads, writes = accesses(func, args, kwargs, out)
-        homes = [(tensor, gpu_of(tensor)) for tensor in (*writes, *reads)]
-        lines = _current_lines(homes)
-        line = lines[0] if lines else HOST
+        streams = _current_streams([*writes, *reads])
+        stream = streams[0] if streams else HOST
 
-        is_peer_copy = func in COPIES and len(lines) == 2
+        is_peer_copy = func in COPIES and len(streams) == 2
         if is_peer_copy:
-            self.wait(lines[1], line)
-        if line != HOST:
-            self.wait(HOST, line)
-        self._check(func, line, reads, writes)
+            self.wait(streams[1], stream)
+        if stream != HOST:
+            self.wait(HOST, stream)
+        self._check(func, stream, reads, writes)
         if is_peer_copy:
-            self.wait(line, lines[1])  # both GPUs wait for the copy
-        elif func in COPIES and lines and _host_waits(func, args, kwargs, homes):
-            self.wait(line)
+            self.wait(stream, streams[1])  # both GPUs wait for the copy
+        elif func in COPIES and _host_waits_for_copy(func, args, kwargs, out):
+            self.wait(stream)
 
     def _check(
-        self, func: Callable, line: Line, reads: list[Tensor], writes: list[Tensor]
+        self,
+        func: Callable,
+        stream: StreamKey,
+        reads: list[Tensor],
+        writes: list[Tensor],
     ) -> None:
-        """Check the accesses of one operation of a line."""
-        number = self.known[line].get(line, 0) + 1
-        self.known[line][line] = number
+        """Check the accesses of one operation of a stream."""
+        number = self.known[stream].get(stream, 0) + 1
+        self.known[stream][stream] = number
         name = _name_of(func)
         frame = outside(sys._getframe(), _LIBRARIES)
-        place = (frame.f_code.co_filename, frame.f_lineno)
+        location = (frame.f_code.co_filename, frame.f_lineno)
         for tensors, is_write in ((reads, False), (writes, True)):
             for tensor in tensors:
                 shape = tuple(tensor.shape)
-                access = Access(line, number, name, is_write, shape, place)
+                access = Access(stream, number, name, is_write, shape, location)
                 memory = self._memory(tensor)
                 if memory is not None:
                     self._use(memory, access)
@@ -202,10 +210,10 @@ class Order:
         """Check an access against the earlier ones, and remember it."""
         conflicts = [use for use in memory.uses if use.writes or access.writes]
         for other in (*memory.earlier, *conflicts):
-            if self.known[access.line].get(other.line, 0) >= other.number:
+            if self.known[access.stream].get(other.stream, 0) >= other.number:
                 continue
             if backward_id() != -1:  # the engine of backward lets streams wait
-                self.wait(other.line, access.line)
+                self.wait(other.stream, access.stream)
             else:
                 self._report(access, other, other in memory.earlier)
 
@@ -213,54 +221,67 @@ class Order:
         if access.writes:
             memory.uses = [access]
         else:
-            kept = [use for use in memory.uses if use.writes or use.line != access.line]
+            # Of a stream's reads since the last write, the last one is enough.
+            kept = []
+            for use in memory.uses:
+                if use.writes or use.stream != access.stream:
+                    kept.append(use)
             memory.uses = [*kept, access]
 
     def _report(self, access: Access, other: Access, handed_out: bool) -> None:
         """Raise DataRace, or warn, for an access that is not ordered after another."""
         verb = "writes" if access.writes else "reads"
         other_verb = "wrote" if other.writes else "read"
+        memory = "it"
         if handed_out:
-            remedy, memory = "handed out", "what was there before"
+            memory = "what was there before"
+            remedy = "handed out"
+        elif HOST in (access.stream, other.stream):
+            remedy = "host"
         else:
-            with_host = HOST in (access.line, other.line)
-            remedy, memory = "host" if with_host else "stream", "it"
+            remedy = "stream"
 
-        now = (access.name, verb, access.shape, _describe(access.line))
-        before = (other.name, other_verb, memory, _describe(other.line), *other.place)
+        now = (access.name, verb, access.shape, _describe(access.stream))
+        other_stream = _describe(other.stream)
+        before = (other.name, other_verb, memory, other_stream, *other.location)
         message = MESSAGES["race"].format(*now, *before, MESSAGES[remedy])
         if self.action == "raise":
             raise DataRace(message)
-        warnings.warn_explicit(message, UserWarning, *access.place)
+        warnings.warn_explicit(message, UserWarning, *access.location)
 
 
-def _current_lines(homes: list[tuple[Tensor, GPU | None]]) -> list[Line]:
-    """Return the current stream of each GPU that an operation's tensors are on."""
-    lines = []
-    for _, gpu in homes:
+def _current_streams(tensors: list[Tensor]) -> list[StreamKey]:
+    """Return the current stream of each GPU that one of `tensors` is on."""
+    streams = []
+    for tensor in tensors:
+        gpu = gpu_of(tensor)
         if gpu is None:
             continue
-        line = (gpu.index, session.current_stream(gpu.index))
-        if line not in lines:
-            lines.append(line)
-    return lines
+        stream = session.stream_key(gpu.index)
+        if stream not in streams:
+            streams.append(stream)
+    return streams
 
 
-def _host_waits(
-    func: Callable, args: tuple, kwargs: dict, homes: list[tuple[Tensor, GPU | None]]
-) -> bool:
-    """Return whether the host waits for a copy between itself and a GPU."""
-    storages = [storage_of(tensor) for tensor, gpu in homes if gpu is None]
-    if not storages:
+def _host_waits_for_copy(func: Callable, args: tuple, kwargs: dict, out: Any) -> bool:
+    """Return whether an operator in COPIES made the host wait for a GPU.
+
+    It does not if the copy was between two GPUs, or within one device.
+    """
+    copy = copy_of(func, args, kwargs, out)
+    from_host = gpu_of(copy.source) is None
+    to_host = gpu_of(copy.target) is None
+    if from_host is to_host:
         return False
-    if not all(hasattr(storage, PINNED) for storage in storages):
-        return True
-    return not arguments_by_name(func, args, kwargs).get("non_blocking")
+    host = copy.source if from_host else copy.target
+    return host_waits(host, from_host, copy.size, copy.non_blocking)
 
 
-def _describe(line: Line) -> str:
-    index, stream = line
-    return "the host" if index < 0 else f"{session.gpu(index).device} stream {stream}"
+def _describe(stream: StreamKey) -> str:
+    if stream == HOST:
+        return "the host"
+    index, stream_id = stream
+    return f"{session.gpu(index).device} stream {stream_id}"
 
 
 def _name_of(func: Callable) -> str:
@@ -334,11 +355,11 @@ def races(action: str = "raise") -> Iterator[None]:
         session.look_for_races(before)
 
 
-def checked(mode: type[DeviceMode]) -> type[RaceMode]:
+def with_race_mode(mode: type[DeviceMode]) -> type[RaceMode]:
     """Return a mode that simulates as `mode` does and looks for races in each thread."""
 
-    class Checked(RaceMode):
-        def __enter__(self) -> "Checked":
+    class RaceModeAbove(RaceMode):
+        def __enter__(self) -> "RaceModeAbove":
             self.below = mode()
             self.below.__enter__()
             return super().__enter__()
@@ -347,4 +368,4 @@ def checked(mode: type[DeviceMode]) -> type[RaceMode]:
             super().__exit__(*error)
             self.below.__exit__(*error)
 
-    return Checked
+    return RaceModeAbove

@@ -1,4 +1,15 @@
-"""The operations that the general rule of `placement` does not fit."""
+"""The operations that the general rule of `placement` does not fit.
+
+To give another operator a rule, decorate a function that runs it:
+
+    @rule(aten.example.default)
+    def example(func, args, kwargs):
+        return run(func, args, kwargs, args[:1])  # the second tensor may be anywhere
+
+`run` compares the devices of the operands that it is given, and puts the results on their
+GPU. To keep the rule of an operator and only do something before or after it, decorate a
+function with `around` instead.
+"""
 
 import math
 import sys
@@ -14,6 +25,7 @@ from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import custom, dtypes, tags
 from cudasim.dispatch.arguments import operands_of, tensors_in
 from cudasim.dispatch.checks import disagreement
+from cudasim.dispatch.copies import copy_of
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.foresight import LARGE_RESULT
 from cudasim.dispatch.operators import (
@@ -93,15 +105,14 @@ def to_mkldnn(func: Callable, args: tuple, kwargs: dict) -> Any:
 @rule(aten.copy_.default)
 def copy_between(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Copy between devices: the target keeps its own, unless it is scratch."""
-    target, source = args[:2]
+    source, target, non_blocking = copy_of(func, args, kwargs, None)
     gpu = tags.gpu_read(target)
     if gpu is None and is_scratch(target):
         gpu = gpu_of(source)
         put(target, gpu)
     if session.watching:
-        non_blocking = args[2] if len(args) > 2 else kwargs.get("non_blocking")
         watch_copy(gpu_of(source), gpu, non_blocking)
-    session.thread.doing.last_gpu = gpu
+    session.thread.operation.last_gpu = gpu
     return func(*args, **kwargs)
 
 
@@ -120,14 +131,15 @@ def index(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Index a tensor by indices that are on its own GPU or on the CPU."""
     indexed, indices = args[:2]
     home = gpu_of(indexed)
-    strangers = [
-        tensor for tensor in tensors_in(indices) if gpu_of(tensor) not in (None, home)
-    ]
+    strangers = []  # indices that are on another GPU
+    for tensor in tensors_in(indices):
+        if gpu_of(tensor) not in (None, home):
+            strangers.append(tensor)
     if strangers and not is_scratch(indexed):
         raise RuntimeError(MESSAGES["indices"].format(device_of(indexed)))
 
     operands = [value for value in args if isinstance(value, Tensor)]
-    if len(operands) == 2 and not operands[1].dim() and not is_scratch(operands[0]):
+    if len(operands) == 2 and not operands[1].dim() and not is_scratch(indexed):
         operands.pop()  # a single number to put there may be on any device
     return run(func, args, kwargs, [*operands, *strangers])
 
@@ -154,9 +166,11 @@ def pack(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Pack sequences whose lengths are on the CPU, where the batch sizes stay."""
     lengths = args[1]
     if gpu_of(lengths):
-        dtype_name = lengths.type().rpartition(".")[2].removesuffix("Tensor")
+        _, _, type_name = lengths.type().rpartition(".")
+        dtype_name = type_name.removesuffix("Tensor")
+        message = MESSAGES["lengths"]
         raise RuntimeError(
-            MESSAGES["lengths"].format(lengths.dim(), device_of(lengths), dtype_name)
+            message.format(lengths.dim(), device_of(lengths), dtype_name)
         )
     out = run(func, args, kwargs, args[:1])
     batch_sizes = out[1]
@@ -170,8 +184,9 @@ def pack(func: Callable, args: tuple, kwargs: dict) -> Any:
 @rule(aten.resize_.default, aten.resize_as_.default)
 def resize(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Charge the GPU before a storage grows, and count it again afterwards."""
-    tensor, size = args[:2]
-    shape = size.shape if isinstance(size, Tensor) else size
+    tensor, shape = args[:2]
+    if isinstance(shape, Tensor):
+        shape = shape.shape
     storage = storage_of(tensor)
     elements = tensor.storage_offset() + math.prod(shape)
     tags.foretell(storage, elements * tensor.element_size())
@@ -223,16 +238,17 @@ Home = GPU | None  # where an operation runs; None is the CPU
 
 def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Run an operation on lists of tensors, each position on a device of its own."""
-    lists, single = [], []
+    lists = []
+    scalars = []
     for value in (*args, *kwargs.values()):
         if isinstance(value, Tensor):
-            single.append(value)
+            scalars.append(value)
         elif isinstance(value, list | tuple) and value and isinstance(value[0], Tensor):
             lists.append(value)
 
-    homes = _homes(func, args, kwargs, lists, single)
-    if single and homes[0] is not None:
-        _check_scalar(func, single[0], lists[0][0], homes[0])
+    homes = _homes(func, args, kwargs, lists, scalars)
+    if scalars and homes[0] is not None:
+        _check_scalar(func, scalars[0], lists[0][0], homes[0])
     reserved = [None] * len(homes)
     if operator_of(func).makes_tensors:
         elements = sum([tensor.numel() for tensor in lists[0]])
@@ -240,7 +256,8 @@ def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
             reserved = _reserve_results(lists[0], homes)
 
     out = func(*args, **kwargs)
-    for results in out if isinstance(out, tuple) else (out,):
+    result_lists = out if isinstance(out, tuple) else (out,)
+    for results in result_lists:
         for result, home, memory in zip(results or (), homes, reserved, strict=False):
             if home is not None:
                 settle(result, home, memory)
@@ -254,25 +271,25 @@ def _find_foreach(func: Callable) -> Rule | None:
 
 
 def _homes(
-    func: Callable, args: tuple, kwargs: dict, lists: list, single: list[Tensor]
+    func: Callable, args: tuple, kwargs: dict, lists: list, scalars: list[Tensor]
 ) -> list[Home]:
     """Return the device of each position. Raises CUDA's error where they disagree."""
     count = min(map(len, lists), default=0)
-    home = gpu_of(single[0] if single else lists[0][0])
-    if _are_all_on(home, [single, *lists]):
+    home = gpu_of(scalars[0] if scalars else lists[0][0])
+    if _are_all_on(home, [scalars, *lists]):
         return [home] * count
 
     homes = []
     for position in zip(*lists, strict=False):
         # Single numbers on the CPU do not count.
-        places = {gpu_of(tensor) for tensor in single if tensor.dim()}
+        gpus = {gpu_of(scalar) for scalar in scalars if scalar.dim()}
         for tensor in position:
             gpu = gpu_of(tensor)
             if gpu is not None or tensor.dim():
-                places.add(gpu)
-        if len(places) > 1:
+                gpus.add(gpu)
+        if len(gpus) > 1:
             raise disagreement(func, args, kwargs)
-        homes.append(places.pop() if places else None)
+        homes.append(gpus.pop() if gpus else None)
     return homes
 
 
@@ -363,7 +380,9 @@ def run_absent(func: Callable, args: tuple, kwargs: dict) -> Any:
     return run_operator(func, args, kwargs)
 
 
-# Checks of some operators' first arguments.
+# Products with a dense matrix, unless one is sparse: of plain tensors none is.
+PRODUCTS = (aten.mm.default, aten.mv.default)
+# The checks of other operators' first arguments.
 CHECKS: dict[Callable, Callable] = {
     aten.native_layer_norm.default: dtypes.check_norm,
     aten.native_group_norm.default: dtypes.check_norm,
@@ -372,8 +391,6 @@ CHECKS: dict[Callable, Callable] = {
     private.scaled_mm: dtypes.check_scaled_product,
     private.scaled_mm_out: dtypes.check_scaled_product,
 }
-# Products with a sparse matrix are checked as well. Plain tensors are never sparse.
-PRODUCTS = (aten.mm.default, aten.mv.default)
 
 
 @around(*PRODUCTS, idle=lambda args: True)

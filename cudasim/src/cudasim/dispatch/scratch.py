@@ -35,22 +35,25 @@ _ANSWERING = (
 _OPERATOR_CALLS = (OpOverload.__call__.__code__, OpOverloadPacket.__call__.__code__)
 _ENGINE = run_engine.__code__
 
-# How many frames identify a place: one is not enough, as many places share a helper function.
+# How many frames identify a call: one is not enough, as many calls share a helper function.
 DEPTH = 3
 
 
 class Scratch:
     """The tag of a scratch tensor, which remembers the call that it belongs to."""
 
-    __slots__ = ("place",)
+    __slots__ = ("call_site",)
     gpu = None
 
     def __init__(self) -> None:
-        self.place = None if session.thread.lasting else _current_place()
+        # None for a tensor that stays scratch after the call.
+        self.call_site: tuple[int, ...] | None = None
+        if not session.thread.makes_lasting:
+            self.call_site = _current_call_site()
 
     def is_running(self) -> bool:
         """Return whether the call in which the tensor was made is still running."""
-        return self.place is None or self.place == _current_place()
+        return self.call_site is None or self.call_site == _current_call_site()
 
 
 def is_called_by_program(func: Callable) -> bool:
@@ -97,11 +100,11 @@ def _frame_before_mode(operator_frame: FrameType) -> FrameType | None:
     return mode_frame.f_back if passes_on else None
 
 
-def _current_place() -> tuple[int, ...]:
+def _current_call_site() -> tuple[int, ...]:
     """Return the innermost frames of the program and the instruction each has reached."""
     frame = _calling_frame()
-    place = ()
-    while frame is not None and len(place) < 2 * DEPTH:
-        place += (id(frame), frame.f_lasti)
+    call_site = ()
+    while frame is not None and len(call_site) < 2 * DEPTH:
+        call_site += (id(frame), frame.f_lasti)
         frame = frame.f_back
-    return place
+    return call_site

@@ -16,7 +16,7 @@ FOLLOWED = "_cudasim_followed"  # the attribute of a storage that holds its addr
 def activate() -> None:
     """Call the callbacks from now on."""
     session.traced = True
-    session.watch()
+    session.update_watching()
 
 
 def fire(event: str, *args: Any) -> None:

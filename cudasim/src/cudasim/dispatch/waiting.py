@@ -35,7 +35,10 @@ def waits(func: Callable, args: tuple, kwargs: dict) -> bool:
 
 
 def watch_copy(source: GPU | None, target: GPU | None, non_blocking: bool) -> None:
-    """Wait for a copy between the host and a GPU, if anything depends on such waits."""
+    """Let the host wait for a copy between itself and a GPU, if PyTorch waits for it.
+
+    Where it does not, CUDA may wait still: see `copies.host_waits`.
+    """
     if not session.watching or non_blocking:
         return
     crosses = (source is None) is not (target is None)
@@ -99,8 +102,8 @@ def complain() -> None:
 
 
 def _refuse_in_capture() -> None:
-    index = session.current().index
-    capture = session.capturing.get((index, session.current_stream(index)))
+    stream = session.stream_key(session.current().index)
+    capture = session.capturing.get(stream)
     if capture is not None:
         capture.failed = True
         raise runtime.runtime_error(runtime.NOT_WHILE_CAPTURING)

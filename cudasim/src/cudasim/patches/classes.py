@@ -115,7 +115,7 @@ def _patch_default_generators(patches: Patches) -> None:
         module.default_generators = tuple(gpu.generator for gpu in session.gpus)
 
     patches.replace(module, "default_generators", None)
-    session.when_placed.append(set_generators)
+    session.when_gpus_change.append(set_generators)
     set_generators()
 
 

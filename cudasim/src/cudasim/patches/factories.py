@@ -9,6 +9,7 @@ from torch import Tensor
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import random
 from cudasim.dispatch.booking import book_copy
+from cudasim.dispatch.copies import Copy
 from cudasim.dispatch.devices import ELSEWHERE, in_fake_mode, resolve
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import TAG, device_of, gpu_of, put, storage_of
@@ -84,11 +85,14 @@ def make(original: Callable, *args, **kwargs) -> Tensor:
         _require_type_of_out(kwargs["out"], gpu)
         return original(*args, **{**kwargs, "device": "cpu"})
     if gpu is None:
-        made = original(*args, **kwargs)
-        return put(made, None) if name == "tensor" else made
+        tensor = original(*args, **kwargs)
+        if name == "tensor":
+            put(tensor, None)
+        return tensor
     if name in RANDOM:
         kwargs["generator"] = random.source(gpu, kwargs.get("generator"))
-    return _delivered(_allocate(original, gpu, args, kwargs), gpu, name)
+    tensor = _allocate(original, gpu, args, kwargs)
+    return _deliver(tensor, gpu, name)
 
 
 def _requested_gpu(kwargs: dict) -> GPU | object | None:
@@ -103,9 +107,9 @@ def _type_name(gpu: GPU | None) -> str:
 
 def _require_type_of_out(out: Tensor, gpu: GPU | None) -> None:
     requested = _type_name(gpu)
-    found = _type_name(gpu_of(out))
-    if requested != found:
-        raise RuntimeError(WORDS["devices"]["out"].format(requested, found))
+    actual = _type_name(gpu_of(out))
+    if requested != actual:
+        raise RuntimeError(WORDS["devices"]["out"].format(requested, actual))
 
 
 def share(original: Callable, *args, **kwargs) -> Tensor:
@@ -127,12 +131,13 @@ def share(original: Callable, *args, **kwargs) -> Tensor:
         kwargs["device"] = "cpu"
         return original(source, **kwargs)
 
-    made = _allocate(original, gpu, args, kwargs)
+    tensor = _allocate(original, gpu, args, kwargs)
     if gpu is None:
-        return made
+        return tensor
     # Memory that Python holds is not the GPU's.
-    memory = Allocation(gpu, made.numel() * made.element_size())
-    return _delivered(put(made.clone(), gpu, memory), gpu, name)
+    memory = Allocation(gpu, tensor.numel() * tensor.element_size())
+    copy = put(tensor.clone(), gpu, memory)
+    return _deliver(copy, gpu, name)
 
 
 def _require_alias(original: Callable, source: Any, gpu: GPU | None) -> None:
@@ -156,15 +161,17 @@ def make_like(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
     if kwargs.get("device") is None:
         return _make_beside(original, input, *args, **kwargs)
     gpu = resolve(kwargs["device"])
-    if gpu is ELSEWHERE or (
-        gpu is not None and (in_fake_mode() or private.is_tracing())
-    ):
+    if gpu is ELSEWHERE:
+        return original(input, *args, **kwargs)
+    if gpu is not None and (in_fake_mode() or private.is_tracing()):
         return original(input, *args, **kwargs)
 
     if name == "new" and _type_name(gpu) != _type_name(gpu_of(input)):
-        expected, passed = _type_name(gpu_of(input)), _type_name(gpu)
-        raise RuntimeError(WORDS["devices"]["legacy"].format(expected, passed))
-    return _delivered(_allocate(original, gpu, (input, *args), kwargs), gpu, name)
+        expected = _type_name(gpu_of(input))
+        message = WORDS["devices"]["legacy"]
+        raise RuntimeError(message.format(expected, _type_name(gpu)))
+    tensor = _allocate(original, gpu, (input, *args), kwargs)
+    return _deliver(tensor, gpu, name)
 
 
 def _make_beside(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
@@ -175,22 +182,25 @@ def _make_beside(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
         if _type_name(gpu_of(args[0])) != _type_name(gpu):
             raise TypeError(f"expected {input.type()} (got {args[0].type()})")
 
-    made = original(input, *args, **kwargs)
+    tensor = original(input, *args, **kwargs)
     # No dispatch mode saw these two, except a tensor that `new` was given, and views.
-    if name in ("new", "new_tensor") and gpu is not None and gpu_of(made) is None:
-        put(made, gpu)
-    return made
+    if name in ("new", "new_tensor") and gpu is not None and gpu_of(tensor) is None:
+        put(tensor, gpu)
+    return tensor
 
 
-def _delivered(made: Tensor, gpu: GPU | None, name: str) -> Tensor:
-    """Put what a factory made in its home; numbers that the host had are copied there."""
+def _deliver(tensor: Tensor, gpu: GPU | None, name: str) -> Tensor:
+    """Put what the factory `name` made on its device, and return it.
+
+    Numbers that the host had are copied there.
+    """
     if gpu is not None and name in CONVERTERS:
         watch_copy(None, gpu, non_blocking=False)
         if session.clock is not None:
-            book_copy(made, made, None, gpu, non_blocking=False)
-    if gpu is not None and gpu_of(made) is gpu:
-        return made
-    return put(made, gpu)
+            book_copy(Copy(tensor, tensor, non_blocking=False), None, gpu)
+    if gpu is not None and gpu_of(tensor) is gpu:
+        return tensor
+    return put(tensor, gpu)
 
 
 def _allocate(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) -> Tensor:
@@ -198,8 +208,8 @@ def _allocate(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) ->
 
     Where the host's memory does not suffice, the error is one of the simulated GPU's.
     """
-    doing = session.thread.doing
-    doing.making = None if original.__name__ in CONVERTERS else gpu
+    state = session.thread.operation
+    state.factory_gpu = None if original.__name__ in CONVERTERS else gpu
     kwargs["device"] = "cpu"
     try:
         return original(*args, **kwargs)
@@ -208,7 +218,7 @@ def _allocate(original: Callable, gpu: GPU | None, args: tuple, kwargs: dict) ->
         if gpu is None or size is None:
             raise
     finally:
-        doing.making = None
+        state.factory_gpu = None
 
     Allocation(gpu, size)  # raises, with CUDA's text, if it is more than the card has
     raise MemoryError(

@@ -20,9 +20,9 @@ from cudasim.torch_private.dispatch import in_transform
 from cudasim.torch_private.operators import tree_map_only
 from cudasim.words import WORDS
 
-# What is said of an `out` that is `there`, not `here` as the other tensors are.
+# The errors for an `out` that is `there`, and not `here` with the other tensors.
 RESULTS = WORDS["results"]
-# The same of an argument called `name`, or in that place (LinearAlgebra.cpp,
+# The errors for an argument called `name`, or in that position (LinearAlgebra.cpp,
 # TensorShape.cpp, Sorting.cpp, RNN.h, TensorAdvancedIndexing.cpp).
 APART = WORDS["functions"]
 
@@ -50,9 +50,8 @@ def require_same_device(
         there = device_of(tensor)
         if there != here:
             key = session.type.key
-            raise RuntimeError(
-                message.format(name=name, here=here, there=there, key=key)
-            )
+            text = message.format(name=name, here=here, there=there, key=key)
+            raise RuntimeError(text)
 
 
 @checks(torch, "meshgrid", "block_diag")
@@ -121,9 +120,8 @@ def quantile(
 def take_along_dim(
     name: str, input: Tensor, indices: Any, *args, out: Any = None, **kwargs
 ) -> None:
-    require_same_device(
-        input, [("indices", indices), ("out", out)], APART["take_along_dim"]
-    )
+    others = [("indices", indices), ("out", out)]
+    require_same_device(input, others, APART["take_along_dim"])
 
 
 @checks(*private.STFT)  # which `torch.stft`, in Python, calls
@@ -167,9 +165,9 @@ def recurrent(
 @replaces(nn.functional, "one_hot")
 @replaces(*private.ONE_HOT)
 def one_hot(original: Callable, tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """Make it without a look at the classes.
+    """Make the result without reading classes back, except to count them.
 
-    On a CPU it reads the least and the greatest class back, on a GPU neither
+    On a CPU PyTorch reads the least and the greatest class, on a GPU neither
     (Onehot.cpp).
     """
     if tensor.dtype is not torch.int64 or tensor.numel() == 0:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch.booking import book_copy
+from cudasim.dispatch.copies import Copy
 from cudasim.dispatch.devices import ELSEWHERE, resolve
 from cudasim.dispatch.tags import CPU, gpu_of, gpu_read, pin_as_copied, put
 from cudasim.dispatch.waiting import watch_copy
@@ -55,7 +56,7 @@ def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
     if gpu is None:
         pin_as_copied(copy, non_blocking)
     if session.clock is not None:
-        book_copy(source, copy, here, gpu, non_blocking)
+        book_copy(Copy(source, copy, non_blocking), here, gpu)
     return copy
 
 

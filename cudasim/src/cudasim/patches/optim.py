@@ -4,6 +4,7 @@ Each GPU has a group of its own.
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,8 +18,16 @@ STEP_DTYPES = (torch.float32, torch.float64)
 Rows = Sequence[Sequence[Tensor | None]]
 
 
+class Group(NamedTuple):
+    """The tensors of one device and type."""
+
+    key: tuple[torch.device, torch.dtype]
+    lists: Rows
+    positions: list[int]  # in the lists that were grouped
+
+
 @replaces(*GROUP_TENSORS)
-def group(original: Callable, lists: Rows, with_indices: bool = False) -> dict:
+def group_tensors(original: Callable, lists: Rows, with_indices: bool = False) -> dict:
     """Group the tensors of `lists` by the device and the type of those in the first list.
 
     Tensors in one position stay together. Empty lists stay empty.
@@ -27,7 +36,7 @@ def group(original: Callable, lists: Rows, with_indices: bool = False) -> dict:
     for position, tensor in enumerate(lists[0]):
         positions_by_device.setdefault(tensor.device, []).append(position)
 
-    groups = []  # (positions, (device, dtype), lists)
+    groups = []
     for device, positions in positions_by_device.items():
         rows = [_chosen(tensors, positions) for tensors in lists]
         for tensors in rows[1:]:
@@ -37,13 +46,13 @@ def group(original: Callable, lists: Rows, with_indices: bool = False) -> dict:
         # C++, which takes all of ours to be on the CPU, groups them by type.
         for (_, dtype), (columns, indices) in original(rows, True).items():
             members = [positions[index] for index in indices]
-            groups.append((members, (device, dtype), columns))
+            groups.append(Group((device, dtype), columns, members))
 
-    groups.sort(key=lambda group: group[0][0])
-    return {
-        key: (columns, members if with_indices else [])
-        for members, key, columns in groups
-    }
+    groups.sort(key=lambda group: group.positions[0])
+    result = {}
+    for group in groups:
+        result[group.key] = (group.lists, group.positions if with_indices else [])
+    return result
 
 
 def _chosen(tensors: Sequence, positions: list[int]) -> list:

@@ -106,4 +106,7 @@ def is_pinned(original: Callable, self: Tensor, device: Any = None) -> bool:
     if getattr(storage, tags.PINNED, False):
         return True
     # Memory that the program has pinned itself, by `cudaHostRegister`.
-    return bool(session.registered) and storage.data_ptr() in session.registered
+    return (
+        bool(session.registered_sizes)
+        and storage.data_ptr() in session.registered_sizes
+    )

@@ -147,7 +147,7 @@ def read_numbers(original: Callable, self: Tensor, *args, **kwargs) -> Any:
             count = min(count, private.print_options.threshold)
             name = "print"
         read_back(gpu, name, count * self.element_size())
-    with changed(session.thread, telling=True):
+    with changed(session.thread, is_printing=True):
         return original(self, *args, **kwargs)
 
 
@@ -157,7 +157,7 @@ def without_modes(original: Callable) -> Iterator[list]:
     """Do what PyTorch does in sight of no mode in sight of ours: a card computes it, too."""
     mode = nullcontext()
     # Compilers keep this function beyond a simulation.
-    if session.mode is not None and not session.thread.telling:
+    if session.mode is not None and not session.thread.is_printing:
         mode = type(session.mode)()
     with original() as modes, mode:
         yield modes

@@ -136,24 +136,14 @@ class Gpus(list[Gpu]):
         some of the new tensors.
         """
         _free_unused()
-        # A strong reference would keep a tensor that the block replaces.
-        known = {
-            address: weakref.ref(tensor)
-            for address, tensor in _tensors_on_gpus().items()
-        }
+        known = _weak_references()
         before = [gpu.allocated for gpu in self]
         yield
         _free_unused()
-        tensors = _tensors_on_gpus()
-        for gpu, held in zip(self, before, strict=True):
-            growth = gpu.allocated - held
+        for gpu, allocated_before in zip(self, before, strict=True):
+            growth = gpu.allocated - allocated_before
             if growth > 0:
-                new = []
-                for address, tensor in tensors.items():
-                    is_known = address in known and known[address]() is not None
-                    if tensor.device == gpu.device and not is_known:
-                        new.append(tensor)
-                names = _list(new)
+                names = _list(_new_tensors(gpu, known))
                 more = f"{growth:,} bytes more than before"
                 raise AssertionError(f"{gpu.device} holds {more}{names}")
 
@@ -201,12 +191,34 @@ def _free_unused() -> None:
 def _tensors_on_gpus() -> dict[int, Tensor]:
     """Return the tensors on GPUs that Python knows, by address."""
     tensors = {}
-    for thing in gc.get_objects():
-        if not issubclass(type(thing), Tensor):
+    for value in gc.get_objects():
+        if not issubclass(type(value), Tensor):
             continue
         with suppress(RuntimeError):  # a tensor that has outlived its simulation
-            if thing.device.type == _type():
-                tensors[_address(thing)] = thing
+            if value.device.type == _type():
+                tensors[_address(value)] = value
+    return tensors
+
+
+def _weak_references() -> dict[int, weakref.ref]:
+    """Return references to the tensors on GPUs, by address.
+
+    Strong ones, and even a local variable of `no_leak`, would keep a tensor that the
+    block replaces.
+    """
+    references = {}
+    for address, tensor in _tensors_on_gpus().items():
+        references[address] = weakref.ref(tensor)
+    return references
+
+
+def _new_tensors(gpu: Gpu, known: dict[int, weakref.ref]) -> list[Tensor]:
+    """Return the tensors on a GPU that are not among those `known` before."""
+    tensors = []
+    for address, tensor in _tensors_on_gpus().items():
+        is_known = address in known and known[address]() is not None
+        if tensor.device == gpu.device and not is_known:
+            tensors.append(tensor)
     return tensors
 
 

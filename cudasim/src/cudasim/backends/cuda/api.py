@@ -16,7 +16,7 @@ from cudasim import config
 from cudasim.backends import accelerator, memory
 from cudasim.backends.accelerator import do_nothing, exchange_device, refuse
 from cudasim.backends.cuda import graphs, legacy, streams
-from cudasim.backends.streams import end_of, now, place_of, set_stream, stream_data
+from cudasim.backends.streams import end_of, key_of, now, set_stream, stream_data
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import traces
@@ -66,12 +66,12 @@ class Runtime:
 
     @staticmethod
     def cudaHostRegister(pointer: int, size: int, flags: int) -> Status:
-        session.registered[pointer] = size
+        session.registered_sizes[pointer] = size
         return Status(runtime.SUCCESS)
 
     @staticmethod
     def cudaHostUnregister(pointer: int) -> Status:
-        size = session.registered.pop(pointer, None)
+        size = session.registered_sizes.pop(pointer, None)
         return Status(runtime.SUCCESS if size else runtime.NOT_REGISTERED)
 
     @staticmethod
@@ -141,23 +141,23 @@ def host_stats() -> dict[str, Any]:
 def sleep(cycles: int) -> None:
     """Let the current stream be busy for `cycles` of a clock of 1 GHz; the host goes on."""
     cycles = max(int(cycles), 0)
-    place = place_of()
+    key = key_of()
     session.current().memory.touch()
     if session.clock is not None:
-        session.clock.kernel(*place, "sleep", cycles, fills=False)
+        session.clock.kernel(*key, "sleep", cycles, fills=False)
     else:
-        session.asleep[place] = max(now(), end_of(*place)) + cycles
-        session.watch()
+        session.asleep[key] = max(now(), end_of(*key)) + cycles
+        session.update_watching()
 
 
 def raw_allocate(size: int, stream: int) -> int:
     address = next(_raw_addresses)
-    session.raw[address] = Allocation(session.current(), size)
+    session.raw_allocations[address] = Allocation(session.current(), size)
     return address
 
 
 def raw_delete(address: int) -> None:
-    if session.raw.pop(address, None) is None:
+    if session.raw_allocations.pop(address, None) is None:
         raise RuntimeError(f"invalid device pointer: {address:#x}")
 
 
@@ -175,7 +175,7 @@ def set_sync_debug_mode(mode: int) -> None:
     if mode not in (0, WARN, ERROR):
         raise RuntimeError("invalid value of debug_mode, expected one of 0,1,2")
     session.sync_debug = mode | session.sync_debug & CAPTURING
-    session.watch()
+    session.update_watching()
 
 
 def set_device(index: int) -> None:

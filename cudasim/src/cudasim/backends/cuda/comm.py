@@ -153,7 +153,9 @@ def _joined(tensors: Tensors, gpu: GPU | None, dim: int) -> Tensor:
 
 def broadcast_backward(ctx: Any, *gradients: Tensor) -> tuple:
     """Add up each input's gradients; zeros of an output that was not used may be elsewhere."""
-    gpus = [_gpu(index) for index in ctx.target_gpus for _ in range(ctx.num_inputs)]
+    gpus = []  # of each gradient
+    for index in ctx.target_gpus:
+        gpus += [_gpu(index)] * ctx.num_inputs
     moved = map(_moved, gradients, gpus)
     reduce = private.ReduceAddCoalesced.apply
     return (None, *reduce(ctx.input_device, ctx.num_inputs, *moved))

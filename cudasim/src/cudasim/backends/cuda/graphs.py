@@ -19,7 +19,7 @@ from torch import cuda
 
 from cudasim.backends.accelerator import do_nothing, is_capturing, refuse
 from cudasim.backends.cuda.streams import stand_in
-from cudasim.backends.streams import place_of
+from cudasim.backends.streams import key_of
 from cudasim.device.allocator import Memory
 from cudasim.device.generator import Generator
 from cudasim.device.gpu import GPU, Allocation
@@ -66,11 +66,11 @@ class CUDAGraph:
     def register_generator_state(self, generator: Generator) -> None:
         """Let the graph draw from `generator`, which then goes on with each replay."""
         state = generator._state
-        holder = session.states.get(id(state))
+        holder = session.graph_generators.get(id(state))
         if holder is None:
             gpu = session.gpu(generator.device.index)
             holder = Holder(state, (Allocation(gpu, HOLDER), Allocation(gpu, HOLDER)))
-        session.states[id(state)] = holder
+        session.graph_generators[id(state)] = holder
         self._holders[id(state)] = holder
 
     def capture_begin(
@@ -86,23 +86,24 @@ class CUDAGraph:
         if capture_error_mode not in MODES:
             raise RuntimeError(MESSAGES["mode"].format(capture_error_mode))
         gpu = session.current()
-        place = place_of()
-        if place[1] == 0:
+        key = key_of()
+        index, stream_id = key
+        if stream_id == 0:
             raise RuntimeError(MESSAGES["default stream"])
 
         self.register_generator_state(gpu.generator)
         self._gpu = gpu
         self._pool = pool or (self._number, 0)
-        self._capture = capture = Capture(place)
+        self._capture = capture = Capture(key)
         capture.graph = ref(self)
         for holder in self._holders.values():
             states = (holder.state, list(holder.state))
             capture.states.setdefault(id(holder.state), states)
 
-        self._take_memory_from_pool(place[0])
-        session.capturing[place] = capture
+        self._take_memory_from_pool(index)
+        session.capturing[key] = capture
         session.sync_debug |= CAPTURING
-        session.watch()
+        session.update_watching()
         capture.__enter__()
 
     def _take_memory_from_pool(self, index: int) -> None:
@@ -110,16 +111,15 @@ class CUDAGraph:
         capture = self._capture
 
         def is_captured() -> bool:
-            place = (index, session.current_stream(index))
-            return session.capturing.get(place) is capture
+            return session.capturing.get(session.stream_key(index)) is capture
 
         self._gpu.memory.begin_pool(self._pool, is_captured)
 
     def capture_end(self) -> None:
         capture = self._capture
-        place = place_of()
-        began_here = capture is not None and capture.origin == place
-        if not began_here or session.capturing.get(place) != capture:
+        key = key_of()
+        began_here = capture is not None and capture.origin == key
+        if not began_here or session.capturing.get(key) != capture:
             raise RuntimeError("Capture must end on the same stream it began on.")
 
         capture.end()
@@ -135,12 +135,12 @@ class CUDAGraph:
 
     def _leave_streams(self) -> None:
         """Let the streams that this graph captures capture no more."""
-        for place, capture in list(session.capturing.items()):
+        for key, capture in list(session.capturing.items()):
             if capture is self._capture:
-                del session.capturing[place]
+                del session.capturing[key]
         if not session.capturing:
             session.sync_debug &= ~CAPTURING
-            session.watch()
+            session.update_watching()
 
     def instantiate(self) -> None:
         if not self._captured:
@@ -156,7 +156,7 @@ class CUDAGraph:
                 "Called CUDAGraph::replay without a preceding successful capture."
             )
         clock = session.clock
-        with clock.graph(*place_of()) if clock else nullcontext():
+        with clock.graph(*key_of()) if clock else nullcontext():
             self._capture.replay()
 
     def reset(self) -> None:
@@ -206,7 +206,7 @@ class CUDAGraph:
 
     @staticmethod
     def get_currently_capturing_graph() -> "CUDAGraph | None":
-        return session.capturing[place_of()].graph()
+        return session.capturing[key_of()].graph()
 
     # `use_mem_pool` calls it since 2.14; here the graph's steps hold their tensors.
     _retain_pool = do_nothing
@@ -293,7 +293,9 @@ FUNCTIONS = {
 
 
 def patch_graphs(patches: Patches) -> None:
-    session.states = WeakValueDictionary()  # id of a generator's state -> Holder
+    session.graph_generators = (
+        WeakValueDictionary()
+    )  # id of a generator's state -> Holder
     generator_is_capturing = staticmethod(lambda: session.capturing and is_capturing())
     patches.replace(Generator, "is_capturing", generator_is_capturing)
 

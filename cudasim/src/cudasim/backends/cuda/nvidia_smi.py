@@ -122,27 +122,11 @@ def published(folder: str | None) -> tuple[list[Card], list[Process]]:
     cards: dict[int, Card] = {}
     processes: list[Process] = []
     for about, sizes in _read_figures(folder):
-        name = about["name"]
         for index, used in enumerate(sizes):
-            uuid = about["uuids"][index]
-            if index not in cards:
-                cards[index] = Card(
-                    index=index,
-                    uuid=uuid,
-                    name=name,
-                    capability=about["capability"],
-                    total=about["total"],
-                    memory=about["memory"],
-                    context=about["context"],
-                    used=0,
-                    count=0,
-                )
-            card = cards[index]
+            card = cards.get(index) or _card(index, about)
             cards[index] = card._replace(used=card.used + used)
             if used:
-                processes.append(
-                    Process(about["pid"], about["program"], index, uuid, name, used)
-                )
+                processes.append(_process(card, used, about))
     if not cards:
         raise Refusal(
             "cudasim: no simulation is running here. "
@@ -152,6 +136,32 @@ def published(folder: str | None) -> tuple[list[Card], list[Process]]:
     count = len(cards)
     ordered = [cards[index]._replace(count=count) for index in sorted(cards)]
     return ordered, processes
+
+
+def _card(index: int, about: dict[str, Any]) -> Card:
+    """Return a card of which nothing is known to be used, as a process describes it."""
+    return Card(
+        index=index,
+        uuid=about["uuids"][index],
+        name=about["name"],
+        capability=about["capability"],
+        total=about["total"],
+        memory=about["memory"],
+        context=about["context"],
+        used=0,
+        count=0,
+    )
+
+
+def _process(card: Card, used: int, about: dict[str, Any]) -> Process:
+    return Process(
+        pid=about["pid"],
+        program=about["program"],
+        index=card.index,
+        uuid=card.uuid,
+        name=card.name,
+        used=used,
+    )
 
 
 def _read_figures(folder: str | None) -> Iterator[tuple[dict, list[int]]]:
@@ -177,11 +187,13 @@ def is_alive(pid: int) -> bool:
         return True
     try:
         os.kill(pid, 0)
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        stat = Path(f"/proc/{pid}/stat").read_text()
     except ProcessLookupError:
         return False
     except OSError:  # it is another user's, or this is not Linux
         return True
+    _, _, after_name = stat.rpartition(")")
+    state = after_name.split()[0]
     return state not in ("Z", "X")
 
 

@@ -131,7 +131,7 @@ def publish(patches: Patches) -> None:
 
     board = Board(Path(folder), session.machine, is_new)
     patches.finally_do(weakref.finalize(board, board.remove))  # or when Python ends
-    session.when_placed.append(board.watch)
+    session.when_gpus_change.append(board.watch)
     board.watch()
 
     path = os.environ.get("PATH", os.defpath)

@@ -53,13 +53,13 @@ def mismatch(fingerprints: dict[int, str], timeout: timedelta) -> DistBackendErr
     ranks_by_text: dict[str, list[int]] = {}
     for rank, text in fingerprints.items():
         ranks_by_text.setdefault(text, []).append(rank)
-    parts = [
-        f"{ranks(numbers, 'is', 'are')} running collective: {text}"
-        for text, numbers in ranks_by_text.items()
-    ]
-    message = MESSAGES["mismatch"]
+    parts = []
+    for text, numbers in ranks_by_text.items():
+        parts.append(f"{ranks(numbers, 'is', 'are')} running collective: {text}")
+    different = ", but ".join(parts)
     seconds = timeout.total_seconds()
-    return DistBackendError(message.format(each=", but ".join(parts), seconds=seconds))
+    message = MESSAGES["mismatch"].format(each=different, seconds=seconds)
+    return DistBackendError(message)
 
 
 def ranks(numbers: list[int], singular: str, plural: str) -> str:

@@ -91,7 +91,7 @@ def init_process_group(original: Callable, *args: Any, **kwargs: Any) -> None:
     else:  # torch takes that of the accelerator
         requested = "undefined" if gpu is None else "nccl"
     session.rolls.clear()
-    session.lives += 1
+    session.group_starts += 1
     if requested is None:
         original(**arguments)
         return
@@ -116,7 +116,7 @@ def new_group(original: Callable, *args: Any, **kwargs: Any) -> Any:
     world = roll_of() if dist.is_initialized() else None
     gpu = bound_device(arguments.pop("device_id", None))
     if gpu is None and world is not None:
-        gpu = world.bound
+        gpu = world.bound_gpu
 
     requested = None
     if arguments.get("backend") is not None:

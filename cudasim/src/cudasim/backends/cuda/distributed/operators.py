@@ -40,10 +40,10 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
     roll = session.rolls.get(group.group_name)
     if roll is not None:
         if name == "barrier":
-            gpu = roll.barrier_gpu or roll.bound or session.current()
+            gpu = roll.barrier_gpu or roll.bound_gpu or session.current()
             tensors = []  # there is one of C++'s own
         elif gpu is not None:
-            refusals.refuse_devices(name, tensors, roll.bound)
+            refusals.refuse_devices(name, tensors, roll.bound_gpu)
             refusals.refuse_layouts(name, args, tensors, roll.size)
             refusals.refuse_types(collective.word, tensors)
         peer = arguments.get("dst", arguments.get("src"))
@@ -163,7 +163,7 @@ def _announce(
 ) -> None:
     """Check a functional collective, meet the other ranks, and book it."""
     collective = COLLECTIVES[name]
-    refusals.refuse_devices(name, tensors, roll.bound)
+    refusals.refuse_devices(name, tensors, roll.bound_gpu)
     refusals.refuse_types(collective.word, tensors)
     if op is not None:
         refusals.refuse_reduction(op, tensors[0].dtype)

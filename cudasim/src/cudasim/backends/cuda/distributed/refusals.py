@@ -35,7 +35,7 @@ MEMORY_FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 is_dense = torch.ops.aten.is_non_overlapping_and_dense
 
 
-def refuse_devices(name: str, tensors: list[Tensor], bound: GPU | None) -> None:
+def refuse_devices(name: str, tensors: list[Tensor], bound_gpu: GPU | None) -> None:
     gpus = {gpu_of(tensor) for tensor in tensors}
     if name == "recv_any_source_":
         raise NotImplementedError("ProcessGroupNCCL does not support recvAnysource")
@@ -43,7 +43,7 @@ def refuse_devices(name: str, tensors: list[Tensor], bound: GPU | None) -> None:
         raise ValueError("Tensors must be CUDA and dense")
     if len(gpus) > 1:
         raise ValueError("Expected list of tensors on the same device")
-    if bound is not None and gpus != {bound}:
+    if bound_gpu is not None and gpus != {bound_gpu}:
         raise dist.DistBackendError(MESSAGES["bound"])
 
 

@@ -26,22 +26,26 @@ def broadcast_coalesced(
     original: Callable, group: Any, tensors: list, *rest: Any
 ) -> None:
     for positions in by_gpu(tensors):
-        original(group, [tensors[position] for position in positions], *rest)
+        original(group, _at(positions, tensors), *rest)
 
 
 def assign_buckets(
     original: Callable, tensors: list, limits: Any, sparse: Any = (), *rest: Any
 ) -> tuple:
     """Assign gradients to buckets, so that no bucket holds tensors of two GPUs."""
-    buckets = []  # (positions, limit)
+    buckets = []  # (positions of its tensors, its limit)
     for positions in by_gpu(tensors):
-        chosen = [tensors[position] for position in positions]
-        chosen_sparse = [sparse[position] for position in positions] if sparse else []
+        chosen = _at(positions, tensors)
+        chosen_sparse = _at(positions, sparse) if sparse else []
         members, bucket_limits = original(chosen, limits, chosen_sparse, *rest)
         for bucket, limit in zip(members, bucket_limits, strict=True):
-            buckets.append(([positions[member] for member in bucket], limit))
+            buckets.append((_at(bucket, positions), limit))
     buckets.sort(key=lambda bucket: min(bucket[0]))  # as C++ does
     return [bucket for bucket, _ in buckets], [limit for _, limit in buckets]
+
+
+def _at(positions: Sequence[int], values: Sequence) -> list:
+    return [values[position] for position in positions]
 
 
 def make_reducer(original: type) -> type:
@@ -56,13 +60,13 @@ def make_reducer(original: type) -> type:
             self, parameters: Sequence[Tensor], *args: Any, **kwargs: Any
         ) -> None:
             self._keeps_buckets = len(by_gpu(parameters)) > 1
-            with changed(session.thread, lasting=True):  # the buckets
+            with changed(session.thread, makes_lasting=True):  # the buckets
                 super().__init__(parameters, *args, **kwargs)
 
         def _rebuild_buckets(self) -> bool:
             if self._keeps_buckets:
                 return False
-            with changed(session.thread, lasting=True):
+            with changed(session.thread, makes_lasting=True):
                 return super()._rebuild_buckets()
 
     return Reducer

@@ -27,8 +27,10 @@ from cudasim.dispatch.tags import device_of
 from cudasim.session import session
 from cudasim.torch_private.distributed import timeout_of
 
-CHECKS = "CUDASIM_DISTRIBUTED_CHECKS"  # environment variable; 0: no roll call, no fingerprints
-KEPT = 64  # roll calls whose lines stay in the store, before they are deleted in one go
+# Environment variable; 0: no roll call, no fingerprints.
+CHECKS = "CUDASIM_DISTRIBUTED_CHECKS"
+# Roll calls whose lines stay in the store, before they are deleted in one go.
+KEPT_CALLS = 64
 PATIENCE = 0.5  # seconds without an answer, after which a rank's process is looked for
 SHORTEST_PAUSE = 2e-5  # seconds between two looks at the store
 LONGEST_PAUSE = 0.01
@@ -77,18 +79,26 @@ class Request(NamedTuple):
         return f"CollectiveFingerPrint({', '.join(parts)})"
 
 
+class Answer(NamedTuple):
+    """What a rank tells the others at a roll call."""
+
+    card: list | None  # the host, and the number of the GPU there
+    key: list
+    fingerprint: str
+
+
 class Roll:
     """The roll calls of one process group, as one of its ranks sees them.
 
-    It stands for one of the backend `requested`. Its ranks are bound to the GPU `bound`,
-    if that is not None.
+    The group stands for one of the backend `requested`. Its rank here is bound to
+    `bound_gpu`, if that is not None.
     """
 
     def __init__(
-        self, group: dist.ProcessGroup, requested: str, bound: GPU | None
+        self, group: dist.ProcessGroup, requested: str, bound_gpu: GPU | None
     ) -> None:
         self.requested = requested
-        self.bound = bound
+        self.bound_gpu = bound_gpu
         self.only_nccl = "cpu" not in requested  # there would be no backend for the CPU
         self.name = group.group_name
         self.rank = group.rank()
@@ -105,12 +115,12 @@ class Roll:
         self.introduced: set[tuple[int, int]] = set()
 
         store = group.get_group_store()
-        with suppress(
-            NotImplementedError, RuntimeError
-        ):  # one in Python may not know how
+        # A store in Python may not know how.
+        with suppress(NotImplementedError, RuntimeError):
             store = store.clone()
-        # A second life of the processes' groups meets no line of the first.
-        self.store = dist.PrefixStore(f"cudasim/{session.lives}/{self.name}", store)
+        # Groups that are initialised again meet no line of the earlier ones.
+        prefix = f"cudasim/{session.group_starts}/{self.name}"
+        self.store = dist.PrefixStore(prefix, store)
         self.store.set(f"here/{self.rank}", json.dumps([host(), os.getpid()]))
 
     def meet(self, request: Request, gpu: GPU | None) -> None:
@@ -120,48 +130,50 @@ class Roll:
         number = self.count
         self.count += 1
         card = None if gpu is None else [host(), gpu.number]
-        mine = [card, request.key(), request.fingerprint(number)]
-        answers = self.exchange(f"{number}", mine, request.work(number + 1))
-        if self.count % KEPT == 0:  # all have read what came before this one
-            for old in range(number - KEPT, number):
+        own = Answer(card, request.key(), request.fingerprint(number))
+        lines = self.exchange(f"{number}", own, request.work(number + 1))
+        answers = [Answer(*line) for line in lines]
+        if self.count % KEPT_CALLS == 0:  # all have read what came before this one
+            for old in range(number - KEPT_CALLS, number):
                 self.store.delete_key(f"{old}/{self.rank}")
 
-        self._compare_cards({rank: card for rank, (card, _, _) in enumerate(answers)})
-        if any(key != request.key() for _, key, _ in answers):
-            fingerprints = [fingerprint for _, _, fingerprint in answers]
+        self._compare_cards({rank: answer.card for rank, answer in enumerate(answers)})
+        if any(answer.key != own.key for answer in answers):
+            fingerprints = [answer.fingerprint for answer in answers]
             texts = dict(zip(self.ranks, fingerprints, strict=True))
             raise errors.mismatch(texts, self.timeout)
 
     def meet_peer(self, request: Request, gpu: GPU | None, peer: int) -> None:
         """Wait for the rank `peer` at the first send or recv with it, and compare the GPUs."""
-        if gpu is None or self.bound is not None or os.environ.get(CHECKS) == "0":
+        if gpu is None or self.bound_gpu is not None or os.environ.get(CHECKS) == "0":
             return
         if (gpu.number, peer) not in self.introduced:
-            mine = [host(), gpu.number]
-            (theirs,) = self.exchange("p2p", mine, request.work(1), peer)
-            self._compare_cards({self.rank: mine, peer: theirs})
+            own_card = [host(), gpu.number]
+            (other_card,) = self.exchange("p2p", own_card, request.work(1), peer)
+            self._compare_cards({self.rank: own_card, peer: other_card})
             self.introduced.add((gpu.number, peer))
 
     def _compare_cards(self, cards: dict[int, list | None]) -> None:
         """Raise NCCL's error if another rank is on the same card as this one."""
-        mine = cards[self.rank]
-        if mine is None:
+        own_card = cards[self.rank]
+        if own_card is None:
             return
+        _, number = own_card
         for rank, card in cards.items():
-            if rank != self.rank and card == mine:
-                own_rank, other_rank = self.ranks[self.rank], self.ranks[rank]
-                number = mine[1]
+            if rank != self.rank and card == own_card:
+                own_rank = self.ranks[self.rank]
+                other_rank = self.ranks[rank]
                 raise errors.duplicate(own_rank, other_rank, number, len(session.gpus))
 
     def exchange(
-        self, what: str, mine: object, work: str, peer: int | None = None
+        self, what: str, own: object, work: str, peer: int | None = None
     ) -> list:
-        """Tell all ranks `mine` under the name of `what`, and wait for what they tell.
+        """Tell all ranks our `own` under the name of `what`, and wait for what they tell.
 
         With a `peer`, wait for that one alone. Errors call it `work`: for ranks that come
         too late, or whose processes have ended.
         """
-        self.store.set(f"{what}/{self.rank}", json.dumps(mine))
+        self.store.set(f"{what}/{self.rank}", json.dumps(own))
         awaited = range(self.size) if peer is None else [peer]
         keys = [f"{what}/{rank}" for rank in awaited]
         begin = last_look = time.monotonic()

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Collective(NamedTuple):
-    """An operator of `torch.ops.c10d`; numbers are places among its arguments."""
+    """An operator of `torch.ops.c10d`; numbers are positions among its arguments."""
 
     word: str  # what timelines and the formulas of time call it
     compared: int | None = None  # the tensors that are of one size on every rank
@@ -15,7 +15,7 @@ class Collective(NamedTuple):
 
     @property
     def moved(self) -> int:
-        """The place of the tensors whose bytes travel: the input, where that is the larger."""
+        """The position of the tensors whose bytes travel: the input, where it is larger."""
         return 1 if self.word in ("reduce_scatter", "all_to_all", "gather") else 0
 
 
@@ -24,8 +24,6 @@ PAIRWISE = ("all_to_all", "gather", "scatter", "send", "recv")
 # By the operator's name. What `all_gather` gets may be of different sizes, so that is compared.
 _rows = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 COLLECTIVES = {name: Collective(**row) for name, row in _rows.items()}
-FUNCTIONS = [
-    function
-    for collective in COLLECTIVES.values()
-    for function in collective.functions.split()
-]
+FUNCTIONS: list[str] = []
+for _collective in COLLECTIVES.values():
+    FUNCTIONS += _collective.functions.split()
