@@ -86,6 +86,8 @@ def device(request):
     return request.param
 """
 ON_EACH = """
+import torch
+
 def test_device(device):
     assert torch.ones(1, device=device).device == device
 """
@@ -97,7 +99,7 @@ def test_a_conftest_that_lists_devices_sees_the_gpus(tmp_path):
 
 
 SETTINGS = """
-import cudasim
+import torch
 
 def test_time():
     before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -129,6 +131,8 @@ def test_clock_and_races_are_settings(tmp_path, way):
 
 
 MISTAKES = """
+import torch
+
 def add():
     return torch.ones(2, device="cuda:0") + torch.ones(2, device="cuda:1")
 
@@ -145,7 +149,7 @@ def test_the_next():
 
 def test_the_last_line_of_a_traceback_is_the_users(tmp_path):
     text = pytest_on(tmp_path, MISTAKES, TWO, "--tb=short", failed=2, passed=1)
-    assert "test_it.py:4: in add\n" in text
+    assert "test_it.py:5: in add\n" in text
     assert "/cudasim/" not in text
 
     full = "--simulated-full-traceback"

@@ -44,7 +44,10 @@ from cudasim.torch_private import operators as private
 from cudasim.words import WORDS
 
 aten = torch.ops.aten
-FOLDER = str(Path(__file__).parents[1])  # of this package's frames
+# Where the code of this package is, and PyTorch's.
+LIBRARIES = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent))
+# The code of graphs: what `torch.fx` writes, and what interprets it.
+GRAPHS = ("<eval_with_key>", private.INTERPRETER)
 MESSAGES = WORDS["devices"]
 
 
@@ -71,7 +74,7 @@ def copy_to(func: Callable, args: tuple, kwargs: dict) -> Any:
         watch_copy(gpu_of(source), gpu, non_blocking)
         return make_on(gpu, func, args, kwargs)
     to_host = session.thread.to_host
-    if device is not None and device.type == "cpu" and _is_named_in_python(func):
+    if device is not None and device.type == "cpu" and _is_called_by_graph(func):
         to_host = True
     if to_host:
         watch_copy(gpu_of(source), None, non_blocking)
@@ -81,17 +84,24 @@ def copy_to(func: Callable, args: tuple, kwargs: dict) -> Any:
     return run(func, args, kwargs, operands_of(args, kwargs))
 
 
-def _is_named_in_python(func: Callable) -> bool:
-    """Return whether Python, such as a compiled graph, has called this very operator.
+def _is_called_by_graph(func: Callable) -> bool:
+    """Return whether a compiled graph has called this very operator, by its name.
 
-    C++ calls it from within others, and believes every tensor to be on the CPU.
+    C++ calls it from within others, and believes every tensor to be on the CPU. Between the
+    graph and here may be dispatch modes of PyTorch, which call the operator again.
     """
     frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(FOLDER):
+    is_named = False
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith(GRAPHS):
+            return is_named
+        if frame.f_code is private.CALL_OF_OPERATOR:
+            is_named = frame.f_locals.get("self") is func
+        elif not file.startswith(LIBRARIES):
+            return False
         frame = frame.f_back
-    if frame is None or frame.f_code is not private.CALL_OF_OPERATOR:
-        return False
-    return frame.f_locals.get("self") is func
+    return False
 
 
 @rule(aten.to_mkldnn.default)

@@ -8,18 +8,19 @@ computes it.
 import math
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.backends.cuda import SDPAParams
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.attention.bias import CausalBias
 from torch.overrides import handle_torch_function, has_torch_function
 
 from cudasim.dispatch.devices import in_fake_mode
 from cudasim.dispatch.dtypes import CPP_NAMES
 from cudasim.dispatch.tags import device_of, gpu_of
+from cudasim.importing import after_import
 from cudasim.patching import Patches, replaces
 from cudasim.session import session
 from cudasim.torch_private import dispatch
@@ -206,7 +207,14 @@ def patch_attention(patches: Patches) -> None:
         return
     attention = patches.wrap(*private.ATTENTION, attend)
     patches.replace(functional, "scaled_dot_product_attention", attention)
-    patches.replace(CausalBias, "__new__", staticmethod(_make_bias))
+    # That module imports the compiler, which takes a second.
+    give_up = after_import("torch.nn.attention.bias", partial(_patch_biases, patches))
+    patches.finally_do(give_up)
+
+
+def _patch_biases(patches: Patches) -> None:
+    biases = torch.nn.attention.bias.CausalBias
+    patches.replace(biases, "__new__", staticmethod(_make_bias))
 
 
 def _make_bias(cls: type, *arguments) -> Tensor:

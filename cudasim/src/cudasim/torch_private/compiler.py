@@ -19,7 +19,7 @@ from cudasim.torch_private import Attribute
 
 trace_rules = torch._dynamo.trace_rules
 find_backend = torch._dynamo.lookup_backend
-forget_compiled = torch._dynamo.reset
+forget_compiled = torch._dynamo.reset_code_caches
 
 # What `torch.compile` calls for the backend "inductor".
 INDUCTOR = Attribute(torch._TorchCompileInductorWrapper, "__call__")

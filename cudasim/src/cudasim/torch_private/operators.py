@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 import torch._ops
+import torch.fx.interpreter
 import torch.utils._pytree
 
 # The classes of operators: one overload, all overloads of a name, and an operator whose
@@ -18,6 +19,8 @@ HigherOrderOperator = torch._ops.HigherOrderOperator
 
 # The code that runs where Python calls an operator by its name.
 CALL_OF_OPERATOR = OpOverload.__call__.__code__
+# The file of what interprets graphs, operator by operator.
+INTERPRETER = torch.fx.interpreter.__file__
 
 # The type of an argument in a schema that takes a tensor.
 TensorType = torch._C.TensorType
