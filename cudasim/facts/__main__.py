@@ -177,6 +177,16 @@ def tables(options: argparse.Namespace) -> None:
     draw(*TABLES)
 
 
+def release(options: argparse.Namespace) -> None:
+    """print what a release changes, if its tag is that of this version"""
+    from facts.releases import changes
+
+    try:
+        print(changes(options.tag), end="")
+    except ValueError as error:
+        sys.exit(str(error))
+
+
 def keep(name: str, result: dict[str, Any]) -> None:
     """Write a result with its origin, and its table."""
     from facts import files
@@ -259,6 +269,9 @@ def parse_arguments() -> argparse.Namespace:
     command.add_argument("rows", type=Path, help=f"a folder of what '{ROW}' writes")
 
     add(tables)
+
+    command = add(release)
+    command.add_argument("tag", metavar="TAG", help="cudasim-1.2.3")
     return parser.parse_args()
 
 

@@ -1,12 +1,10 @@
-"""What transforms or watches code: `torch.compile`, `torch.func`, counters, the profiler."""
+"""What transforms or watches code: `torch.export`, `torch.func`, counters, the profiler."""
 
 import io
 import json
-import warnings
 
 import pytest
 import torch
-from programs import run
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -21,100 +19,6 @@ GPU0, GPU1 = torch.device("cuda", 0), torch.device("cuda", 1)
 def net():
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
-
-
-# --- torch.compile ---
-
-
-@pytest.fixture
-def warned():
-    """Compile something, so that the warning is given before the test."""
-    with pytest.warns(UserWarning, match="generates no code for simulated GPUs"):
-        torch.compile(lambda x: x)
-
-
-@pytest.mark.parametrize("backend", ["inductor", "eager", "aot_eager"])
-def test_compiled_modules_compute_on_the_gpu(backend, warned):
-    plain = net().cuda(1)
-    fast = torch.compile(plain, backend=backend, fullgraph=True)
-    x = torch.rand(3, 4, device="cuda:1")
-    out = fast(x)
-    out.sum().backward()
-    assert out.device == plain[0].weight.grad.device == GPU1
-    assert torch.equal(out, plain(x))
-    # As a compiled module's.
-    assert next(iter(fast.state_dict())) == "_orig_mod.0.weight"
-    plain.compile()  # in place
-    assert torch.equal(out, plain(x))
-    torch._dynamo.reset()
-
-
-def test_compiled_functions_obey_devices(warned):
-    @torch.compile
-    def add(x, y):
-        return x + y
-
-    @torch.compile(mode="reduce-overhead", dynamic=True)
-    def make(x):
-        return torch.ones(2, device=x.device), x.to("cuda:0")
-
-    x = torch.ones(2, device="cuda:1")
-    assert add(x, x).device == GPU1
-    assert [tensor.device for tensor in make(x)] == [GPU1, GPU0]
-    words = "found at least two devices, cuda:1 and cuda:0!"
-    with pytest.raises(RuntimeError, match=words):
-        add(x, x.cuda(0))
-
-
-def test_warnings_are_given_once(warned):
-    with pytest.warns(UserWarning, match="^cudasim: fullgraph=True is not checked"):
-        torch.compile(lambda x: x, fullgraph=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        torch.compile(lambda x: x, fullgraph=True)
-
-
-def test_backends_that_would_never_be_called_are_refused(warned):
-    def backend(graph, inputs):
-        return graph.forward
-
-    torch._dynamo.register_backend(backend, "cudasim_test_backend")
-    words = "the backend 'backend' would never be call"
-    for chosen in (backend, "cudasim_test_backend"):
-        with pytest.raises(NotImplementedError, match=words):
-            torch.compile(net(), backend=chosen)
-    with pytest.raises(RuntimeError, match="Invalid backend: 'nonsense'"):
-        torch.compile(lambda x: x, backend="nonsense")
-
-
-WITHOUT_COMPILER = """
-import sys, torch, cudasim
-cudasim.enable()
-net = torch.nn.Linear(2, 2).cuda(1)
-net(torch.ones(1, 2, device=1)).sum().backward()
-print('torch' in sys.modules, 'torch._dynamo' in sys.modules)
-"""
-
-
-def test_after_leaving_torch_compiles_again(warned):
-    graphs = []
-
-    def backend(graph, inputs):
-        graphs.append(graph)
-        return graph.forward
-
-    cudasim.disable()
-    compiled = torch.compile(lambda x: x * 2, backend=backend)
-    with cudasim.simulate():
-        assert compiled(torch.ones(2, device="cuda")).device == GPU0
-    assert graphs == []
-    assert compiled(torch.ones(2)).tolist() == [2, 2]
-    assert len(graphs) == 1
-
-
-def test_the_compiler_is_not_imported_unless_it_is_used(tmp_path):
-    done = run("-c", WITHOUT_COMPILER, cwd=tmp_path)
-    assert done.stdout.splitlines()[-1] == "True False", done.stderr
 
 
 # --- torch.export ---

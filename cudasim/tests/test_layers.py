@@ -8,9 +8,9 @@ from programs import PACKAGE
 import cudasim
 
 ORDER = (
-    "words behaviour torch_private modes device timing startup_file config frameworks "
-    "jax tensorflow patching clock session dispatch patches backends simulation recorded "
-    "testing startup ipython kernel __main__"
+    "words behaviour installed tracebacks importing torch_private modes device "
+    "timing startup_file config frameworks jax tensorflow patching clock session dispatch "
+    "patches backends simulation recorded testing startup ipython kernel __main__"
 ).split()
 MODULES = sorted(
     path for path in PACKAGE.rglob("*.py") if path.parent.name != "inherit"

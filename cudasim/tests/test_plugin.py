@@ -78,6 +78,85 @@ def test_without_options_torch_is_not_imported(tmp_path):
     assert "cudasim" not in printed(result, {"passed": 1})
 
 
+LISTS_DEVICES = """
+import pytest, torch
+
+@pytest.fixture(params=[torch.device("cuda", i) for i in range(torch.cuda.device_count())])
+def device(request):
+    return request.param
+"""
+ON_EACH = """
+import torch
+
+def test_device(device):
+    assert torch.ones(1, device=device).device == device
+"""
+
+
+def test_a_conftest_that_lists_devices_sees_the_gpus(tmp_path):
+    write(tmp_path / "conftest.py", LISTS_DEVICES)
+    pytest_on(tmp_path, ON_EACH, TWO, passed=2)
+
+
+SETTINGS = """
+import torch
+
+def test_time():
+    before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    before.record()
+    x = torch.ones(2**12, 2**12, device="cuda")
+    x @ x
+    after.record()
+    torch.cuda.synchronize()
+    assert before.elapsed_time(after) > 10
+
+def test_race():
+    x = torch.zeros(2**20, device="cuda")
+    with torch.cuda.stream(torch.cuda.Stream()):
+        x + 1
+"""
+
+
+@pytest.mark.parametrize("way", ["option", "variable"])
+def test_clock_and_races_are_settings(tmp_path, way):
+    options = ["--simulated-clock=modelled", "--simulated-races=raise"]
+    variables = PATH
+    if way == "variable":
+        options = []
+        variables = PATH | {"CUDASIM_CLOCK": "modelled", "CUDASIM_RACES": "raise"}
+    text = pytest_on(
+        tmp_path, SETTINGS, TWO, *options, variables=variables, passed=1, failed=1
+    )
+    assert "test_it.py::test_race - cudasim" in text
+
+
+MISTAKES = """
+import torch
+
+def add():
+    return torch.ones(2, device="cuda:0") + torch.ones(2, device="cuda:1")
+
+def test_devices():
+    add()
+
+def test_index():
+    torch.ones(2, device="cuda")[torch.tensor([5], device="cuda")]
+
+def test_the_next():
+    assert torch.ones(2, device="cuda").sum() == 2
+"""
+
+
+def test_the_last_line_of_a_traceback_is_the_users(tmp_path):
+    text = pytest_on(tmp_path, MISTAKES, TWO, "--tb=short", failed=2, passed=1)
+    assert "test_it.py:5: in add\n" in text
+    assert "/cudasim/" not in text
+
+    full = "--simulated-full-traceback"
+    text = pytest_on(tmp_path, MISTAKES, TWO, full, failed=2, passed=1)
+    assert "/cudasim/dispatch/" in text
+
+
 NEEDS_TWO = """
 import pytest
 

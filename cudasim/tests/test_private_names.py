@@ -29,7 +29,7 @@ from cudasim.torch_private import (
 # imported, and the first test says which names are missing.
 TORCH = Path(torch.__file__).parent
 FOLDER = PACKAGE / "torch_private"
-GROUPS = ("dispatch", "operators", "tensors", "devices", "distributed")
+GROUPS = ("dispatch", "operators", "tensors", "devices", "distributed", "compiler")
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 NOT_IN_PYTORCH = (

@@ -16,6 +16,7 @@ PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 RIGHTS = {
     "actions/checkout": {"contents": "read"},
     "actions/deploy-pages": {"pages": "write", "id-token": "write"},
+    "pypa/gh-action-pypi-publish": {"id-token": "write"},
 }
 JOBS = WORKFLOWS["tests.yml"]["jobs"]
 
@@ -55,6 +56,8 @@ def test_jobs_have_the_least_rights():
         for step in job["steps"]:
             action = step.get("uses", "").partition("@")[0]
             needed |= RIGHTS.get(action, {})
+            if "gh release create" in step.get("run", ""):
+                needed |= {"contents": "write"}
         assert job.get("permissions", {}) == needed
         assert job["timeout-minutes"] <= 120
 

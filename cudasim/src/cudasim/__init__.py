@@ -51,6 +51,7 @@ if not TYPE_CHECKING:  # a type checker would accept any name
         # Importing makes no garbage, and looking through torch's many objects takes long.
         gc.disable()
         try:
+            importlib.import_module("cudasim.installed").check_torch()
             module = importlib.import_module(f"cudasim.{_HOMES[name]}")
         finally:
             if was_enabled:

@@ -8,18 +8,11 @@ import runpy
 import sys
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import ModuleType
 
 from cudasim import config, startup, startup_file
 from cudasim.device.types import DEFAULT
-
-# Where the lines of a traceback are that the program did not write: in this package, and
-# in Python's importer.
-_OURS = (
-    os.path.dirname(os.path.abspath(__file__)) + os.sep,
-    "<frozen importlib",
-    "<frozen runpy",
-)
+from cudasim.tracebacks import hide_our_lines
 
 
 def parse() -> tuple[argparse.Namespace, config.Config]:
@@ -76,7 +69,7 @@ def run(options: argparse.Namespace) -> None:
         raise
     except BaseException as error:  # whatever it is, the program's own hook reports it
         if not options.full_traceback:
-            error.__traceback__ = without_ours(error.__traceback__)
+            hide_our_lines(error)
         sys.excepthook(type(error), error, error.__traceback__)
         sys.exit(130 if isinstance(error, KeyboardInterrupt) else 1)
 
@@ -111,15 +104,6 @@ def run_script(path: str, main: ModuleType) -> None:
     }
     vars(main).update(names, __builtins__=builtins)
     exec(compile(source, path, "exec"), vars(main))
-
-
-def without_ours(trace: TracebackType | None) -> TracebackType | None:
-    """Return a traceback without this package's lines, as real GPUs would have it."""
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
-        trace = trace.tb_next
-    if trace is not None:
-        trace.tb_next = without_ours(trace.tb_next)
-    return trace
 
 
 def change_startup(command: str, *others: str) -> None:

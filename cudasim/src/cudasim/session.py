@@ -80,6 +80,7 @@ class Session:
         self.card: Any = None  # its name, or the file of its sheet
         self.gpus = []
         self.used = False  # whether the program has used one of them
+        self.lost_one = False  # whether one of them ever lost its context
         self.forked = False  # whether this process was forked from one that had
         # Called when other GPUs become visible.
         self.when_gpus_change: list[Callable[[], None]] = []

@@ -17,7 +17,8 @@ from cudasim.device.specs import Card
 from cudasim.dispatch import autocast, booking
 from cudasim.dispatch.mode import mode_for
 from cudasim.dispatch.races import Order, with_race_mode
-from cudasim.patches import classes, compiler, factories, guards, readings
+from cudasim.installed import numbers
+from cudasim.patches import attention, classes, compiler, factories, guards, readings
 from cudasim.patches.tensor import patch_tensor
 from cudasim.patching import Patches, patch_functions
 from cudasim.session import session
@@ -44,11 +45,12 @@ PATCHES: tuple[Callable[[Patches], None], ...] = (
     accelerator.patch_accelerator,
     streams.patch_streams,
     classes.patch_classes,
+    attention.patch_attention,
     autocast.patch_autocast,
     guards.patch_guards,
-    compiler.patch_compile,
     patch_backend,
-    compiler.patch_torchscript,  # after the functions that it lists
+    compiler.patch_torchscript,  # after the functions that these two list
+    compiler.patch_compile,
     readings.patch_readings,
 )
 
@@ -190,13 +192,9 @@ def _read_allocator_settings() -> None:
 def _warn_if_untested() -> None:
     first, last = TESTED
     version = torch.__version__
-    if not _minor(first) <= _minor(version) <= _minor(last):
+    if not numbers(first) <= numbers(version) <= numbers(last):
         message = WORDS["simulation"]["untested"].format(first, last, version)
         warnings.warn(message, stacklevel=4)
-
-
-def _minor(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2])
 
 
 def disable() -> None:

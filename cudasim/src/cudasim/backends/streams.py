@@ -21,6 +21,7 @@ from cudasim.dispatch.tags import gpu_of
 from cudasim.dispatch.waiting import address, sleep_until, wait_for
 from cudasim.patching import Patches
 from cudasim.session import StreamKey, session
+from cudasim.torch_private.devices import EVENT, STREAM
 
 # Streams of each priority that a GPU has. After the last comes the first again.
 POOL = 32
@@ -298,5 +299,8 @@ def stream_data(index: int, stream_id: int) -> tuple[int, int, int]:
 
 def patch_streams(patches: Patches) -> None:
     patches.replace(torch, "Stream", Stream)
+    # The compiler makes streams and events by these names.
+    patches.replace(*STREAM, Stream)
+    patches.replace(*EVENT, Event)
     patches.replace(torch, "Event", Event)
     patches.wrap(Tensor, "record_stream", record_stream)

@@ -46,6 +46,13 @@ class GPU:
         self.lost = error
         self.memory.change(check=self.check)
 
+    def recover(self) -> None:
+        """Give the GPU a new context, as a new process would; its tensors stay."""
+        if self.lost is not None:
+            self.alive = True
+            self.lost = None
+            self.memory.change(check=None)
+
     def check(self) -> None:
         if self.lost is not None:
             raise self.lost()

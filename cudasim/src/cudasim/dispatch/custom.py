@@ -64,6 +64,11 @@ def run_cuda_kernel(func: Callable, args: tuple, kwargs: dict) -> Any:
 
 def run_decomposed(func: OpOverload, args: tuple, kwargs: dict) -> Any:
     """Run the operators that `func` is made of, as autograd does outside inference mode."""
+    operands = operands_of(args, kwargs)
+    if any(tensor.is_nested for tensor in operands):
+        return run(
+            func, args, kwargs, operands
+        )  # nested tensors have kernels of their own
     return _booked(decompose(type(session.mode)(), func, args, kwargs))
 
 

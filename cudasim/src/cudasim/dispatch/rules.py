@@ -12,7 +12,9 @@ function with `around` instead.
 """
 
 import math
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -42,6 +44,10 @@ from cudasim.torch_private import operators as private
 from cudasim.words import WORDS
 
 aten = torch.ops.aten
+# Where the code of this package is, and PyTorch's.
+LIBRARIES = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent))
+# The code of graphs: what `torch.fx` writes, and what interprets it.
+GRAPHS = ("<eval_with_key>", private.INTERPRETER)
 MESSAGES = WORDS["devices"]
 
 
@@ -67,12 +73,35 @@ def copy_to(func: Callable, args: tuple, kwargs: dict) -> Any:
         gpu = resolve(device)
         watch_copy(gpu_of(source), gpu, non_blocking)
         return make_on(gpu, func, args, kwargs)
-    if session.thread.to_host:
+    to_host = session.thread.to_host
+    if device is not None and device.type == "cpu" and _is_called_by_graph(func):
+        to_host = True
+    if to_host:
         watch_copy(gpu_of(source), None, non_blocking)
         copy = put(func(*args, **kwargs), None)
         return tags.pin_as_copied(copy, non_blocking)
     # Within vmap the source may be a number, so all arguments are searched.
     return run(func, args, kwargs, operands_of(args, kwargs))
+
+
+def _is_called_by_graph(func: Callable) -> bool:
+    """Return whether a compiled graph has called this very operator, by its name.
+
+    C++ calls it from within others, and believes every tensor to be on the CPU. Between the
+    graph and here may be dispatch modes of PyTorch, which call the operator again.
+    """
+    frame = sys._getframe(1)
+    is_named = False
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith(GRAPHS):
+            return is_named
+        if frame.f_code is private.CALL_OF_OPERATOR:
+            is_named = frame.f_locals.get("self") is func
+        elif not file.startswith(LIBRARIES):
+            return False
+        frame = frame.f_back
+    return False
 
 
 @rule(aten.to_mkldnn.default)

@@ -1,25 +1,31 @@
-"""Which kernel of attention CUDA would take, and its refusal where there is none.
+"""Which kernel of attention CUDA takes, and its refusal where there is none.
 
-The rules are those of aten/src/ATen/native/transformers/cuda/sdp_utils.cpp. The CPU
-computes with any kernel of its own.
+The rules are those of aten/src/ATen/native/transformers/cuda/sdp_utils.cpp and
+attention.cpp. The kernel that is taken is called by CUDA's name: `dispatch/attention.py`
+computes it.
 """
 
+import math
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.backends.cuda import SDPAParams
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import handle_torch_function, has_torch_function
 
 from cudasim.dispatch.devices import in_fake_mode
 from cudasim.dispatch.dtypes import CPP_NAMES
 from cudasim.dispatch.tags import device_of, gpu_of
-from cudasim.patching import replaces
+from cudasim.importing import after_import
+from cudasim.patching import Patches, replaces
 from cudasim.session import session
 from cudasim.torch_private import dispatch
 from cudasim.torch_private import tensors as private
+from cudasim.torch_private.operators import attention as kernels
 from cudasim.words import WORDS
 
 HALF_TYPES = (torch.float16, torch.bfloat16)
@@ -27,12 +33,9 @@ VOLTA = (7, 0)  # the first cards with units that multiply matrices
 AMPERE = (8, 0)  # the first with flash attention, cuDNN's, and bfloat16 in any of them
 LONGEST_HEAD = 256  # numbers of a head in flash attention
 LONGEST_CUDNN_HEAD = 128
+SMALL_MEMORY = ((8, 6), (8, 9), (12, 0), (12, 1))
+FLASH_STEP = 8  # numbers: flash attention pads heads to a multiple of these
 
-CPU_BACKENDS = [
-    SDPBackend.MATH,
-    SDPBackend.FLASH_ATTENTION,
-    SDPBackend.EFFICIENT_ATTENTION,
-]
 # The arguments of SDPAParams, in its order, with what they are if they are left out.
 DEFAULTS = {
     "query": None,
@@ -48,6 +51,11 @@ TITLES = {
     "efficient": "Memory efficient",
     "flash": "Flash attention",
     "cudnn": "cuDNN attention",
+}
+BY_NUMBER = {
+    SDPBackend.FLASH_ATTENTION.value: "flash",
+    SDPBackend.EFFICIENT_ATTENTION.value: "efficient",
+    SDPBackend.CUDNN_ATTENTION.value: "cudnn",
 }
 MESSAGES = WORDS["attention"]
 
@@ -79,12 +87,17 @@ class Attention:
             yield MESSAGES["flash heads"].format(*self.heads)
         if not self.is_ampere:
             yield MESSAGES["capability"].format("Flash attention", *self.capability)
+        if self._is_too_wide_to_train():
+            yield MESSAGES["wide heads"].format(
+                self.params.dropout, self.heads[0], *self.capability
+            )
 
         query_length = self.params.query.shape[-2]
         key_length = self.params.key.shape[-2]
         if self.params.is_causal and query_length != key_length:
             yield MESSAGES["causal"].format(query_length, key_length)
         yield from self._type_reasons(self.half_types)
+        yield from self._dense_reasons(ignore_single=True, grouped=True)
 
     def efficient(self) -> Iterator[str]:
         enabled = private.is_efficient_attention_enabled()
@@ -99,6 +112,16 @@ class Attention:
         if self.is_ampere:
             allowed.append(torch.bfloat16)
         yield from self._type_reasons(allowed)
+        yield from self._dense_reasons(ignore_single=False, grouped=False)
+
+    def _is_too_wide_to_train(self) -> bool:
+        """Return whether this card's units have too little memory for the gradients."""
+        if self.capability not in SMALL_MEMORY:
+            return False
+        if not any(tensor.requires_grad for tensor in self.tensors):
+            return False
+        head = self.heads[0]
+        return 192 < head <= 224 or (head > 224 and self.params.dropout > 0)
 
     def _row_step(self) -> int:
         """Rows are multiples of what the units that multiply matrices take."""
@@ -108,9 +131,13 @@ class Attention:
 
     def cudnn(self) -> Iterator[str]:
         yield from self._general_reasons("cuDNN", private.is_cudnn_attention_enabled())
+        if torch.are_deterministic_algorithms_enabled():
+            if not torch.is_deterministic_algorithms_warn_only_enabled():
+                yield "cuDNN SDPA is not deterministic."
         yield from self._type_reasons(self.half_types)
         if not self.is_ampere:
             yield MESSAGES["capability"].format("cuDNN MHA", *self.capability)
+        yield from self._dense_reasons(ignore_single=True, grouped=True)
 
         query, _, value = self.heads
         if max(query, value) > LONGEST_CUDNN_HEAD:
@@ -126,6 +153,31 @@ class Attention:
         dimensions = [tensor.dim() for tensor in self.tensors]
         if dimensions != [4, 4, 4]:
             yield MESSAGES["dimensions"].format(*dimensions)
+
+    def _dense_reasons(self, ignore_single: bool, grouped: bool) -> Iterator[str]:
+        """Yield what is wrong with the shapes and strides of tensors that are not nested.
+
+        `ignore_single` takes any stride of rows of one number; `grouped` kernels let
+        several heads of queries share one of keys, if the program asks for it.
+        """
+        batches = {tensor.shape[0] for tensor in self.tensors}
+        heads = {tensor.shape[1] for tensor in self.tensors}
+        is_grouped = grouped and self.params.enable_gqa
+        if len(batches) > 1 or (len(heads) > 1 and not is_grouped):
+            shapes = [list(tensor.shape) for tensor in self.tensors]
+            yield MESSAGES["batch"].format(*shapes)
+        if 0 in (self.params.query.shape[-2], self.params.key.shape[-2]):
+            yield "All fused kernels do not support zero seq_len_q or seq_len_kv."
+
+        strides = [tensor.stride(-1) for tensor in self.tensors]
+        fits = strides == [1, 1, 1] or (ignore_single and self.heads[0] == 1)
+        text = MESSAGES["strides"].format(*strides)
+        mask = self.params.attn_mask
+        if mask is not None:
+            fits = fits and mask.stride(-1) == 1
+            text += MESSAGES["stride of mask"].format(mask.stride(-1))
+        if not fits:
+            yield text
 
     def _type_reasons(self, allowed: list[torch.dtype]) -> Iterator[str]:
         if self.dtypes[0] not in allowed or len(set(self.dtypes)) > 1:
@@ -149,32 +201,118 @@ def is_flash_attention_available(original: Callable) -> bool:
     return True
 
 
-@replaces(*private.ATTENTION, when=_has_kernels)
-@replaces(functional, "scaled_dot_product_attention", when=_has_kernels)
+def patch_attention(patches: Patches) -> None:
+    """Take over attention, which is one function under two names: some know either."""
+    if not _has_kernels():
+        return
+    attention = patches.wrap(*private.ATTENTION, attend)
+    patches.replace(functional, "scaled_dot_product_attention", attention)
+    # That module imports the compiler, which takes a second.
+    give_up = after_import("torch.nn.attention.bias", partial(_patch_biases, patches))
+    patches.finally_do(give_up)
+
+
+def _patch_biases(patches: Patches) -> None:
+    biases = torch.nn.attention.bias.CausalBias
+    patches.replace(biases, "__new__", staticmethod(_make_bias))
+
+
+def _make_bias(cls: type, *arguments) -> Tensor:
+    """Make a bias, whose class inherits from Tensor, out of sight of the mode."""
+    with dispatch.DisableTorchDispatch():
+        return Tensor.__new__(cls, *arguments)
+
+
 def attend(original: Callable, query: Tensor, *args, **kwargs) -> Tensor:
-    """Refuse what no kernel of CUDA can do, and compute the rest with any of the CPU's."""
+    """Take the kernel that CUDA would."""
+    operands = (query, *args, *kwargs.values())
+    if has_torch_function(operands):
+        attention = private.ATTENTION.read()
+        return handle_torch_function(attention, operands, query, *args, **kwargs)
     is_plain = type(query) in (Tensor, torch.nn.Parameter)
     if not is_plain or gpu_of(query) is None:
         return original(query, *args, **kwargs)
 
-    if not private.is_math_attention_enabled():  # which can do everything
-        values = dict(zip(DEFAULTS, (query, *args), strict=False))
-        arguments = DEFAULTS | values | kwargs
-        _require_kernel(SDPAParams(*[arguments[name] for name in DEFAULTS]))
-    with sdpa_kernel(CPU_BACKENDS):
-        return original(query, *args, **kwargs)
+    values = dict(zip(DEFAULTS, (query, *args), strict=False))
+    arguments = DEFAULTS | values | {**kwargs, "scale": None}
+    params = SDPAParams(*[arguments[name] for name in DEFAULTS])
+    kernel = choose(params)
+    if kernel == "math":
+        with sdpa_kernel(SDPBackend.MATH):
+            return original(query, *args, **kwargs)
+    return KERNELS[kernel](params, kwargs.get("scale"))
 
 
-def _require_kernel(params: SDPAParams) -> None:
-    """Raise RuntimeError, and warn of each reason, if CUDA has no kernel for a call."""
+def choose(params: SDPAParams) -> str:
+    """Return the first kernel, in PyTorch's order, that can compute a call.
+
+    Raises RuntimeError, and warns of each reason, if there is none.
+    """
     attention = Attention(params)
-    refusals = {kernel: attention.refusal(kernel) for kernel in TITLES}
-    if not all(refusals.values()):
-        return
-    for kernel, reason in refusals.items():
-        warnings.warn(f"{TITLES[kernel]} kernel not used because:", stacklevel=4)
-        warnings.warn(reason, stacklevel=4)
+    refusals = {}
+    for backend in private.attention_order():
+        if backend == SDPBackend.MATH.value:
+            if private.is_math_attention_enabled():
+                return "math"
+        elif backend in BY_NUMBER:
+            kernel = BY_NUMBER[backend]
+            refusals[kernel] = attention.refusal(kernel)
+            if refusals[kernel] is None:
+                return kernel
+    for kernel, title in TITLES.items():
+        warnings.warn(f"{title} kernel not used because:", stacklevel=4)
+        warnings.warn(refusals[kernel], stacklevel=4)
     raise RuntimeError("No available kernel. Aborting execution.")
+
+
+def _flash(params: SDPAParams, scale: float | None) -> Tensor:
+    """Call flash attention, which pads the numbers of a head with zeros."""
+    head = params.query.shape[-1]
+    if scale is None:
+        scale = head**-0.5
+    padding = -head % FLASH_STEP
+    tensors = params.query, params.key, params.value
+    padded = [
+        functional.pad(each, (0, padding)) if padding else each for each in tensors
+    ]
+    operator = kernels.flash
+    out = operator(*padded, params.dropout, params.is_causal, False, scale=scale)[0]
+    return out[..., :head] if padding else out
+
+
+def _efficient(params: SDPAParams, scale: float | None) -> Tensor:
+    operator = kernels.efficient
+    tensors = params.query, params.key, params.value
+    mask = _additive(params)
+    options = mask, _needs_gradients(tensors), params.dropout, params.is_causal
+    return operator(*tensors, *options, scale=scale)[0]
+
+
+def _cudnn(params: SDPAParams, scale: float | None) -> Tensor:
+    operator = kernels.cudnn
+    tensors = params.query, params.key, params.value
+    mask = _additive(params)
+    options = mask, _needs_gradients(tensors), params.dropout, params.is_causal, False
+    return operator(*tensors, *options, scale=scale)[0]
+
+
+KERNELS = {"flash": _flash, "efficient": _efficient, "cudnn": _cudnn}
+
+
+def _additive(params: SDPAParams) -> Tensor | None:
+    """Return the mask as numbers that are added to the scores, one for each of them."""
+    mask = params.attn_mask
+    if mask is None:
+        return None
+    if mask.dtype == torch.bool:
+        excluded = torch.full_like(mask, -math.inf, dtype=params.query.dtype)
+        mask = torch.where(mask, 0.0, excluded)
+    query, key = params.query, params.key
+    return mask.expand(*query.shape[:3], key.shape[2])
+
+
+def _needs_gradients(tensors: tuple) -> bool:
+    return torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
 
 
 @replaces(*dispatch.FLEX_ATTENTION_GRAPH, when=_has_kernels)

@@ -1,19 +1,23 @@
 """`torch.compile`, `torch.export` and TorchScript.
 
-Compiled code keeps its type, `state_dict` and arguments, but runs as it is written, which
-a warning says once. Backends of a program's own are refused.
+The compiler traces simulated tensors as it traces those of a card: it guards their device,
+and calls the backend that was chosen. Inductor alone generates no code for them. Its graphs
+run by `aot_eager`, which a warning says once.
 """
 
 import sys
 import warnings
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
+from cudasim.importing import after_import
 from cudasim.patches.guards import registry
 from cudasim.patching import Patches, checks, replaces
 from cudasim.session import session
@@ -22,6 +26,7 @@ from cudasim.torch_private import tensors as private
 from cudasim.words import WORDS
 
 MESSAGES = WORDS["compiler"]
+DYNAMO = "torch._dynamo"  # the compiler, which most programs never import
 # What builds with CUDA have, and `torch._inductor` imports for graphs that are never made.
 ONLY_IN_CUDA_BUILDS = {
     private.ALLOCATOR_STATE: type("AllocatorState", (), {}),
@@ -35,11 +40,23 @@ def patch_compile(patches: Patches) -> None:
             patches.replace(*attribute, value)
     # Fake tensors first make a plain one: PyTorch 2.11 does so where no mode sees it.
     patches.replace(dispatch.fake_tensor, "init_gpu_context", lambda device: None)
+    # As where no GPU is available: constants are not moved while code is traced.
+    patches.replace(
+        dispatch.fake_tensor.FakeTensorMode, "avoid_device_init", property(_true)
+    )
 
     _warn_once.cache_clear()
-    _run_uncompiled.cache_clear()
-    if "torch._dynamo" in sys.modules:  # something may have been compiled before
-        _run_uncompiled()
+    if DYNAMO in sys.modules:
+        from cudasim.torch_private import compiler as private
+
+        # What was compiled so far does not ask on which simulated device a tensor is.
+        private.forget_compiled()
+    give_up = after_import(DYNAMO, partial(_prepare, patches))
+    patches.finally_do(give_up)
+
+
+def _true(self: Any) -> bool:
+    return True
 
 
 @cache  # once in a simulation
@@ -47,37 +64,69 @@ def _warn_once(message: str) -> None:
     warnings.warn(f"cudasim: {message}", stacklevel=4)
 
 
-@cache
-def _run_uncompiled() -> None:
-    """Run what is compiled, so far and from now on, as it is written."""
-    stance = torch.compiler.set_stance("force_eager")
-    session.patches.finally_do(stance.__exit__, None, None, None)
+def _prepare(patches: Patches) -> None:
+    """Let the compiler trace simulated tensors."""
+    from cudasim.torch_private import compiler as private
+
+    patches.finally_do(private.forget_compiled)
+    patches.forget(private.trace_rules)
+    private.leave_alone(Path(__file__).parents[1])
+    _allow_replaced(patches)
+    patches.wrap(*private.TENSOR_MATCH, guard_device)
+    patches.wrap(*private.RUN_ON_CONSTANTS, run_on_constants)
+    patches.wrap(*private.INDUCTOR, compile_on_gpu)
 
 
-@replaces(torch, "compile")
-def compile(original: Callable, *args, **kwargs) -> Any:
-    compiled = original(*args, **kwargs)  # refuses what it does not understand
-    caller = sys._getframe(2).f_globals.get("__name__", "")
-    if not _is_torch(caller):
-        _refuse_backend(kwargs.get("backend", "inductor"))
-        _warn_once(MESSAGES["uncompiled"])
-        if kwargs.get("fullgraph"):
-            _warn_once(MESSAGES["untraced"])
-    _run_uncompiled()
-    return compiled
+def _allow_replaced(patches: Patches) -> None:
+    """Let what replaces PyTorch's functions stand in graphs where those would.
+
+    A function may stand under several names, of which the compiler knows one.
+    """
+    from cudasim.torch_private import compiler as private
+
+    in_graphs = set()
+    for before, now in patches.replaced():
+        if private.is_in_graphs(before) or private.is_in_graphs(now):
+            in_graphs.add(id(before))
+    for replacement in patches.replaced():
+        if id(replacement[0]) not in in_graphs:
+            continue
+        for function in replacement:  # the program may have taken either by name
+            if not private.is_in_graphs(function):
+                private.allow_in_graphs(function)
+                patches.finally_do(private.forbid_in_graphs, function)
 
 
-def _refuse_backend(backend: str | Callable) -> None:
-    """Raise NotImplementedError for a backend of the program's own: none is ever called."""
-    if isinstance(backend, str):
-        backend = private.find_compiler(backend)
-    if not _is_torch(getattr(backend, "__module__", "torch")):
-        name = getattr(backend, "__name__", type(backend).__name__)
-        raise NotImplementedError(MESSAGES["uncalled"].format(name))
+@contextmanager
+def run_on_constants(original: Callable) -> Iterator[Any]:
+    """Run operations on the constants of a graph, which may be on a GPU, on real tensors."""
+    with original() as fake_mode, session.mode or nullcontext():
+        yield fake_mode
 
 
-def _is_torch(module: str) -> bool:
-    return module.partition(".")[0] == "torch"
+def guard_device(original: Callable, self: Any, guard: Any, value: Any = None) -> None:
+    """Let what was compiled for a tensor serve tensors on its device alone.
+
+    The compiler's own guard reads the device from C++, which says `cpu`.
+    """
+    from cudasim.torch_private import compiler as private
+
+    original(self, guard, value)
+    tensor = value if isinstance(value, torch.Tensor) else self.get(guard)
+    private.add_guard(self, guard, tensor.device)
+
+
+def compile_on_gpu(
+    original: Callable, self: Any, graph: Any, inputs: Any, **options
+) -> Callable:
+    """Compile a graph: for the CPU as ever, for simulated GPUs by what generates no code."""
+    from cudasim.torch_private import compiler as private
+
+    types = {tensor.device.type for tensor in private.tensors_of(graph, inputs)}
+    if session.type.name not in types:
+        return original(self, graph, inputs, **options)
+    _warn_once(MESSAGES["no code"])
+    return private.find_backend("aot_eager")(graph, inputs)
 
 
 @checks(torch.export, "export")

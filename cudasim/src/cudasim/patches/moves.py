@@ -15,6 +15,7 @@ from cudasim.dispatch.waiting import watch_copy
 from cudasim.patching import changed, replaces
 from cudasim.session import session
 from cudasim.torch_private import dispatch as private
+from cudasim.torch_private import tensors
 from cudasim.torch_private.operators import to_copy
 from cudasim.torch_private.tensors import backward_class
 
@@ -66,7 +67,13 @@ class ToCopy(torch.autograd.Function):
     def forward(ctx: Any, source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
         ctx.home = gpu_of(source)
         ctx.dtype = source.dtype
+        ctx.gpu = gpu
+        ctx.options = options
         return duplicate(source, gpu, options)
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, *unused: Any) -> Tensor:
+        return copy_to(tangent, ctx.gpu, ctx.options)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
@@ -84,10 +91,6 @@ class ToCopyInTransform(ToCopy):
         source, ctx.gpu, ctx.options = inputs
         ctx.home = gpu_of(source)
         ctx.dtype = source.dtype
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, *unused: Any) -> Tensor:
-        return copy_to(tangent, ctx.gpu, ctx.options)
 
 
 backward_class(ToCopy).__name__ = "ToCopyBackward0"  # what CUDA's own prints
@@ -110,7 +113,8 @@ def copy_to(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
     """Copy `source` to `gpu`, or to the CPU, as autograd and transforms require it."""
     if private.in_transform():
         return ToCopyInTransform.apply(source, gpu, options)
-    if source.requires_grad and torch.is_grad_enabled():
+    is_recorded = source.requires_grad and torch.is_grad_enabled()
+    if is_recorded or tensors.has_tangent(source):
         return ToCopy.apply(source, gpu, options)
     return duplicate(source, gpu, options)
 

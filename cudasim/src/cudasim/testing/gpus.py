@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from cudasim.modes import LightMode, decompose, is_composite
+from cudasim.session import session
 from cudasim.torch_private.devices import CUDA
 from cudasim.torch_private.operators import read_number, to_copy, tree_leaves
 
@@ -68,6 +69,8 @@ class Gpus(list[Gpu]):
         `memory` is how many bytes PyTorch may take of each, None for all. GPUs that were
         not used yet stay unused, as a process may fork until then.
         """
+        for simulated in session.gpus:
+            simulated.recover()
         module = torch.get_device_module(_type())
         seed_all = getattr(module, "manual_seed_all", module.manual_seed)
         seed_all(SEED)

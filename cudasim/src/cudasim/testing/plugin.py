@@ -3,6 +3,7 @@
 Without an option and a marker it does nothing, and imports no torch.
 """
 
+import argparse
 import os
 import sys
 from collections import Counter
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 GPUS = "--simulated-gpus"
 CARD = "--simulated-card"
 TYPE = "--simulated-device-type"
+CLOCK = "--simulated-clock"
+RACES = "--simulated-races"
 FORCE = "--simulated-force"
+FULL = "--simulated-full-traceback"
 
 # Properties in a test's report.
 RAN = "gpus"
@@ -36,6 +40,7 @@ MARKERS = (
 
 announcement = pytest.StashKey[str]()  # the line with which the simulation began
 wanted = pytest.StashKey["Config | None"]()
+WORKER = "PYTEST_XDIST_WORKER"  # the variable that pytest-xdist sets in its workers
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,18 +48,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(GPUS, metavar="N", help="let the tests see N simulated GPUs")
     group.addoption(CARD, metavar="NAME", help="which card they are (T4)")
     group.addoption(TYPE, metavar="TYPE", help="cuda or mps (cuda)")
+    about = "modelled: the tests see the times of the card's data sheet"
+    group.addoption(CLOCK, metavar="CLOCK", help=about)
+    about = "warn or raise: look for data races between streams"
+    group.addoption(RACES, metavar="ACTION", help=about)
     group.addoption(FORCE, action="store_true", help="even where as many real GPUs are")
+    about = "show the simulator's own lines in tracebacks"
+    group.addoption(FULL, action="store_true", help=about)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Begin the simulation before tests are collected; with pytest-xdist, in each worker."""
-    for line in MARKERS:
-        config.addinivalue_line("markers", line)
-    wish = _read_options(config)
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Begin the simulation before a `conftest.py` is imported, which may ask for GPUs.
+
+    With pytest-xdist it begins in each worker, and not in the process that leads them.
+    """
+    config = early_config
+    wish = _read_options(config.known_args_namespace)
     config.stash[wanted] = wish
     if wish is None or _leads_workers(config):
         return
     try:
+        from cudasim import installed
+
+        installed.check_torch()
         from cudasim import simulation
 
         begun = simulation.begin(wish)
@@ -64,19 +81,34 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(simulation.disable)
 
 
-def _read_options(config: pytest.Config) -> "Config | None":
-    number = config.getoption(GPUS)
-    card = config.getoption(CARD)
-    type = config.getoption(TYPE)
-    force = config.getoption(FORCE)
+def pytest_configure(config: pytest.Config) -> None:
+    for line in MARKERS:
+        config.addinivalue_line("markers", line)
+
+
+def _read_options(options: argparse.Namespace) -> "Config | None":
+    number = options.simulated_gpus
+    card = options.simulated_card
+    type = options.simulated_device_type
+    # As the command does it, a variable counts where there is no option.
+    clock = options.simulated_clock or os.environ.get("CUDASIM_CLOCK") or None
+    races = options.simulated_races or os.environ.get("CUDASIM_RACES") or None
     if number is None and card is None and type is None:
-        if force:
-            raise pytest.UsageError(f"{FORCE}: say with {GPUS} how many GPUs")
+        alone = {
+            FORCE: options.simulated_force,
+            CLOCK: options.simulated_clock,
+            RACES: options.simulated_races,
+        }
+        for option, value in alone.items():
+            if value:
+                raise pytest.UsageError(f"{option}: say with {GPUS} how many GPUs")
         return None
     from cudasim.config import Source, parse
 
+    source = Source(GPUS, TYPE)
+    force = options.simulated_force
     try:
-        wish = parse(number, card, type, force, source=Source(GPUS, TYPE))
+        wish = parse(number, card, type, force, source, clock, races)
         wish.find_card()
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
@@ -85,8 +117,9 @@ def _read_options(config: pytest.Config) -> "Config | None":
 
 def _leads_workers(config: pytest.Config) -> bool:
     """Return whether this process leaves the tests to workers of pytest-xdist."""
-    has_workers = bool(getattr(config.option, "tx", None))
-    return has_workers and not hasattr(config, "workerinput")
+    options = config.known_args_namespace
+    has_workers = getattr(options, "numprocesses", None) or getattr(options, "tx", None)
+    return bool(has_workers) and WORKER not in os.environ
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -143,6 +176,19 @@ def _how_to_get(number: int, wish: "Config | None") -> str:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         return f"CUDA_VISIBLE_DEVICES={visible!r} hides others"
     return f"{GPUS}={number} simulates them"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Hide the simulator's lines, so that the last one of a traceback is the test's."""
+    if call.excinfo is None or item.config.getoption(FULL):
+        return
+    if announcement in item.config.stash:
+        from cudasim.tracebacks import hide_our_lines
+
+        error = call.excinfo.value
+        hide_our_lines(error)
+        call.excinfo = pytest.ExceptionInfo.from_exception(error)
 
 
 @pytest.hookimpl(trylast=True)

@@ -135,3 +135,7 @@ MPS = Bindings(
 )
 HAS_MPS = Attribute(torch._C, "_has_mps")
 DEFAULT_MPS_GENERATOR = Attribute(torch.mps, "_default_mps_generator")
+
+# Streams and events of any device, by the names by which the compiler makes them.
+STREAM = Attribute(torch._C, "Stream")
+EVENT = Attribute(torch._C, "Event")

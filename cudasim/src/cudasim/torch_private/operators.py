@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 import torch._ops
+import torch.fx.interpreter
 import torch.utils._pytree
 
 # The classes of operators: one overload, all overloads of a name, and an operator whose
@@ -15,6 +16,11 @@ import torch.utils._pytree
 OpOverload = torch._ops.OpOverload
 OpOverloadPacket = torch._ops.OpOverloadPacket
 HigherOrderOperator = torch._ops.HigherOrderOperator
+
+# The code that runs where Python calls an operator by its name.
+CALL_OF_OPERATOR = OpOverload.__call__.__code__
+# The file of what interprets graphs, operator by operator.
+INTERPRETER = torch.fx.interpreter.__file__
 
 # The type of an argument in a schema that takes a tensor.
 TensorType = torch._C.TensorType
@@ -90,3 +96,24 @@ int_mm = torch.ops.aten._int_mm.default
 sparse_addmm = torch.ops.aten._sparse_addmm.default
 scaled_mm = torch.ops.aten._scaled_mm.default
 scaled_mm_out = torch.ops.aten._scaled_mm.out
+
+
+class attention:
+    """The kernels of attention: CUDA's, also of packed sequences, and the CPU's."""
+
+    flash = torch.ops.aten._scaled_dot_product_flash_attention.default
+    flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_backward.default
+    efficient = torch.ops.aten._scaled_dot_product_efficient_attention.default
+    efficient_backward = (
+        torch.ops.aten._scaled_dot_product_efficient_attention_backward.default
+    )
+    cudnn = torch.ops.aten._scaled_dot_product_cudnn_attention.default
+    cudnn_backward = torch.ops.aten._scaled_dot_product_cudnn_attention_backward.default
+    packed_flash = torch.ops.aten._flash_attention_forward.default
+    packed_flash_backward = torch.ops.aten._flash_attention_backward.default
+    packed_efficient = torch.ops.aten._efficient_attention_forward.default
+    packed_efficient_backward = torch.ops.aten._efficient_attention_backward.default
+    on_cpu = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+    on_cpu_backward = (
+        torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+    )

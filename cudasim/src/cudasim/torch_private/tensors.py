@@ -6,7 +6,7 @@ from typing import Any
 import torch
 import torch._tensor_str
 from torch import Tensor, UntypedStorage
-from torch.autograd import profiler
+from torch.autograd import forward_ad, profiler
 from torch.nn.parameter import UninitializedTensorMixin
 
 from cudasim.torch_private import Attribute
@@ -115,6 +115,13 @@ def torchscript_names() -> dict[int, str]:
     return torch.jit._builtins._get_builtin_table()
 
 
-def find_compiler(name: str) -> Callable[..., Any]:
-    """Return a backend of `torch.compile`. It imports the compiler, which takes a second."""
-    return torch._dynamo.lookup_backend(name)
+def has_tangent(tensor: torch.Tensor) -> bool:
+    """Return whether forward-mode differentiation goes through `tensor`."""
+    if forward_ad._current_level < 0:
+        return False
+    return forward_ad.unpack_dual(tensor).tangent is not None
+
+
+def attention_order() -> list[int]:
+    """Return the numbers of the kernels of attention, in the order in which they are tried."""
+    return torch._C._get_sdp_priority_order()

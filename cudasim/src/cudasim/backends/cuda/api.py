@@ -386,7 +386,10 @@ def _patch_devices(patches: Patches) -> None:
     patches.replace(*private.CACHED_DEVICE_COUNT, None)
     patches.replace(*private.COUNT_BY_NVML, lambda: -1)
     patches.replace(*private.EXCHANGE_DEVICE, exchange_device)
-    patches.replace(*private.MAYBE_EXCHANGE_DEVICE, exchange_device)
+    # Two functions, because the compiler knows functions by identity.
+    patches.replace(
+        *private.MAYBE_EXCHANGE_DEVICE, lambda index: exchange_device(index)
+    )
     patches.replace(*private.GET_DEVICE_PROPERTIES, get_properties)
     patches.replace(*private.CUDA_RUNTIME, Runtime)
     patches.replace(*private.NVTX, legacy.Markers())

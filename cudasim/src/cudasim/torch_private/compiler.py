@@ -1,0 +1,74 @@
+"""What `torch.compile` is made of, once `torch._dynamo` is imported.
+
+That import takes a second. It may be under way in a chain of other imports, so nothing else
+of the compiler is imported here.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch._dynamo
+import torch._dynamo.guards
+import torch._dynamo.trace_rules
+import torch.fx
+from torch.fx.experimental import proxy_tensor
+
+from cudasim.torch_private import Attribute
+
+trace_rules = torch._dynamo.trace_rules
+find_backend = torch._dynamo.lookup_backend
+forget_compiled = torch._dynamo.reset_code_caches
+
+# What `torch.compile` calls for the backend "inductor".
+INDUCTOR = Attribute(torch._TorchCompileInductorWrapper, "__call__")
+# Within it, `make_fx` runs operations whose operands are constants.
+RUN_ON_CONSTANTS = Attribute(proxy_tensor, "unset_fake_temporarily")
+# What makes the guard of a tensor: when compiled code serves it.
+TENSOR_MATCH = Attribute(torch._dynamo.guards.GuardBuilder, "TENSOR_MATCH")
+
+
+def leave_alone(folder: Path) -> None:
+    """Let the compiler run the functions of a folder as they are written."""
+    name = str(folder)
+    if name not in trace_rules.SKIP_DIRS:
+        trace_rules.SKIP_DIRS.append(name)
+        trace_rules._recompile_re()
+
+
+def is_in_graphs(function: Any) -> bool:
+    """Return whether the compiler writes calls of `function` into its graphs."""
+    if not isinstance(function, Callable) or not hasattr(function, "__name__"):
+        return False
+    return trace_rules.lookup(function) is trace_rules.TorchInGraphFunctionVariable
+
+
+def allow_in_graphs(function: Any) -> None:
+    trace_rules._allowed_callable_ids.add(id(function))
+
+
+def forbid_in_graphs(function: Any) -> None:
+    trace_rules._allowed_callable_ids.remove(id(function))
+
+
+def add_guard(builder: Any, guard: Any, device: torch.device) -> None:
+    """Add to a tensor's guard that it is on `device`."""
+    code = f"{builder.arg_ref(guard)}.device == {device!r}"
+    parts = torch._dynamo.guards.get_verbose_code_parts(code, guard)
+
+    def is_there(tensor: Any) -> bool:
+        return tensor.device == device
+
+    builder.get_guard_manager(guard).add_lambda_guard(is_there, parts, guard.user_stack)
+
+
+def tensors_of(graph: torch.fx.GraphModule, inputs: Any) -> Iterator[torch.Tensor]:
+    """Return the inputs and the results in a graph, as far as they are tensors."""
+    for value in inputs:
+        if isinstance(value, torch.Tensor):
+            yield value
+    for node in graph.graph.nodes:
+        value = node.meta.get("example_value")
+        if isinstance(value, torch.Tensor):
+            yield value

@@ -1,0 +1,203 @@
+"""`torch.compile` traces code for simulated GPUs as it does for real ones."""
+
+import warnings
+
+import pytest
+import torch
+from programs import run
+from torch import nn
+from torch._dynamo.testing import CompileCounter, CompileCounterWithBackend
+
+import cudasim
+
+pytestmark = pytest.mark.usefixtures("two_gpus")
+
+GPU0, GPU1 = torch.device("cuda", 0), torch.device("cuda", 1)
+CPU = torch.device("cpu")
+
+
+def make_net():
+    torch.manual_seed(0)
+    layers = nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2)
+    return nn.Sequential(*layers).cuda(1)
+
+
+def train(net, call):
+    """Train `net`, called as `call`, for three steps, and return the losses."""
+    x = torch.rand(16, 4, generator=torch.Generator().manual_seed(1)).cuda(1)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
+    losses = []
+    for _ in range(3):
+        loss = call(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
+@pytest.mark.filterwarnings("ignore:cudasim. inductor")
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_training_has_the_losses_of_eager(backend):
+    net = make_net()
+    expected = train(net, net)
+    net = make_net()
+    compiled = torch.compile(net, backend=backend, fullgraph=True)
+    assert train(net, compiled) == pytest.approx(expected, rel=1e-6)
+    assert next(iter(compiled.state_dict())) == "_orig_mod.0.weight"
+    assert net[0].weight.device == GPU1
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.layer(x).relu()
+
+
+def test_a_backend_of_the_programs_own_gets_the_graph():
+    counter = CompileCounter()
+    x = torch.ones(3, device="cuda")
+    out = torch.compile(lambda x: x.sin() + 1, backend=counter)(x)
+    assert out.device == GPU0
+    assert (counter.frame_count, counter.op_count) == (1, 2)
+
+    net = Net().cuda()
+    counter = CompileCounter()
+    net.compile(backend=counter)
+    assert net(torch.ones(1, 2, device="cuda")).device == GPU0
+    assert counter.frame_count == 1
+
+
+def test_breaks_in_graphs_are_found():
+    def f(x):
+        y = x * 2
+        print("side effect", end="")
+        return y + 1
+
+    x = torch.ones(3, device="cuda")
+    explained = torch._dynamo.explain(f)(x)
+    assert (explained.graph_count, explained.graph_break_count) == (2, 1)
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="print"):
+        torch.compile(f, backend="eager", fullgraph=True)(x)
+
+
+def test_code_for_one_device_does_not_serve_another():
+    counter = CompileCounter()
+    f = torch.compile(lambda x: x * torch.ones(2, device=x.device), backend=counter)
+    places = GPU0, GPU1, CPU
+    for place in places:
+        assert f(torch.ones(2, device=place)).device == place
+    assert counter.frame_count == 3
+    for place in places:
+        assert f(torch.ones(2, device=place)).device == place
+    assert counter.frame_count == 3
+
+    net = nn.Linear(2, 2)
+    compiled = torch.compile(net, backend=counter)
+    for place in places:
+        net.to(place)
+        assert compiled(torch.ones(1, 2, device=place)).device == place
+
+
+def test_a_mixture_of_devices_is_refused_while_tracing():
+    f = torch.compile(lambda x, y: x + y, backend="eager", fullgraph=True)
+    words = "found at least two devices, cuda:0 and c"
+    for other in CPU, GPU1:
+        with pytest.raises(RuntimeError, match=words):
+            f(torch.ones(2, device="cuda"), torch.ones(2, device=other))
+
+
+MAKERS = {
+    "ones": lambda x: torch.ones(2, device=x.device),
+    "tensor": lambda x: torch.tensor([1.0, 2.0], device="cuda:1"),
+    "a number": lambda x: torch.tensor(3, device="cuda:1"),
+    "arange": lambda x: torch.arange(3, device="cuda:1"),
+    "rand": lambda x: torch.rand(2, device="cuda:1"),
+    "zeros_like": torch.zeros_like,
+    "new_ones": lambda x: x.new_ones(3),
+    "to": lambda x: x.cpu().to("cuda:1"),
+    "cuda": lambda x: x.to("cuda:0").cuda(1),
+    "attention": lambda x: nn.functional.scaled_dot_product_attention(x, x, x),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", MAKERS)
+def test_what_makes_and_moves_tensors_is_traced(name, backend):
+    f = torch.compile(MAKERS[name], backend=backend, fullgraph=True)
+    x = torch.ones(1, 1, 2, 8, device="cuda:1")
+    assert f(x).device == GPU1
+
+
+def test_moves_to_the_host_are_traced():
+    def f(x):
+        return x.cpu(), x.to("cpu", torch.float16), (x * 2).cpu().sum()
+
+    x = torch.ones(2, device="cuda", requires_grad=True)
+    out = torch.compile(f, backend="aot_eager", fullgraph=True)(x)
+    assert [tensor.device for tensor in out] == [CPU] * 3
+    assert out[1].dtype == torch.float16
+    out[2].backward()
+    assert x.grad.device == GPU0
+    assert x.grad.tolist() == [2, 2]
+
+
+def test_streams_are_traced():
+    def f(x):
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            y = x + 1
+        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.synchronize()
+        return y * 2
+
+    out = torch.compile(f, backend="aot_eager")(torch.ones(2, device="cuda"))
+    assert out.device == GPU0
+    assert out.tolist() == [4, 4]
+
+
+def test_inductor_generates_code_for_the_cpu_alone():
+    counter = CompileCounterWithBackend("inductor")
+
+    def f(x):
+        return x.sin() + 1
+
+    x = torch.ones(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.testing.assert_close(torch.compile(f, backend=counter)(x), f(x))
+    with pytest.warns(UserWarning, match="inductor generates no code") as warned:
+        for place in GPU0, GPU1:
+            out = torch.compile(f)(x.to(place))
+            assert out.device == place
+    ours = [each for each in warned if "cudasim" in str(each.message)]
+    assert len(ours) == 1
+
+
+def test_after_leaving_code_is_compiled_again():
+    counter = CompileCounter()
+    f = torch.compile(lambda x: x * 2, backend=counter)
+    f(torch.ones(2))
+    f(torch.ones(2, device="cuda"))
+    cudasim.disable()
+    assert f(torch.ones(2)).tolist() == [2, 2]
+    assert counter.frame_count == 3
+    with cudasim.simulate():
+        assert f(torch.ones(2, device="cuda")).device == GPU0
+
+
+WITHOUT_COMPILER = """
+import sys, torch, cudasim
+cudasim.enable()
+net = torch.nn.Linear(2, 2).cuda(1)
+net(torch.ones(1, 2, device=1)).sum().backward()
+print('torch' in sys.modules, 'torch._dynamo' in sys.modules)
+"""
+
+
+def test_the_compiler_is_not_imported_unless_it_is_used(tmp_path):
+    done = run("-c", WITHOUT_COMPILER, cwd=tmp_path)
+    assert done.stdout.splitlines()[-1] == "True False", done.stderr
