@@ -104,7 +104,7 @@ CPU_AND_SECOND_GPU_MOVED = {"cuda:1": "cpu", "cpu": "cuda:0"}
         (SWAPPED, "cuda:1 cuda:1 cuda:0 cpu"),
         (CPU_AND_SECOND_GPU_MOVED, "cuda:0 cuda:0 cpu cuda:0"),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_map_location(load_checkpoint, where, expected):
     loaded = load_checkpoint(where)
