@@ -33,7 +33,7 @@ def lose_gpu_on_assertion(
         return inner(func, args, kwargs)
     except (IndexError, RuntimeError) as error:
         assertion = session.type.assertion()
-        if assertion is None or not _is_assertion(func, error):
+        if assertion is None or not _is_assertion(func, args, error):
             raise
         gpu = _first_gpu(args, kwargs)
         if gpu is None:
@@ -50,10 +50,10 @@ def _first_gpu(args: tuple, kwargs: dict) -> GPU | None:
     return None
 
 
-def _is_assertion(func: Callable, error: Exception) -> bool:
+def _is_assertion(func: Callable, args: tuple, error: Exception) -> bool:
     """Return whether CUDA finds in its kernel what the CPU has raised as `error`."""
-    if name_of(func) == "_assert_async":  # whatever its message
-        return True
+    if name_of(func) == "_assert_async":  # whatever its message, but of one value only
+        return args[0].numel() == 1
     return _ASSERTED.search(str(error)) is not None
 
 

@@ -210,11 +210,23 @@ def patch_attention(patches: Patches) -> None:
     # That module imports the compiler, which takes a second.
     give_up = after_import("torch.nn.attention.bias", partial(_patch_biases, patches))
     patches.finally_do(give_up)
+    give_up = after_import(
+        private.FLEX_ATTENTION, partial(_run_flex_uncompiled, patches)
+    )
+    patches.finally_do(give_up)
 
 
 def _patch_biases(patches: Patches) -> None:
     biases = torch.nn.attention.bias.CausalBias
     patches.replace(biases, "__new__", staticmethod(_make_bias))
+
+
+def _run_flex_uncompiled(patches: Patches) -> None:
+    """Let `flex_attention` run as it is written where the program has not compiled it.
+
+    It compiles itself otherwise, and C++'s engine has no queue for gradients of a GPU.
+    """
+    patches.replace(*private.flex_is_uncompiled(), True)
 
 
 def _make_bias(cls: type, *arguments) -> Tensor:
