@@ -1,7 +1,7 @@
 """What a translation must keep of its message, and what it must not hold.
 
-Where a check is wrong and the translator right, the comment `# unlike: negations` above the message
-in the `.po` drops that check there.
+Where a check is mistaken and the translator right, a comment above the message in the `.po` drops
+the check for that message: `# unlike: negation`. CHECKS lists the names of all checks.
 """
 
 import re
@@ -18,11 +18,28 @@ from tools.files import read_beside
 from tools.languages.language import TERMS, Language
 from tools.languages.messages import NO_TEXT
 
-# A comment that begins so names checks that do not hold for a message.
+# A comment that begins so names the checks that are dropped for a message.
 UNLIKE = "unlike:"
 
 # What stays as it is, in each item of a list and each row of a table; each within none before it.
 KEPT: dict[str, str] = read_beside(__file__, "kept.yml")
+CHECKS = {
+    *KEPT,
+    "block",
+    "choice",
+    "em",
+    "english",
+    "heading",
+    "item",
+    "length",
+    "letter",
+    "negation",
+    "order",
+    "strong",
+    "term",
+    "writing",
+}
+
 CODE = re.compile(KEPT["code"])
 ITEM = re.compile(r"\n(?=\s*(?:[-*]|\d+\.|\|) ?)")
 HEADING = re.compile(r"#* ?")
@@ -52,23 +69,33 @@ Faults = Iterator[Fault]
 
 
 def faults(entry: Message, language: Language) -> Faults:
-    """Yield what is wrong with the translation of a message."""
-    if entry.context.startswith("img/"):
-        undrawn = sorted(set(entry.string) - language.letters)
-        if undrawn:
-            letters = "".join(undrawn)
-            yield Fault("letter", f"no font of the figures draws {letters}")
-
-    dropped: list[str] = []
-    for comment in entry.user_comments:
-        _, _, checks = comment.partition(UNLIKE)
-        dropped += re.findall(r"[^\s,]+", checks)
-    for fault in _faults(entry.id, entry.string, language):
+    """Yield what is wrong with the translation of a message, but for dropped checks."""
+    dropped = _dropped_checks(entry)
+    for check in dropped:
+        if check not in CHECKS:
+            known = ", ".join(sorted(CHECKS))
+            words = f"'# {UNLIKE}' names no check: '{check}'; use one of {known}"
+            yield Fault("unlike", words)
+    for fault in _faults(entry, language):
         if fault.check not in dropped:
             yield fault
 
 
-def _faults(message: str, translation: str, language: Language) -> Faults:
+def _dropped_checks(entry: Message) -> list[str]:
+    """Return the names of the checks that comments above a message drop."""
+    checks = []
+    for comment in entry.user_comments:
+        if comment.startswith(UNLIKE):
+            names = comment.removeprefix(UNLIKE)
+            checks += re.findall(r"[^\s,]+", names)
+    return checks
+
+
+def _faults(entry: Message, language: Language) -> Faults:
+    message = entry.id
+    translation = entry.string
+    if entry.context.startswith("img/"):
+        yield from _undrawn_letters(translation, language)
     if "\n\n" in translation or translation != translation.strip():
         words = "is no single block; drop empty lines, and space around it"
         yield Fault("block", words)
@@ -78,6 +105,13 @@ def _faults(message: str, translation: str, language: Language) -> Faults:
     if HEADING.match(translation)[0] != level:
         yield Fault("heading", f"is no heading as '{message[:20]}' is")
     yield from _faults_of_words(message, translation, language)
+
+
+def _undrawn_letters(translation: str, language: Language) -> Faults:
+    undrawn = sorted(set(translation) - language.letters)
+    if undrawn:
+        letters = "".join(undrawn)
+        yield Fault("letter", f"no font of the figures draws {letters}")
 
 
 def _faults_of_items(message: str, translation: str, language: Language) -> Faults:
