@@ -18,7 +18,7 @@ from tools.files import digest, read_text
 
 # The GPUs of the machine at hand. Its outputs lie under the name of the card.
 GPU = "gpu"
-FIRST = "simulated"  # the tab that a reader sees who has chosen none: it shows two GPUs
+DEFAULT_TAB = "simulated"  # what a reader sees who has chosen no tab: it shows two GPUs
 FALLBACK = "cpu"  # the runner without a GPU
 SIMULATOR = "cudasim/src"
 BEHAVIOUR = f"{SIMULATOR}/cudasim/behaviour.py"
@@ -164,10 +164,12 @@ def read_runners(root: Path) -> dict[str, Runner]:
     paths = (root / "kernels").glob("*/kernel.json")
     runners = [_read_runner(path.parent.name, root) for path in paths]
 
-    def place(runner: Runner) -> tuple[bool, bool, str]:
-        return runner.machine != FIRST, runner.requirements is not None, runner.name
+    def tab_order(runner: Runner) -> tuple[bool, bool, str]:
+        is_default = runner.machine == DEFAULT_TAB
+        has_environment = runner.requirements is not None
+        return not is_default, has_environment, runner.name
 
-    return {runner.name: runner for runner in sorted(runners, key=place)}
+    return {runner.name: runner for runner in sorted(runners, key=tab_order)}
 
 
 def _read_runner(name: str, root: Path) -> Runner:

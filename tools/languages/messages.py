@@ -18,7 +18,7 @@ from tools.book.grammar import LINKS_CELL, SETUP
 from tools.book.notebooks import tags
 from tools.book.repository import SERVICES
 from tools.files import read_text, read_yaml
-from tools.languages.language import SITE, Language
+from tools.languages.language import SITE_CONTEXT, Language
 
 SET_UP = "setup"  # the context of what the set-up cells say
 # Where what the site says is marked by tr(), in Python, in templates and in scripts.
@@ -151,7 +151,7 @@ def all_messages(book: Book, languages: Iterable[Language]) -> Messages:
         translate_drawing(drawing, f"img/{svg}", messages.note)
     for message in words_of_site(book):
         if message:
-            messages.note(SITE, message)
+            messages.note(SITE_CONTEXT, message)
     return messages
 
 

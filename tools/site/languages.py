@@ -23,7 +23,7 @@ from sphinx.locale import _
 from sphinx.search import SearchLanguage
 
 from tools.book.book import Book
-from tools.languages.language import ENGLISH, SITE, Language, read_languages
+from tools.languages.language import ENGLISH, SITE_CONTEXT, Language, read_languages
 
 CHINESE = re.compile(r"([\u3400-\u9fff]+)")
 CORES = re.compile(r"\b(\d+) cores\b")
@@ -41,7 +41,7 @@ def spoken() -> Language:
 
 
 def tr(message: str) -> str:
-    return _language.say(SITE, message)
+    return _language.say(SITE_CONTEXT, message)
 
 
 def punctuated(text: str) -> str:
