@@ -90,7 +90,7 @@ class Recording:
         Of a card, only code counts.
         """
         if self.keys != self.chapter.keys:
-            return self._change_of_cells()
+            return f"changed from the cell '{self._first_changed_cell()}' on"
         if not self.runner.is_local:
             return None
         if self.provenance.get("kernel") != self.runner.digest(self.chapter):
@@ -101,12 +101,11 @@ class Recording:
                 return f"{name} is pinned to {now}, it was {version}"
         return None
 
-    def _change_of_cells(self) -> str:
+    def _first_changed_cell(self) -> str:
+        """Return the id of a cell that has changed or, if none has, of one that is gone."""
         gone = [id for id in self.keys if id not in self.chapter.keys]
-        changed = self.outdated_ids or gone
-        if changed:
-            return f"changed from the cell '{changed[0]}' on"
-        return "cells moved"
+        changed = self.outdated_ids + gone
+        return changed[0]
 
     def synced(self) -> "Recording":
         """Return the same with what no key covers as the chapter has it now.
@@ -122,12 +121,12 @@ class Recording:
     def write(self, root: Path) -> Path | None:
         """Write it into the book in `root`, unless that is what its file holds.
 
-        Returns where the file was moved to, if a person had edited it.
+        Returns where the file was moved to, if a person had edited or damaged it.
         """
         path = root / self.where
         edited = None
         if path.exists():
-            recorded = read_as_recorded(path, root)
+            recorded = read_intact(path, root)
             if recorded == self.notebook:
                 return None
             if recorded is None:
@@ -185,15 +184,24 @@ def outputs_digest(notebook: NotebookNode) -> str:
 
 
 def read_as_recorded(path: Path, root: Path) -> NotebookNode | None:
-    """Return a recording as these tools wrote it.
+    """Return a recording as these tools wrote it, or None if it was edited since.
 
-    Returns None if it was edited since, or is not theirs at all.
+    Raises BookError if it cannot be read, or is no notebook.
     """
+    notebook = read_notebook(path, root)
+    provenance = notebook.metadata.get("provenance")
+    if not isinstance(provenance, dict):
+        return None
+    if provenance.get("digest") != outputs_digest(notebook):
+        return None
+    return notebook
+
+
+def read_intact(path: Path, root: Path) -> NotebookNode | None:
+    """Return the recording at `path`, or None if it is not there, damaged or edited."""
     try:
-        notebook = read_notebook(path, root)
-        written = notebook.metadata.provenance.digest
-        return notebook if written == outputs_digest(notebook) else None
-    except (BookError, AttributeError):
+        return read_as_recorded(path, root)
+    except BookError:
         return None
 
 
@@ -202,7 +210,7 @@ def read_recordings(
 ) -> list[Recording]:
     """Return all recordings, in the order of the tabs and then of the chapters.
 
-    Raises BookError if one was edited since, or belongs to no chapter.
+    Raises BookError if one is damaged, was edited since, or belongs to no chapter.
     """
     paths = sorted((root / "outputs").glob("*/*.ipynb"))
     for path in paths:

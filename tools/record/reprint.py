@@ -6,7 +6,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from tools.book.notebooks import code_cells
-from tools.book.recordings import Recording, make_recording, read_as_recorded
+from tools.book.recordings import Recording, make_recording, read_intact
 from tools.files import read_text
 
 RULE = re.compile(r"^regex: (.*)\nreplace: (.*)$", re.MULTILINE)  # as nbval reads them
@@ -21,7 +21,7 @@ def without_news(recording: Recording, root: Path) -> Recording:
     included, and only learns the state of the runner that printed it again. Real cards
     are recorded by a person, who means it.
     """
-    notebook = read_as_recorded(root / recording.where, root)
+    notebook = read_intact(root / recording.where, root)
     if notebook is None or not recording.runner.is_local:
         return recording
     old = notebook.metadata.provenance
