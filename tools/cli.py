@@ -12,7 +12,7 @@ from tools.site.site import SITE, build_site, forget_build, is_current
 
 @command()
 def book() -> None:
-    """Execute what is stale on the runners that every machine has, then build the site."""
+    """Execute what is stale on all runners but real GPUs, then build the site."""
     if is_current(ROOT):
         print("nothing stale: neither outputs nor site")
     else:

@@ -60,7 +60,7 @@ def all_stages(full: bool = False, root: Path = ROOT) -> list[Stage]:
         stages.append(_tests(name, full))
     for runner in read_runners(root).values():
         # Those of other frameworks than PyTorch make environments of their own.
-        if runner.is_local and (full or not runner.requirements):
+        if not runner.is_real_gpu and (full or not runner.requirements):
             stages += _comparisons(runner, full)
     for name in others:
         stages.append(_tests(name, full))

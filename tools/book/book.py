@@ -53,9 +53,10 @@ class Book:
         return read_runners(self.root)
 
     @property
-    def local_runners(self) -> list[Runner]:
-        """The runners that every machine has: all but the real GPUs."""
-        return [runner for runner in self.runners.values() if runner.is_local]
+    def portable_runners(self) -> list[Runner]:
+        """The runners that need no GPU of the machine: all but the real GPUs."""
+        runners = self.runners.values()
+        return [runner for runner in runners if not runner.is_real_gpu]
 
     @cached_property
     def recordings(self) -> list[Recording]:

@@ -40,12 +40,12 @@ class Recording:
     @property
     def label(self) -> str:
         """What tabs and tables call its runner: the name, or that of the card."""
-        return self.runner.label if self.runner.is_local else self.provenance.card
+        return self.provenance.card if self.runner.is_real_gpu else self.runner.label
 
     @property
     def machine(self) -> str:
         """What tabs know it by, the same in all frameworks."""
-        return self.runner.machine if self.runner.is_local else self.folder
+        return self.folder if self.runner.is_real_gpu else self.runner.machine
 
     @property
     def times(self) -> str:
@@ -91,7 +91,7 @@ class Recording:
         """
         if self.keys != self.chapter.keys:
             return f"changed from the cell '{self._first_changed_cell()}' on"
-        if not self.runner.is_local:
+        if self.runner.is_real_gpu:
             return None
         if self.provenance.get("kernel") != self.runner.digest(self.chapter):
             return f"the runner {self.runner.name} changed"
@@ -259,6 +259,6 @@ def _is_home(folder: str, runner: Runner | None, runners: dict[str, Runner]) -> 
     """Return whether the recordings of a runner belong into this folder of `outputs/`."""
     if runner is None:
         return False
-    if runner.is_local:
-        return folder == runner.name
-    return folder not in runners
+    if runner.is_real_gpu:
+        return folder not in runners
+    return folder == runner.name

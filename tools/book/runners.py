@@ -48,9 +48,9 @@ class Runner:
         return f"kernels/{self.name}/kernel.json"
 
     @property
-    def is_local(self) -> bool:
-        """Whether every machine has it: all but the real GPUs."""
-        return self.name != GPU
+    def is_real_gpu(self) -> bool:
+        """Whether it is the real GPUs of the machine at hand, which not every machine has."""
+        return self.name == GPU
 
     @property
     def simulates(self) -> bool:

@@ -177,7 +177,7 @@ def words_of_site(book: Book) -> Iterator[str | None]:
     for service in SERVICES:
         if service.translated:
             yield service.label
-    for runner in book.local_runners:
+    for runner in book.portable_runners:
         yield from (runner.label, runner.legend, runner.times)
     story = read_yaml(root / "book" / "front.yml", root)
     for name, version in story["versions"].items():

@@ -13,7 +13,7 @@ from tools.record.execute import Run, execute
 def stale_runs(book: Book) -> list[tuple[Run, str]]:
     """Return what is stale on the runners that every machine has, each with the reason."""
     stale = []
-    for runner in book.local_runners:
+    for runner in book.portable_runners:
         for chapter in book.chapters_of(runner):
             reason = _stale_because(chapter, runner, book)
             if reason is not None:
@@ -54,7 +54,7 @@ def record(names: list[str], chapters: list[str], book: Book) -> None:
     runs = []
     for runner in [book.runner(name) for name in names]:
         chosen = _chosen_chapters(chapters, runner, book)
-        if runner.is_local:
+        if not runner.is_real_gpu:
             runner.prepare()
             runs += [Run(chapter, runner) for chapter in chosen]
             continue

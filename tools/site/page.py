@@ -89,7 +89,7 @@ def chapter_page(chapter: Chapter, book: Book) -> Page:
 
 def page_recordings(chapter: Chapter, book: Book) -> list[Recording]:
     """Return the chapter's recordings, if the runners in `kernels/` allow for them."""
-    runners = [runner for runner in book.local_runners if runner.executes(chapter)]
+    runners = [runner for runner in book.portable_runners if runner.executes(chapter)]
     if not runners:
         raise BookError(
             chapter.where,
@@ -99,10 +99,11 @@ def page_recordings(chapter: Chapter, book: Book) -> list[Recording]:
 
     recordings = book.recordings_of(chapter.name)
     for recording in recordings:
-        if recording.runner.is_local and recording.runner not in runners:
+        runner = recording.runner
+        if not runner.is_real_gpu and runner not in runners:
             raise BookError(
                 recording.where,
-                f"{recording.runner.where} does not list this chapter",
+                f"{runner.where} does not list this chapter",
                 "list it there, or remove the file",
             )
     return recordings

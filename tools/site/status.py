@@ -37,7 +37,7 @@ def chapters_table(book: Book) -> list[str]:
     """Return the table of all recordings, by the provenance in `outputs/`."""
     rows = [recording_row(recording) for recording in book.recordings]
     lines = table(RECORDING_COLUMNS, rows)
-    if all(recording.runner.is_local for recording in book.recordings):
+    if not any(recording.runner.is_real_gpu for recording in book.recordings):
         note = "No real GPU is recorded yet: `make record RUNNER=gpu` does it on one."
         lines += ["", note]
     return lines
