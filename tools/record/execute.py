@@ -27,7 +27,7 @@ from tools.book.runners import Runner
 from tools.errors import BookError
 from tools.files import NO_ROOM, check_writable
 from tools.record.provenance import Cards, provenance
-from tools.record.reprint import without_news
+from tools.record.reprint import keep_old_if_same
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ def _record(
     """Write what an executed chapter printed, unless the same is recorded already."""
     pins = book.pins_of(run.runner)
     facts = provenance(run.chapter, run.runner, seconds, pins, run.cards)
-    made = make_recording(run.chapter, run.runner, run.folder, executed, facts)
-    recording = without_news(made, book.root)
+    new = make_recording(run.chapter, run.runner, run.folder, executed, facts)
+    recording = keep_old_if_same(new, book.root)
     if edited := recording.write(book.root):
         bar.write(
             f"{recording.where}: recorded; what was edited there is {edited.name}"
