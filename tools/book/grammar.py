@@ -26,7 +26,6 @@ PREDICTED = "predicted"  # answers a prediction: the page covers the output
 MOVED = "moved"  # prints a table of which the page makes a figure
 MACHINERY = "hide-cell"  # teaches nothing: the page folds the cell
 HIDDEN_CODE = "hide-input"  # only the code is folded
-NO_CODE = "remove-output"
 NOT_COMPARED = "nbval-ignore-output"  # the output differs between machines
 TAGS = {
     SETUP,
@@ -35,9 +34,10 @@ TAGS = {
     MOVED,
     MACHINERY,
     HIDDEN_CODE,
-    "hide-output",
-    NO_CODE,
     NOT_COMPARED,
+    # MyST-NB alone reads these.
+    "hide-output",
+    "remove-output",
 }
 
 # Ids of the cells that `python -m tools links` writes.
