@@ -26,13 +26,12 @@ class Prediction:
     answer: NotebookNode | None
 
     @cached_property
-    def page(self) -> BeautifulSoup:
-        """The question as HTML."""
+    def question_html(self) -> BeautifulSoup:
         return cell_html(self.question)
 
     @cached_property
     def choices(self) -> list[Tag]:
-        return self.page.find_all("li")
+        return self.question_html.find_all("li")
 
     @property
     def right_choice(self) -> int | None:

@@ -37,7 +37,8 @@ def choices_can_be_buttons(chapter: Chapter) -> Faults:
     """The page can make buttons of the choices: they take one line each, and they differ."""
     for prediction in predictions(chapter):
         cell, choices = prediction.question, prediction.choices
-        blocks = [tag.name for tag in prediction.page(True, recursive=False)]
+        paragraphs_and_lists = prediction.question_html(True, recursive=False)
+        blocks = [tag.name for tag in paragraphs_and_lists]
         if blocks not in (["p"], ["p", "ul"]):
             yield Fault(
                 cell,
