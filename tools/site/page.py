@@ -209,7 +209,7 @@ def page_notebook(page: Page, root: Path) -> NotebookNode:
 
 
 def add_outputs(cell: NotebookNode, page: Page) -> None:
-    # Nodes know a cell's metadata only: `tools.site.cells` names its cover by the id.
+    # Nodes know a cell's metadata only: `tools.site.folds_and_covers` names its cover by the id.
     if PREDICTED in tags(cell):
         cell.metadata[PREDICTED] = cell.id
     # Without a text of its own, a plot's would be the name of its file.

@@ -1,4 +1,4 @@
-"""How a page arranges its cells: folds for what is off the path, covers for answers.
+"""Folds for what is off the path of a page, and covers for the answers of predictions.
 
 A fold is one line until a reader opens it. There is one around each section whose heading
 begins with `Deeper: `, and one around neighbouring cells with the tag `hide-cell`; at the
