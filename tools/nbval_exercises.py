@@ -84,7 +84,7 @@ class RecordedChapter(IPyNbFile):
             yield item
 
     def _further_items(self, root: Path) -> Iterator[pytest.Item]:
-        if runner_of(self.config).times:
+        if runner_of(self.config).has_modelled_clock:
             yield OperatorsItem.from_parent(self, name="operators")
         notebook = read_notebook(root / "notebooks" / self.path.name, root)
         for exercise in exercises(Chapter(self.path.stem, notebook)):

@@ -82,7 +82,7 @@ def panel_faults(cell, button, panel, recording):
     notes = [box for box in shown if box.get("class") == ["runner-times"]]
     expected = []
     if "times" in tags(cell):
-        expected = [f"Times {recording.times}."]
+        expected = [f"Times {recording.times_source}."]
     if [note.get_text() for note in notes] != expected:
         yield f"its times are not {expected}"
     if len(shown) == len(notes):

@@ -50,10 +50,10 @@ def test_readers_are_told_which_times_are_modelled(name):
     words = " ".join(runner.specification["argv"])
     if "--clock modelled" in words:
         card = words.partition("--card ")[2].partition(" ")[0]
-        assert runner.times == f"modelled for a {card}"
+        assert runner.clock_label == f"modelled for a {card}"
         assert "-modelled" in runner.sanitize
     else:
-        assert runner.times is None
+        assert not runner.has_modelled_clock
         assert "-modelled" not in runner.sanitize
 
 

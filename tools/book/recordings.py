@@ -48,9 +48,9 @@ class Recording:
         return self.folder if self.runner.is_real_gpu else self.runner.machine
 
     @property
-    def times(self) -> str:
-        """What its times are: "modelled for a T4", or "measured on" its hardware."""
-        return self.runner.times or f"measured on {self.provenance.hardware}"
+    def times_source(self) -> str:
+        """Where its times come from: "modelled for a T4", or "measured on" its hardware."""
+        return self.runner.clock_label or f"measured on {self.provenance.hardware}"
 
     @property
     def software(self) -> list[str]:

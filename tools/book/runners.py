@@ -36,8 +36,8 @@ class Runner:
     # What the tabs call it, and a sentence or two for readers that say what it is.
     label: str
     legend: str
-    # What its times are, such as "modelled for a T4"; None if its clock is real.
-    times: str | None
+    # What its clock is if that is a model, such as "modelled for a T4"; None if it is real.
+    clock_label: str | None
     # The variables in each of which its outputs are the same.
     conditions: list[dict[str, str]]
     # The only chapters that it executes, or None for all.
@@ -53,13 +53,17 @@ class Runner:
         return self.name == GPU
 
     @property
+    def has_modelled_clock(self) -> bool:
+        return self.clock_label is not None
+
+    @property
     def simulates(self) -> bool:
         return "--simulate" in self.specification["argv"]
 
     @property
     def sanitize(self) -> str:
         """The file with what nbval leaves out of the comparison of its outputs."""
-        return SANITIZE_MODELLED if self.times else SANITIZE
+        return SANITIZE_MODELLED if self.has_modelled_clock else SANITIZE
 
     @property
     def framework(self) -> str:
@@ -90,7 +94,7 @@ class Runner:
             return False
         if self.chapters is not None and chapter.name not in self.chapters:
             return False
-        if chapter.holds_puzzles and not self.times:
+        if chapter.holds_puzzles and not self.has_modelled_clock:
             return False  # they simulate GPUs, which a runner with a real clock does not claim
         return self.gpus is None or self.gpus >= chapter.gpus
 
@@ -189,7 +193,7 @@ def _read_runner(name: str, root: Path) -> Runner:
         specification=specification,
         label=about.get("name", name),
         legend=about.get("about", ""),
-        times=about.get("times"),
+        clock_label=about.get("times"),
         conditions=about.get("compare", [{}]),
         chapters=about.get("chapters"),
     )

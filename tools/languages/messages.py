@@ -178,7 +178,7 @@ def words_of_site(book: Book) -> Iterator[str | None]:
         if service.translated:
             yield service.label
     for runner in book.portable_runners:
-        yield from (runner.label, runner.legend, runner.times)
+        yield from (runner.label, runner.legend, runner.clock_label)
     story = read_yaml(root / "book" / "front.yml", root)
     for name, version in story["versions"].items():
         yield name.partition(" ")[2]

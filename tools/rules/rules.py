@@ -122,7 +122,8 @@ def times_without_tag(chapter: Chapter, recordings: list[Recording]) -> Faults:
             outputs = str(recording.current_cells[cell.id].outputs)
             if ABOUT in outputs:
                 shows_times = True
-                if recording.runner.times and "modelled" not in outputs:
+                is_modelled = recording.runner.has_modelled_clock
+                if is_modelled and "modelled" not in outputs:
                     claims_a_clock = True
 
         if shows_times and not tagged:

@@ -56,11 +56,11 @@ def translate_facts(text: str) -> str:
     return CORES.sub(lambda cores: tr("{0} cores").format(cores[1]), punctuated(text))
 
 
-def translate_times(times: str) -> str:
-    """Translate what a recording's times are: modelled for a card, or measured."""
-    hardware = times.removeprefix("measured on ")
-    if hardware == times:
-        return tr(times)
+def translate_times_source(source: str) -> str:
+    """Translate where times come from: modelled for a card, or measured on hardware."""
+    hardware = source.removeprefix("measured on ")
+    if hardware == source:
+        return tr(source)
     return tr("measured on {0}").format(translate_facts(hardware))
 
 

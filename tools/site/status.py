@@ -56,7 +56,7 @@ def recording_row(recording: Recording) -> list[str]:
         str(len(compared)),
         outdated or "none",
         provenance.hardware,
-        recording.runner.times or "measured",
+        recording.runner.clock_label or "measured",
         provenance.python,
         ", ".join(recording.software),
     ]

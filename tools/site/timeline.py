@@ -17,7 +17,7 @@ from sphinx.application import Sphinx
 
 from tools.book.grammar import TIMELINE
 from tools.errors import BookError
-from tools.site.languages import punctuated, tr, translate_times
+from tools.site.languages import punctuated, tr, translate_times_source
 from tools.site.parts import load_where, render
 
 ROW = 36  # pixels: a lane
@@ -86,7 +86,7 @@ def draw(timeline: dict[str, Any], alt: str, span: int, hatch: str) -> str:
         "timeline.html",
         alt=alt,
         hatch=hatch,
-        said=translate_times(timeline["source"]),
+        said=translate_times_source(timeline["source"]),
         takes=format_number(timeline["total"] / size, 2),
         unit=unit,
         size=size,
