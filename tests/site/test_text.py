@@ -46,7 +46,7 @@ def own_parts(cell_box, selector):
 def cells_on(page, chapter):
     """Return pairs of a code cell of a chapter and its box on the page."""
     boxes = "div.cell"
-    if len(BOOK.chapters_on(chapter.page)) > 1:
+    if len(BOOK.chapters_on(chapter.page_name)) > 1:
         boxes = f".framework.{chapter.framework} div.cell"
     return zip(chapter.code_cells, page.select(boxes), strict=True)
 

@@ -42,11 +42,14 @@ class Book:
     def pages(self) -> dict[str, Chapter]:
         """The chapters that have a page, which holds the same in other frameworks, too."""
         chapters = self.chapters.items()
-        return {name: chapter for name, chapter in chapters if chapter.page == name}
+        return {
+            name: chapter for name, chapter in chapters if chapter.page_name == name
+        }
 
-    def chapters_on(self, page: str) -> list[Chapter]:
+    def chapters_on(self, page_name: str) -> list[Chapter]:
         """Return a chapter and the same in other frameworks, which share its page."""
-        return [chapter for chapter in self.chapters.values() if chapter.page == page]
+        chapters = self.chapters.values()
+        return [chapter for chapter in chapters if chapter.page_name == page_name]
 
     @cached_property
     def runners(self) -> dict[str, Runner]:

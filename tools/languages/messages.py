@@ -99,7 +99,7 @@ def translate_chapter(chapter: Chapter, say: Say) -> Chapter:
 
     notebook = deepcopy(chapter.notebook)
     for cell in notebook.cells:
-        context = f"{chapter.page}#{cell.id}"
+        context = f"{chapter.page_name}#{cell.id}"
         if cell.cell_type == "markdown":
             text = named_figures(cell.source)
             if cell.id == LINKS_CELL:

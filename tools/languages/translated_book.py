@@ -64,7 +64,7 @@ class TranslatedBook(Book):
         return document in self.translated
 
     def _has(self, chapter: Chapter) -> bool:
-        return self.is_translated(f"notebooks/{chapter.page}")
+        return self.is_translated(f"notebooks/{chapter.page_name}")
 
     def text(self, document: str, text: str) -> str:
         """Return the text of a page in prose in the words of the language, or as it is."""

@@ -50,7 +50,7 @@ def _faults(chapter: Chapter, book: Book) -> Iterator[Fault]:
         yield from rule(chapter, recordings)
 
     yield from stale_figures(chapter, book)
-    first, *others = book.chapters_on(chapter.page)
+    first, *others = book.chapters_on(chapter.page_name)
     if others:
         yield from disagreements(chapter, first)
         yield from open_sections(chapter)

@@ -49,7 +49,7 @@ def recording_row(recording: Recording) -> list[str]:
     compared = [cell for cell in cells if NOT_COMPARED not in tags(cell)]
     outdated = ", ".join(recording.outdated_ids)
     return [
-        chapter_link(recording.chapter.page),
+        chapter_link(recording.chapter.page_name),
         recording.label,
         provenance.date,
         f"{provenance.seconds:.1f}",
@@ -62,9 +62,9 @@ def recording_row(recording: Recording) -> list[str]:
     ]
 
 
-def chapter_link(page: str) -> str:
+def chapter_link(name: str) -> str:
     """Return a link whose text Sphinx fills in: the title of the chapter."""
-    return f"[](../notebooks/{page}.ipynb)"
+    return f"[](../notebooks/{name}.ipynb)"
 
 
 def exercises_table(book: Book) -> list[str]:
