@@ -142,8 +142,9 @@ def run_stages(words: list[str], full: bool = False, root: Path = ROOT) -> None:
     failed = []
     for number, stage in enumerate(stages, start=1):
         start = time.monotonic()
-        place = f"{number} of {len(stages)}, after {_clock(start - begin).strip()}"
-        print(f"\n=== {stage.name} ({place})", flush=True)
+        elapsed = _clock(start - begin).strip()
+        progress = f"{number} of {len(stages)}, after {elapsed}"
+        print(f"\n=== {stage.name} ({progress})", flush=True)
         try:
             code = run_stage(stage, root)
         except KeyboardInterrupt:

@@ -88,9 +88,9 @@ RUNNERS = "application/vnd.where-tensors-live.runners+json"
 
 
 def right_choice(answer: str, choices: Sequence[str] = CHOICES) -> int | None:
-    """Return the place of the choice that the text of an answer names, from 0."""
+    """Return the index of the choice that the text of an answer names, or None."""
     answer = answer.removeprefix("**")
-    for place, choice in enumerate(choices):
+    for index, choice in enumerate(choices):
         if answer.startswith(choice):
-            return place
+            return index
     return None

@@ -35,7 +35,7 @@ class Prediction:
 
     @property
     def right_choice(self) -> int | None:
-        """The place of the choice that the answer names, from 0, or None."""
+        """The index of the choice that the answer names, or None."""
         return right_choice(self.answer.source) if self.answer else None
 
 
@@ -43,9 +43,9 @@ def predictions(chapter: Chapter) -> list[Prediction]:
     """Return the predictions of a chapter, in order."""
     cells = chapter.notebook.cells
     predictions = []
-    for place, cell in enumerate(cells):
+    for index, cell in enumerate(cells):
         if is_question(cell):
-            answer = _answer(cell, cells[place + 2 :])
+            answer = _answer(cell, cells[index + 2 :])
             predictions.append(Prediction(cell, answer))
     return predictions
 

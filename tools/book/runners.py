@@ -89,7 +89,7 @@ class Runner:
         return 0 if hides_gpus or self.requirements else None
 
     def executes(self, chapter: Chapter) -> bool:
-        """Return whether the chapter is one of its own, and needs no more GPUs than it has."""
+        """Return whether the chapter is for it, and needs no more GPUs than it has."""
         if chapter.framework != self.framework:
             return False
         if self.chapters is not None and chapter.name not in self.chapters:

@@ -249,12 +249,12 @@ def _faults_of_words(
 def _other_choice(
     message: str, translation: str, language: Language
 ) -> TranslationFaults:
-    number = right_choice(message)
-    if number is None or not message.startswith("**"):
+    index = right_choice(message)
+    if index is None or not message.startswith("**"):
         return
-    choice = language.choices[number]
+    choice = language.choices[index]
     if not translation.startswith(f"**{choice}**"):
-        words = f"names another choice than '{CHOICES[number]}'"
+        words = f"names another choice than '{CHOICES[index]}'"
         yield TranslationFault("choice", f"{words}; let it begin with **{choice}**")
 
 

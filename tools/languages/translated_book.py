@@ -44,10 +44,10 @@ class TranslatedBook(Book):
         translated = messages.translate_chapter(chapter, self.language.say)
         say = partial(self.language.say, SITE_CONTEXT)
         english_links = services_row(chapter.where, self.repository)
-        own_links = services_row(self.path(chapter), self.repository, say)
+        translated_links = services_row(self.path(chapter), self.repository, say)
         for cell in translated.notebook.cells:
             if cell.id == LINKS_CELL:
-                cell.source = cell.source.replace(english_links, own_links)
+                cell.source = cell.source.replace(english_links, translated_links)
         return translated
 
     @cached_property

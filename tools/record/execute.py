@@ -62,10 +62,10 @@ def execute(runs: list[Run], book: Book, keep: bool = True) -> None:
     # A log needs fewer lines than a screen.
     seconds = 0.1 if sys.stderr.isatty() else 10
     with tqdm(total=cells, unit="cell", mininterval=seconds) as bar:
-        places = asyncio.Semaphore(at_once)
+        slots = asyncio.Semaphore(at_once)
 
         async def execute_when_free(run: Run) -> None:
-            async with places:
+            async with slots:
                 start = time.monotonic()
                 executed = await _execute(run.chapter, run.runner, bar, at_once)
                 if keep:

@@ -162,8 +162,8 @@ def _marks_of_choices(prediction: Prediction) -> tuple[int | None, list[set[str]
 
     choices = [_words(choice.get_text()) for choice in prediction.choices]
     marks = []
-    for place, words in enumerate(choices):
-        others = set().union(*choices[:place], *choices[place + 1 :])
+    for index, words in enumerate(choices):
+        others = set().union(*choices[:index], *choices[index + 1 :])
         marks.append(words - others)
     return prediction.right_choice, marks
 

@@ -90,8 +90,8 @@ def _faults_of_size(cell: NotebookNode) -> Faults:
 def opening(chapter: Chapter) -> Faults:
     """A chapter opens with its title, and with what to do, to learn and to have."""
     first = chapter.notebook.cells[0]
-    places = [first.source.find(words) for words in OPENING]
-    if not first.source.startswith("# ") or -1 in places or places != sorted(places):
+    starts = [first.source.find(words) for words in OPENING]
+    if not first.source.startswith("# ") or -1 in starts or starts != sorted(starts):
         words = f"opens without a title and {', '.join(OPENING)}, in this order"
         yield Fault(first, words)
 

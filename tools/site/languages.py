@@ -46,8 +46,8 @@ def tr(message: str) -> str:
 
 def punctuated(text: str) -> str:
     """Put the language's own marks between the words that `text` is made of."""
-    for mark, own_mark in _language.marks.items():
-        text = text.replace(mark, own_mark)
+    for english_mark, mark in _language.marks.items():
+        text = text.replace(english_mark, mark)
     return text
 
 
@@ -171,15 +171,15 @@ def page_in_languages(page: str, root: Path, site: str) -> list[dict[str, str]]:
         depth += 1
     links = []
     for language in (ENGLISH, *read_languages(root).values()):
-        place = f"{page}.html"
+        path = f"{page}.html"
         if not language.is_english:
-            place = f"{language.code}/{place}"
+            path = f"{language.code}/{path}"
         links.append(
             {
                 "name": language.name,
                 "tag": language.tag,
-                "href": "../" * depth + place,
-                "address": site + place,
+                "href": "../" * depth + path,
+                "address": site + path,
             }
         )
     return links
@@ -198,8 +198,10 @@ def script_words(root: Path) -> dict[str, str]:
 
 def translate_theme(text: str) -> str:
     """Translate words of the theme: by our translations or, if they lack them, by its own."""
-    own = tr(text)
-    return _(text) if own == text else own
+    translation = tr(text)
+    if translation == text:
+        return _(text)
+    return translation
 
 
 # Searches.
