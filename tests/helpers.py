@@ -24,7 +24,7 @@ from tools.errors import BookError
 ROOT = Path(__file__).resolve().parents[1]
 STEMS = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
 # The chapters that have a page of their own: an edition in another framework has none.
-CHAPTERS = sorted(name for name in STEMS if Chapter(name, None).page == name)
+CHAPTERS = sorted(name for name in STEMS if Chapter(name, None).page_name == name)
 
 
 def code(id, source, tags=(), **fields):

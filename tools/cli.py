@@ -11,7 +11,7 @@ from tools.files import ROOT
 
 @command()
 def book() -> None:
-    """Execute what is stale on the runners that every machine has, then build the site."""
+    """Execute what is stale on all runners but real GPUs, then build the site."""
     from tools.site.site import SITE, is_current
 
     if is_current(ROOT):

@@ -29,7 +29,9 @@ STAMP = "pins"  # the file in an environment that says what it holds
 REQUIREMENTS = ("requirements.txt", "requirements-no-deps.txt")
 PYTHONS = ((3, 11), (3, 12), (3, 13))
 OLD_PYTHONS = {"mxnet": ((3, 10), (3, 11))}  # its NumPy has no wheels for later ones
-SMALLEST_GB = 3  # torch without CUDA, and all else; with CUDA it is about 8
+# For torch without CUDA and all else: 2 GB of packages, and the wheels while pip installs
+# them. With CUDA it is about 8.
+SMALLEST_GB = 3
 NAME_ANOTHER = "name another: 'make PYTHON=python3.11 ...'"
 
 

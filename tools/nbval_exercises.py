@@ -4,9 +4,9 @@ With `-p tools.nbval_exercises` the environment of the runner's framework is mad
 of `outputs/<runner>/<chapter>.ipynb` are followed by an item for each exercise of
 `notebooks/<chapter>.ipynb`: its check refuses the wrong answer that readers see, and takes the
 solution. Where the clock is modelled, an item before them names the operators of the cells that the
-model has no rule for. These items are marked `exercise`, and on all runners but the first `full`.
-The chapters that took longest to record come first, so that workers end together (pytest-xdist
-keeps that order with `--no-loadscope-reorder`).
+model has no rule for. These items are marked `exercise` and, on all runners but that of the default
+tab, `full`. The chapters that took longest to record come first, so that workers end together
+(pytest-xdist keeps that order with `--no-loadscope-reorder`).
 
 Written against nbval 0.11.0. What is imported of it here is no public interface, and nothing else
 of this book relies on it.
@@ -26,14 +26,14 @@ from tools.book.chapters import Chapter
 from tools.book.exercises import ExerciseCells, exercises
 from tools.book.grammar import HOLDS, NO_ANSWER
 from tools.book.notebooks import code_cells, read_notebook
-from tools.book.runners import FIRST, Runner, read_runners
+from tools.book.runners import DEFAULT_TAB, Runner, read_runners
 from tools.errors import BookError, CannotRun
 
 # A symptom meets this one, and shows no time of it.
 WITHOUT_TIME = {"aten._pack_padded_sequence.default"}
 
 
-class Fault(Exception):
+class ExerciseFault(Exception):
     """What is wrong with an exercise, or with the times of a chapter."""
 
 
@@ -75,16 +75,16 @@ class RecordedChapter(IPyNbFile):
     def collect(self) -> Iterator[pytest.Item]:
         yield from super().collect()
         root = self.config.rootpath
-        first = root / "outputs" / FIRST / self.path.name
-        tried_on_first = first.is_file() and first != self.path
+        default = root / "outputs" / DEFAULT_TAB / self.path.name
+        tried_on_default = default.is_file() and default != self.path
         for item in self._further_items(root):
             item.add_marker("exercise")
-            if tried_on_first:
+            if tried_on_default:
                 item.add_marker("full")
             yield item
 
     def _further_items(self, root: Path) -> Iterator[pytest.Item]:
-        if runner_of(self.config).times:
+        if runner_of(self.config).has_modelled_clock:
             yield OperatorsItem.from_parent(self, name="operators")
         notebook = read_notebook(root / "notebooks" / self.path.name, root)
         for exercise in exercises(Chapter(self.path.stem, notebook)):
@@ -112,7 +112,7 @@ class _CodeItem(IPyNbCell):
         return self.path, 0, self.name
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo) -> str:
-        if isinstance(excinfo.value, Fault):
+        if isinstance(excinfo.value, ExerciseFault):
             return f"{self.nodeid}: {excinfo.value}"
         return super().repr_failure(excinfo)
 
@@ -126,7 +126,7 @@ class ExerciseItem(_CodeItem):
         solution = exercise.code("solution")
         if not (wrong and solution and exercise.checks):
             missing = "it lacks a solution, a wrong answer or a check"
-            raise Fault(f"{missing}; 'make release' writes all")
+            raise ExerciseFault(f"{missing}; 'make release' writes all")
 
         recorded = {cell.id: cell.outputs for cell in code_cells(self.parent.nb)}
         blank = recorded.get(exercise.checks[-1].id, [])
@@ -134,29 +134,30 @@ class ExerciseItem(_CodeItem):
 
         refusal = self._answered(wrong[0], exercise.checks)
         if not errors_of(refusal):
-            raise Fault(f"its check does not refuse the wrong answer:\n{wrong[0]}")
+            accepted = "its check does not refuse the wrong answer"
+            raise ExerciseFault(f"{accepted}:\n{wrong[0]}")
 
         outputs = self._answered(solution[0], exercise.parts("shows", "holds"))
         if errors := errors_of(outputs):
-            raise Fault(f"its solution does not hold: {errors[0]}")
+            raise ExerciseFault(f"its solution does not hold: {errors[0]}")
         self._expect(HOLDS, outputs, "solved")
 
     def _answered(self, answer: str, cells: list[NotebookNode]) -> list[NotebookNode]:
         """Run an answer and then some cells, and return the outputs of the cells."""
         if errors := errors_of(self.run(answer)):
-            raise Fault(f"an answer itself fails: {errors[0]}\n{answer}")
+            raise ExerciseFault(f"an answer itself fails: {errors[0]}\n{answer}")
         outputs = []
         for cell in cells:
             outputs += self.run(cell.source)
         return outputs
 
     def _expect(self, words: str, outputs: list[NotebookNode], when: str) -> None:
-        """Raise Fault unless the value that a check shows begins with these words."""
+        """Raise ExerciseFault unless the value that a check shows begins with these words."""
         shown = value_of(outputs)
         wanted = f"'{self.exercise.label}: {words}"
         if not shown.startswith(wanted):
             found = shown or "nothing"
-            raise Fault(f"{when}, its check shows {found}, not {wanted}...'")
+            raise ExerciseFault(f"{when}, its check shows {found}, not {wanted}...'")
 
 
 class OperatorsItem(_CodeItem):
@@ -167,7 +168,7 @@ class OperatorsItem(_CodeItem):
         operators = ast.literal_eval(value_of(outputs))
         if unknown := set(operators) - WITHOUT_TIME:
             where = "cudasim/clock/operators.json"
-            raise Fault(f"no rule of modelled time in {where} for {unknown}")
+            raise ExerciseFault(f"no rule of modelled time in {where} for {unknown}")
 
 
 def errors_of(outputs: list[NotebookNode]) -> list[str]:

@@ -21,7 +21,8 @@ from tools.book.runners import Runner, read_runners
 from tools.errors import BookError
 from tools.files import ROOT
 
-FIRST = ("unit", "content")  # quick, and they find what is common: before the chapters
+# They find the common faults, so they run before the chapters are compared.
+QUICK_STAGES = ("unit", "content")
 # Environments that take minutes to make: a stage that has to be named.
 ROOMS = "cleanroom"
 WORKERS = str(min(os.cpu_count() or 1, 4))  # each may need a GB of memory
@@ -46,8 +47,8 @@ def all_stages(full: bool = False, root: Path = ROOT) -> list[Stage]:
     """
     tests = (root / "tests").glob("*/test_*.py")
     folders = {path.parent.name for path in tests}
-    first = [name for name in FIRST if name in folders]
-    others = sorted(folders - {*FIRST, ROOMS})
+    quick = [name for name in QUICK_STAGES if name in folders]
+    others = sorted(folders - {*QUICK_STAGES, ROOMS})
 
     stages = [
         Stage("lint", ("ruff", "check", ".")),
@@ -55,11 +56,11 @@ def all_stages(full: bool = False, root: Path = ROOT) -> list[Stage]:
         Stage("rules", ("tools", "rules")),
         Stage("languages", ("tools", "languages", "--check")),
     ]
-    for name in first:
+    for name in quick:
         stages.append(_tests(name, full))
     for runner in read_runners(root).values():
         # Those of other frameworks than PyTorch make environments of their own.
-        if runner.is_local and (full or not runner.requirements):
+        if not runner.is_real_gpu and (full or not runner.requirements):
             stages += _comparisons(runner, full)
     for name in others:
         stages.append(_tests(name, full))
@@ -141,8 +142,9 @@ def run_stages(words: list[str], full: bool = False, root: Path = ROOT) -> None:
     failed = []
     for number, stage in enumerate(stages, start=1):
         start = time.monotonic()
-        place = f"{number} of {len(stages)}, after {_clock(start - begin).strip()}"
-        print(f"\n=== {stage.name} ({place})", flush=True)
+        elapsed = _clock(start - begin).strip()
+        progress = f"{number} of {len(stages)}, after {elapsed}"
+        print(f"\n=== {stage.name} ({progress})", flush=True)
         try:
             code = run_stage(stage, root)
         except KeyboardInterrupt:

@@ -6,12 +6,14 @@ import re
 import shutil
 
 import pytest
+from babel.messages.catalog import Message
 from helpers import ROOT, assert_one_line, copy_code, read, run_tool
 
 from tools.book.book import Book
 from tools.book.grammar import SETUP
 from tools.book.notebooks import code_cells, tags
 from tools.environment import REQUIREMENTS
+from tools.languages.checks import CHECKS, faults
 from tools.languages.language import read_languages
 from tools.languages.translated_book import TranslatedBook
 from tools.languages.translations import po_text
@@ -98,17 +100,46 @@ def check(book):
     return run_tool(book, "languages", "--check")
 
 
-def test_a_spoilt_translation_is_named(book):
-    language = read_languages(book)["zh"]
-    for beginning, spoil in SPOILT.values():
+def spoilt_entries(language):
+    """Yield the translations that SPOILT names, spoilt, each with the check that fails."""
+    for name, (beginning, spoil) in SPOILT.items():
         for entry in language.catalog:
             if entry.id and entry.id.startswith(beginning):
                 entry.string = spoil(entry.string)
+                yield name, entry
+
+
+def test_a_spoilt_translation_is_named(book):
+    language = read_languages(book)["zh"]
+    for _ in spoilt_entries(language):
+        pass
     write_catalog(book, language)
     run = check(book)
     assert run.returncode == 1
     failed = re.findall(r"^languages/zh\.po: \S+: '.+': (\w+): .+$", run.stderr, re.M)
     assert set(failed) >= set(SPOILT)
+    assert set(SPOILT) <= CHECKS
+
+
+def test_a_comment_drops_any_check():
+    language = read_languages(ROOT)["zh"]
+    for name, entry in spoilt_entries(language):
+        assert name in failed_checks(entry, language)
+        entry.user_comments = [f"unlike: {name}"]
+        assert name not in failed_checks(entry, language)
+
+
+def test_a_comment_that_names_no_check_is_refused():
+    language = read_languages(ROOT)["zh"]
+    entry = Message("A card.", "一张卡。", user_comments=["unlike: negations"])
+    entry.context = "book/preface"
+    [fault] = faults(entry, language)
+    assert fault.check == "unlike"
+    assert_one_line(fault.words, "no check: 'negations'", "use one of", "negation,")
+
+
+def failed_checks(entry, language):
+    return [fault.check for fault in faults(entry, language)]
 
 
 def write_catalog(book, language):

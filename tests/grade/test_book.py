@@ -26,7 +26,7 @@ def test_each_chapter_with_exercises_has_a_master():
     for name, chapter in BOOK.chapters.items():
         ids = {cell.id for cell in chapter.notebook.cells}
         # Editions in other frameworks have exercises of their own.
-        if chapter.page == name and "exercise-1" in ids:
+        if chapter.page_name == name and "exercise-1" in ids:
             with_exercises.append(name)
     assert sorted(with_exercises) == CHAPTERS
 

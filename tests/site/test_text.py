@@ -46,7 +46,7 @@ def own_parts(cell_box, selector):
 def cells_on(page, chapter):
     """Return pairs of a code cell of a chapter and its box on the page."""
     boxes = "div.cell"
-    if len(BOOK.chapters_on(chapter.page)) > 1:
+    if len(BOOK.chapters_on(chapter.page_name)) > 1:
         boxes = f".framework.{chapter.framework} div.cell"
     return zip(chapter.code_cells, page.select(boxes), strict=True)
 
@@ -82,7 +82,7 @@ def panel_faults(cell, button, panel, recording):
     notes = [box for box in shown if box.get("class") == ["runner-times"]]
     expected = []
     if "times" in tags(cell):
-        expected = [f"Times {recording.times}."]
+        expected = [f"Times {recording.times_source}."]
     if [note.get_text() for note in notes] != expected:
         yield f"its times are not {expected}"
     if len(shown) == len(notes):

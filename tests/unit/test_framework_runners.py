@@ -63,7 +63,7 @@ def printed(recorded, index):
 
 
 def pages(book, runner):
-    return [chapter.page for chapter in book.chapters_of(book.runners[runner])]
+    return [chapter.page_name for chapter in book.chapters_of(book.runners[runner])]
 
 
 def test_a_framework_is_recorded_in_its_own_environment(root, environment):

@@ -61,8 +61,8 @@ def test_where_runners_differ_each_has_a_tab(root):
     assert simulated.facts == "a processor, PyTorch 2.0, 2026-01-31"
     software = "PyTorch 2.0, CUDA 12.4, driver 550.1"
     assert card.facts == f"NVIDIA H100, {software}, 2026-01-31"
-    assert simulated.times == ""
-    assert card.times == ""
+    assert simulated.times_note == ""
+    assert card.times_note == ""
 
 
 def test_a_notebook_carries_the_outputs_of_all_tabs(root):
@@ -100,7 +100,7 @@ def test_times_stand_by_runner_though_all_print_the_same(root):
     keep_all(root, "first", alike, alike, alike)
     shown = page_of("first", root)
     assert list(outputs_by_runner(shown).values()) == [alike, alike, alike]
-    assert [runner.times for runner in shown.outputs_by_runner["show"]] == [
+    assert [runner.times_note for runner in shown.outputs_by_runner["show"]] == [
         "Times modelled for a T4.",
         "Times measured on a processor.",
         "Times measured on NVIDIA H100.",

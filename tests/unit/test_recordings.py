@@ -158,9 +158,32 @@ def test_facts_that_were_typed_are_refused(recorded_book):
     assert_refused(recorded_book, reason)
 
 
-def test_damaged_outputs_of_a_card_are_refused(recorded_book):
+CONFLICT = "<<<<<<< HEAD\n{}\n=======\n{}\n>>>>>>> branch\n"
+DAMAGES = [
+    ("{", "not valid JSON"),
+    ("{}", "not a notebook of format 4.5"),
+    (CONFLICT, "conflict markers of git from line 1 on"),
+]
+
+
+@pytest.mark.parametrize(("text", "reason"), DAMAGES)
+def test_damaged_outputs_are_not_called_edited(recorded_book, text, reason):
+    path = outputs_path("first", "cpu", recorded_book)
+    path.write_text(text)
+    assert_refused(recorded_book, f"outputs/cpu/first.ipynb: {reason}")
+
+
+def test_outputs_without_provenance_are_refused(recorded_book):
+    with changed(outputs_path("first", "cpu", recorded_book)) as recording:
+        del recording.metadata["provenance"]
+    reason = "outputs/cpu/first.ipynb: edited since it was recorded"
+    assert_refused(recorded_book, reason)
+
+
+def test_edited_outputs_of_a_card_are_refused(recorded_book):
     copy_kernel(recorded_book, "gpu")
-    keep(recorded_book, "first", "h100", {}, **H100).write_text("{")
+    with changed(keep(recorded_book, "first", "h100", {}, **H100)) as recording:
+        recording.metadata.provenance.hardware = "Abacus"
     again = "take it out of outputs/ or, where such a card is, record it again: 'make record"
     assert_refused(recorded_book, "outputs/h100/first.ipynb: ", again, "PYTHON=python3")
 
@@ -187,7 +210,7 @@ def test_outputs_of_a_renamed_runner_are_refused(recorded_book):
 
 def test_this_books_recordings_are_complete():
     book = Book(ROOT)
-    for runner in book.local_runners:
+    for runner in book.portable_runners:
         for chapter in book.chapters_of(runner):
             assert (runner.name, chapter.name) in RECORDED
 
@@ -199,10 +222,10 @@ def test_this_books_recordings_are_current():
         facts = recording.provenance
         required = {"date", "hardware", "versions", "seconds"}
         assert required <= facts.keys(), recording.where
-        if recording.runner.is_local:
+        if recording.runner.is_real_gpu:
+            assert facts.card and facts.driver and facts.cuda, recording.where
+        else:
             pins = book.pins_of(recording.runner)
             assert recording.stale_because(pins) is None, recording.where
-        else:
-            assert facts.card and facts.driver and facts.cuda, recording.where
         # In a fresh clone there is nothing to write.
         assert recording.synced() == recording

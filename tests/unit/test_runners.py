@@ -31,16 +31,17 @@ def test_simulated_gpus_come_first():
 
 
 @pytest.mark.parametrize("name", IN_TORCH)
-def test_only_a_local_runner_hides_gpus(name):
+def test_all_but_real_gpus_hide_the_gpus(name):
     runner = RUNNERS[name]
     variables = dict(REPEATS)
-    if runner.is_local:
+    if not runner.is_real_gpu:
         variables |= HIDES_GPUS
     if runner.simulates:
         variables |= SIMULATES
     assert runner.specification["env"] == variables
     # Apple's are hidden in another way.
-    assert ("--hide-accelerators" in runner.specification["argv"]) == runner.is_local
+    hides_accelerators = "--hide-accelerators" in runner.specification["argv"]
+    assert hides_accelerators != runner.is_real_gpu
 
 
 @pytest.mark.parametrize("name", IN_TORCH)
@@ -49,10 +50,10 @@ def test_readers_are_told_which_times_are_modelled(name):
     words = " ".join(runner.specification["argv"])
     if "--clock modelled" in words:
         card = words.partition("--card ")[2].partition(" ")[0]
-        assert runner.times == f"modelled for a {card}"
+        assert runner.clock_label == f"modelled for a {card}"
         assert "-modelled" in runner.sanitize
     else:
-        assert runner.times is None
+        assert not runner.has_modelled_clock
         assert "-modelled" not in runner.sanitize
 
 

@@ -40,7 +40,7 @@ def test_every_folder_of_tests_is_a_stage(book):
     assert more.paths == ("tests/more",)
 
 
-def test_local_runners_are_compared_in_each_setting(book):
+def test_portable_runners_are_compared_in_each_setting(book):
     # A card is not: that is for `tools compare`.
     [quick] = [stage for stage in all_stages(root=book) if "--nbval" in stage.module]
     assert quick.paths == ("outputs/cpu",)

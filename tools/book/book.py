@@ -42,20 +42,24 @@ class Book:
     def pages(self) -> dict[str, Chapter]:
         """The chapters that have a page, which holds the same in other frameworks, too."""
         chapters = self.chapters.items()
-        return {name: chapter for name, chapter in chapters if chapter.page == name}
+        return {
+            name: chapter for name, chapter in chapters if chapter.page_name == name
+        }
 
-    def chapters_on(self, page: str) -> list[Chapter]:
+    def chapters_on(self, page_name: str) -> list[Chapter]:
         """Return a chapter and the same in other frameworks, which share its page."""
-        return [chapter for chapter in self.chapters.values() if chapter.page == page]
+        chapters = self.chapters.values()
+        return [chapter for chapter in chapters if chapter.page_name == page_name]
 
     @cached_property
     def runners(self) -> dict[str, Runner]:
         return read_runners(self.root)
 
     @property
-    def local_runners(self) -> list[Runner]:
-        """The runners that every machine has: all but the real GPUs."""
-        return [runner for runner in self.runners.values() if runner.is_local]
+    def portable_runners(self) -> list[Runner]:
+        """The runners that need no GPU of the machine: all but the real GPUs."""
+        runners = self.runners.values()
+        return [runner for runner in runners if not runner.is_real_gpu]
 
     @cached_property
     def recordings(self) -> list[Recording]:

@@ -49,8 +49,8 @@ class Chapter:
         return end if end in FRAMEWORKS else MAIN
 
     @property
-    def page(self) -> str:
-        """The chapter on whose page it is: itself, or the same in the main framework."""
+    def page_name(self) -> str:
+        """The name of the chapter whose page it is on: its own, or the main framework's."""
         return self.name.removesuffix(f"-{self.framework}")
 
     @property

@@ -26,7 +26,6 @@ PREDICTED = "predicted"  # answers a prediction: the page covers the output
 MOVED = "moved"  # prints a table of which the page makes a figure
 MACHINERY = "hide-cell"  # teaches nothing: the page folds the cell
 HIDDEN_CODE = "hide-input"  # only the code is folded
-NO_CODE = "remove-output"
 NOT_COMPARED = "nbval-ignore-output"  # the output differs between machines
 TAGS = {
     SETUP,
@@ -35,9 +34,10 @@ TAGS = {
     MOVED,
     MACHINERY,
     HIDDEN_CODE,
-    "hide-output",
-    NO_CODE,
     NOT_COMPARED,
+    # MyST-NB alone reads these.
+    "hide-output",
+    "remove-output",
 }
 
 # Ids of the cells that `python -m tools links` writes.
@@ -88,9 +88,9 @@ RUNNERS = "application/vnd.where-tensors-live.runners+json"
 
 
 def right_choice(answer: str, choices: Sequence[str] = CHOICES) -> int | None:
-    """Return the place of the choice that the text of an answer names, from 0."""
+    """Return the index of the choice that the text of an answer names, or None."""
     answer = answer.removeprefix("**")
-    for place, choice in enumerate(choices):
+    for index, choice in enumerate(choices):
         if answer.startswith(choice):
-            return place
+            return index
     return None

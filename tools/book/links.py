@@ -103,12 +103,12 @@ def readme_text(chapters: list[Chapter], book: Book) -> str:
 
     rows = ["| Chapter | Open in Colab |", "|:--|:--|"]
     for chapter in chapters:
-        if chapter.page != chapter.name:
+        if chapter.page_name != chapter.name:
             continue  # it stands in the row of its page
-        on_page = [other for other in chapters if other.page == chapter.name]
+        on_page = [other for other in chapters if other.page_name == chapter.name]
         links = [colab_link(other, book.repository) for other in on_page]
-        page = f"{book.repository.site}notebooks/{chapter.name}.html"
-        rows.append(f"| [{chapter.title}]({page}) | {', '.join(links)} |")
+        address = f"{book.repository.site}notebooks/{chapter.name}.html"
+        rows.append(f"| [{chapter.title}]({address}) | {', '.join(links)} |")
     block = "\n".join(rows) + "\n"
     text = TABLE.sub(lambda match: match[1] + block + match[2], text)
     return PIP.sub(pip_address(book.repository), text)

@@ -26,17 +26,16 @@ class Prediction:
     answer: NotebookNode | None
 
     @cached_property
-    def page(self) -> BeautifulSoup:
-        """The question as HTML."""
+    def question_html(self) -> BeautifulSoup:
         return cell_html(self.question)
 
     @cached_property
     def choices(self) -> list[Tag]:
-        return self.page.find_all("li")
+        return self.question_html.find_all("li")
 
     @property
     def right_choice(self) -> int | None:
-        """The place of the choice that the answer names, from 0, or None."""
+        """The index of the choice that the answer names, or None."""
         return right_choice(self.answer.source) if self.answer else None
 
 
@@ -44,9 +43,9 @@ def predictions(chapter: Chapter) -> list[Prediction]:
     """Return the predictions of a chapter, in order."""
     cells = chapter.notebook.cells
     predictions = []
-    for place, cell in enumerate(cells):
+    for index, cell in enumerate(cells):
         if is_question(cell):
-            answer = _answer(cell, cells[place + 2 :])
+            answer = _answer(cell, cells[index + 2 :])
             predictions.append(Prediction(cell, answer))
     return predictions
 

@@ -40,17 +40,17 @@ class Recording:
     @property
     def label(self) -> str:
         """What tabs and tables call its runner: the name, or that of the card."""
-        return self.runner.label if self.runner.is_local else self.provenance.card
+        return self.provenance.card if self.runner.is_real_gpu else self.runner.label
 
     @property
     def machine(self) -> str:
         """What tabs know it by, the same in all frameworks."""
-        return self.runner.machine if self.runner.is_local else self.folder
+        return self.folder if self.runner.is_real_gpu else self.runner.machine
 
     @property
-    def times(self) -> str:
-        """What its times are: "modelled for a T4", or "measured on" its hardware."""
-        return self.runner.times or f"measured on {self.provenance.hardware}"
+    def times_source(self) -> str:
+        """Where its times come from: "modelled for a T4", or "measured on" its hardware."""
+        return self.runner.clock_label or f"measured on {self.provenance.hardware}"
 
     @property
     def software(self) -> list[str]:
@@ -90,8 +90,8 @@ class Recording:
         Of a card, only code counts.
         """
         if self.keys != self.chapter.keys:
-            return self._change_of_cells()
-        if not self.runner.is_local:
+            return f"changed from the cell '{self._first_changed_cell()}' on"
+        if self.runner.is_real_gpu:
             return None
         if self.provenance.get("kernel") != self.runner.digest(self.chapter):
             return f"the runner {self.runner.name} changed"
@@ -101,12 +101,11 @@ class Recording:
                 return f"{name} is pinned to {now}, it was {version}"
         return None
 
-    def _change_of_cells(self) -> str:
+    def _first_changed_cell(self) -> str:
+        """Return the id of a cell that has changed or, if none has, of one that is gone."""
         gone = [id for id in self.keys if id not in self.chapter.keys]
-        changed = self.outdated_ids or gone
-        if changed:
-            return f"changed from the cell '{changed[0]}' on"
-        return "cells moved"
+        changed = self.outdated_ids + gone
+        return changed[0]
 
     def synced(self) -> "Recording":
         """Return the same with what no key covers as the chapter has it now.
@@ -122,12 +121,12 @@ class Recording:
     def write(self, root: Path) -> Path | None:
         """Write it into the book in `root`, unless that is what its file holds.
 
-        Returns where the file was moved to, if a person had edited it.
+        Returns where the file was moved to, if a person had edited or damaged it.
         """
         path = root / self.where
         edited = None
         if path.exists():
-            recorded = read_as_recorded(path, root)
+            recorded = read_intact(path, root)
             if recorded == self.notebook:
                 return None
             if recorded is None:
@@ -185,15 +184,24 @@ def outputs_digest(notebook: NotebookNode) -> str:
 
 
 def read_as_recorded(path: Path, root: Path) -> NotebookNode | None:
-    """Return a recording as these tools wrote it.
+    """Return a recording as these tools wrote it, or None if it was edited since.
 
-    Returns None if it was edited since, or is not theirs at all.
+    Raises BookError if it cannot be read, or is no notebook.
     """
+    notebook = read_notebook(path, root)
+    provenance = notebook.metadata.get("provenance")
+    if not isinstance(provenance, dict):
+        return None
+    if provenance.get("digest") != outputs_digest(notebook):
+        return None
+    return notebook
+
+
+def read_intact(path: Path, root: Path) -> NotebookNode | None:
+    """Return the recording at `path`, or None if it is not there, damaged or edited."""
     try:
-        notebook = read_notebook(path, root)
-        written = notebook.metadata.provenance.digest
-        return notebook if written == outputs_digest(notebook) else None
-    except (BookError, AttributeError):
+        return read_as_recorded(path, root)
+    except BookError:
         return None
 
 
@@ -202,7 +210,7 @@ def read_recordings(
 ) -> list[Recording]:
     """Return all recordings, in the order of the tabs and then of the chapters.
 
-    Raises BookError if one was edited since, or belongs to no chapter.
+    Raises BookError if one is damaged, was edited since, or belongs to no chapter.
     """
     paths = sorted((root / "outputs").glob("*/*.ipynb"))
     for path in paths:
@@ -251,6 +259,6 @@ def _is_home(folder: str, runner: Runner | None, runners: dict[str, Runner]) -> 
     """Return whether the recordings of a runner belong into this folder of `outputs/`."""
     if runner is None:
         return False
-    if runner.is_local:
-        return folder == runner.name
-    return folder not in runners
+    if runner.is_real_gpu:
+        return folder not in runners
+    return folder == runner.name

@@ -18,7 +18,7 @@ from tools.files import digest, read_text
 
 # The GPUs of the machine at hand. Its outputs lie under the name of the card.
 GPU = "gpu"
-FIRST = "simulated"  # the tab that a reader sees who has chosen none: it shows two GPUs
+DEFAULT_TAB = "simulated"  # what a reader sees who has chosen no tab: it shows two GPUs
 FALLBACK = "cpu"  # the runner without a GPU
 SIMULATOR = "cudasim/src"
 BEHAVIOUR = f"{SIMULATOR}/cudasim/behaviour.py"
@@ -36,8 +36,8 @@ class Runner:
     # What the tabs call it, and a sentence or two for readers that say what it is.
     label: str
     legend: str
-    # What its times are, such as "modelled for a T4"; None if its clock is real.
-    times: str | None
+    # What its clock is if that is a model, such as "modelled for a T4"; None if it is real.
+    clock_label: str | None
     # The variables in each of which its outputs are the same.
     conditions: list[dict[str, str]]
     # The only chapters that it executes, or None for all.
@@ -48,9 +48,13 @@ class Runner:
         return f"kernels/{self.name}/kernel.json"
 
     @property
-    def is_local(self) -> bool:
-        """Whether every machine has it: all but the real GPUs."""
-        return self.name != GPU
+    def is_real_gpu(self) -> bool:
+        """Whether it is the real GPUs of the machine at hand, which not every machine has."""
+        return self.name == GPU
+
+    @property
+    def has_modelled_clock(self) -> bool:
+        return self.clock_label is not None
 
     @property
     def simulates(self) -> bool:
@@ -59,7 +63,7 @@ class Runner:
     @property
     def sanitize(self) -> str:
         """The file with what nbval leaves out of the comparison of its outputs."""
-        return SANITIZE_MODELLED if self.times else SANITIZE
+        return SANITIZE_MODELLED if self.has_modelled_clock else SANITIZE
 
     @property
     def framework(self) -> str:
@@ -85,12 +89,12 @@ class Runner:
         return 0 if hides_gpus or self.requirements else None
 
     def executes(self, chapter: Chapter) -> bool:
-        """Return whether the chapter is one of its own, and needs no more GPUs than it has."""
+        """Return whether the chapter is for it, and needs no more GPUs than it has."""
         if chapter.framework != self.framework:
             return False
         if self.chapters is not None and chapter.name not in self.chapters:
             return False
-        if chapter.holds_puzzles and not self.times:
+        if chapter.holds_puzzles and not self.has_modelled_clock:
             return False  # they simulate GPUs, which a runner with a real clock does not claim
         return self.gpus is None or self.gpus >= chapter.gpus
 
@@ -164,10 +168,12 @@ def read_runners(root: Path) -> dict[str, Runner]:
     paths = (root / "kernels").glob("*/kernel.json")
     runners = [_read_runner(path.parent.name, root) for path in paths]
 
-    def place(runner: Runner) -> tuple[bool, bool, str]:
-        return runner.machine != FIRST, runner.requirements is not None, runner.name
+    def tab_order(runner: Runner) -> tuple[bool, bool, str]:
+        is_default = runner.machine == DEFAULT_TAB
+        has_environment = runner.requirements is not None
+        return not is_default, has_environment, runner.name
 
-    return {runner.name: runner for runner in sorted(runners, key=place)}
+    return {runner.name: runner for runner in sorted(runners, key=tab_order)}
 
 
 def _read_runner(name: str, root: Path) -> Runner:
@@ -187,7 +193,7 @@ def _read_runner(name: str, root: Path) -> Runner:
         specification=specification,
         label=about.get("name", name),
         legend=about.get("about", ""),
-        times=about.get("times"),
+        clock_label=about.get("times"),
         conditions=about.get("compare", [{}]),
         chapters=about.get("chapters"),
     )

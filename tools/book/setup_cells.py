@@ -53,14 +53,14 @@ def with_setup(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
             chapter.where, f"no cell with the tag '{SETUP}'", "add one after the title"
         )
     cells = chapter.notebook.cells
-    place = cells.index(chapter.setup_cells[0])
+    index = cells.index(chapter.setup_cells[0])
     others = [cell for cell in cells if cell not in chapter.setup_cells]
     switch = new_code_cell(SWITCH, id=SWITCH_CELL, metadata={"tags": [SETUP]})
     source = setup_source(chapter, repository, root)
     folded = new_code_cell(source, id=SETUP_CELL, metadata=deepcopy(FOLDED))
 
     notebook = deepcopy(chapter.notebook)
-    notebook.cells = [*others[:place], switch, folded, *others[place:]]
+    notebook.cells = [*others[:index], switch, folded, *others[index:]]
     return Chapter(chapter.name, notebook)
 
 

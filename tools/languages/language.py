@@ -20,7 +20,7 @@ FOLDER = "languages"
 LANGUAGES = f"{FOLDER}/languages.yml"
 TERMS = f"{FOLDER}/terms.csv"
 # The context of what stands around the pages.
-SITE = "site"
+SITE_CONTEXT = "site"
 # A line of a .po; Babel would pass over any other.
 LINE = re.compile(r'(#.*|((msgctxt|msgid|msgstr) )?"([^"\\]|\\.)*")?')
 

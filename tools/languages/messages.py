@@ -18,7 +18,7 @@ from tools.book.grammar import LINKS_CELL, SETUP
 from tools.book.notebooks import tags
 from tools.book.repository import SERVICES
 from tools.files import read_text, read_yaml
-from tools.languages.language import SITE, Language
+from tools.languages.language import SITE_CONTEXT, Language
 
 SET_UP = "setup"  # the context of what the set-up cells say
 # Where what the site says is marked by tr(), in Python, in templates and in scripts.
@@ -99,7 +99,7 @@ def translate_chapter(chapter: Chapter, say: Say) -> Chapter:
 
     notebook = deepcopy(chapter.notebook)
     for cell in notebook.cells:
-        context = f"{chapter.page}#{cell.id}"
+        context = f"{chapter.page_name}#{cell.id}"
         if cell.cell_type == "markdown":
             text = named_figures(cell.source)
             if cell.id == LINKS_CELL:
@@ -151,7 +151,7 @@ def all_messages(book: Book, languages: Iterable[Language]) -> Messages:
         translate_drawing(drawing, f"img/{svg}", messages.note)
     for message in words_of_site(book):
         if message:
-            messages.note(SITE, message)
+            messages.note(SITE_CONTEXT, message)
     return messages
 
 
@@ -177,8 +177,8 @@ def words_of_site(book: Book) -> Iterator[str | None]:
     for service in SERVICES:
         if service.translated:
             yield service.label
-    for runner in book.local_runners:
-        yield from (runner.label, runner.legend, runner.times)
+    for runner in book.portable_runners:
+        yield from (runner.label, runner.legend, runner.clock_label)
     story = read_yaml(root / "book" / "front.yml", root)
     for name, version in story["versions"].items():
         yield name.partition(" ")[2]

@@ -14,7 +14,7 @@ from tools.book.notebooks import notebook_text
 from tools.book.repository import services_row
 from tools.files import read_text
 from tools.languages import messages
-from tools.languages.language import FOLDER, SITE, Language
+from tools.languages.language import FOLDER, SITE_CONTEXT, Language
 
 # A link from `notebooks/` to a page in prose, or to a chapter.
 NEIGHBOUR = re.compile(
@@ -42,12 +42,12 @@ class TranslatedBook(Book):
         if not self._has(chapter):
             return chapter
         translated = messages.translate_chapter(chapter, self.language.say)
-        say = partial(self.language.say, SITE)
+        say = partial(self.language.say, SITE_CONTEXT)
         english_links = services_row(chapter.where, self.repository)
-        own_links = services_row(self.path(chapter), self.repository, say)
+        translated_links = services_row(self.path(chapter), self.repository, say)
         for cell in translated.notebook.cells:
             if cell.id == LINKS_CELL:
-                cell.source = cell.source.replace(english_links, own_links)
+                cell.source = cell.source.replace(english_links, translated_links)
         return translated
 
     @cached_property
@@ -64,7 +64,7 @@ class TranslatedBook(Book):
         return document in self.translated
 
     def _has(self, chapter: Chapter) -> bool:
-        return self.is_translated(f"notebooks/{chapter.page}")
+        return self.is_translated(f"notebooks/{chapter.page_name}")
 
     def text(self, document: str, text: str) -> str:
         """Return the text of a page in prose in the words of the language, or as it is."""

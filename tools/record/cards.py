@@ -12,8 +12,8 @@ from tools.errors import BookError, NoGpu
 from tools.record.execute import Run, execute_one
 from tools.record.provenance import VERSIONS, Cards, versions
 
-# What the kernel is asked. A torch that cannot use the driver says why in a warning.
-QUESTION = Path(__file__).with_name("question_cell.txt")
+# What the kernel is asked about its GPUs. A torch that cannot use the driver says why in a warning.
+CARD_QUERY = Path(__file__).with_name("card_query.txt")
 MAKERS = r"\b(NVIDIA|AMD|Intel\(R\)|Tesla|GeForce|Quadro|Instinct|Radeon)\b"
 # Memory, plug and filler in the name of a card.
 DETAILS = r"\b(\d+ ?GB|HBM\w*|SXM\w*|PCI[Ee]|NVL|Generation|OAM)\b"
@@ -25,8 +25,8 @@ def find_cards(runner: Runner) -> Cards:
     Raises NoGpu, which says why, if there is none.
     """
     versions(VERSIONS)
-    question = new_code_cell(QUESTION.read_text(encoding="utf-8"), id="question")
-    chapter = Chapter("question", new_notebook(cells=[question]))
+    query = new_code_cell(CARD_QUERY.read_text(encoding="utf-8"), id="question")
+    chapter = Chapter("question", new_notebook(cells=[query]))
     executed = execute_one(chapter, runner)
     facts = json.loads(executed.cells[0].outputs[0].text)
     warnings = facts.pop("warnings")

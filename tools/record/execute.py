@@ -27,7 +27,7 @@ from tools.book.runners import Runner
 from tools.errors import BookError
 from tools.files import NO_ROOM, check_writable
 from tools.record.provenance import Cards, provenance
-from tools.record.reprint import without_news
+from tools.record.reprint import keep_old_if_same
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ def execute(runs: list[Run], book: Book, keep: bool = True) -> None:
     # A log needs fewer lines than a screen.
     seconds = 0.1 if sys.stderr.isatty() else 10
     with tqdm(total=cells, unit="cell", mininterval=seconds) as bar:
-        places = asyncio.Semaphore(at_once)
+        slots = asyncio.Semaphore(at_once)
 
         async def execute_when_free(run: Run) -> None:
-            async with places:
+            async with slots:
                 start = time.monotonic()
                 executed = await _execute(run.chapter, run.runner, bar, at_once)
                 if keep:
@@ -88,8 +88,8 @@ def _record(
     """Write what an executed chapter printed, unless the same is recorded already."""
     pins = book.pins_of(run.runner)
     facts = provenance(run.chapter, run.runner, seconds, pins, run.cards)
-    made = make_recording(run.chapter, run.runner, run.folder, executed, facts)
-    recording = without_news(made, book.root)
+    new = make_recording(run.chapter, run.runner, run.folder, executed, facts)
+    recording = keep_old_if_same(new, book.root)
     if edited := recording.write(book.root):
         bar.write(
             f"{recording.where}: recorded; what was edited there is {edited.name}"

@@ -55,7 +55,7 @@ def provenance(
         "python": platform.python_version(),
         "versions": versions(VERSIONS),
     }
-    if runner.is_local:
+    if not runner.is_real_gpu:
         facts["kernel"] = runner.digest(chapter)
         facts["pins"] = pins if runner.requirements else chapter_pins(chapter, pins)
     if runner.requirements:  # an environment of its own, which holds nothing else

@@ -8,12 +8,13 @@ from tools.book.runners import GPU, Runner
 from tools.errors import BookError, CannotRun
 from tools.record.cards import card_runs, find_cards
 from tools.record.execute import Run, execute
+from tools.record.provenance import Cards
 
 
 def stale_runs(book: Book) -> list[tuple[Run, str]]:
-    """Return what is stale on the runners that every machine has, each with the reason."""
+    """Return what is stale on the runners that need no real GPU, each with the reason."""
     stale = []
-    for runner in book.local_runners:
+    for runner in book.portable_runners:
         for chapter in book.chapters_of(runner):
             reason = _stale_because(chapter, runner, book)
             if reason is not None:
@@ -48,23 +49,18 @@ def prepare_runs(stale: list[tuple[Run, str]]) -> list[Run]:
 def record(names: list[str], chapters: list[str], book: Book) -> None:
     """Execute chapters, all or those named, on the runners of those `names`, stale or not.
 
-    On real GPUs, unless chapters are named, those that such a card has recorded as they are
-    now stay.
+    On real GPUs, skip chapters with a current recording from the same card, unless named.
     """
     runs = []
     for runner in [book.runner(name) for name in names]:
         chosen = _chosen_chapters(chapters, runner, book)
-        if runner.is_local:
+        if not runner.is_real_gpu:
             runner.prepare()
             runs += [Run(chapter, runner) for chapter in chosen]
             continue
         cards = find_cards(runner)
         if not chapters:
-            chosen = [
-                chapter
-                for chapter in chosen
-                if not _is_recorded(chapter, cards.folder, book)
-            ]
+            chosen = _skip_recorded(chosen, cards, book)
         runs += card_runs(chosen, runner, cards)
     execute(runs, book)
 
@@ -83,14 +79,21 @@ def _chosen_chapters(names: list[str], runner: Runner, book: Book) -> list[Chapt
     return [chapters[name] for name in names or chapters]
 
 
-def _is_recorded(chapter: Chapter, folder: str, book: Book) -> bool:
-    recording = book.recording(folder, chapter.name)
-    if recording is None or recording.stale_because(book.pins):
-        return False
-    state = f"recorded on {recording.provenance.date}, left as it is"
-    command = record_command(GPU, chapter.name)
-    print(f"{recording.where}: {state}; to record it again: '{command}'")
-    return True
+def _skip_recorded(chapters: list[Chapter], cards: Cards, book: Book) -> list[Chapter]:
+    """Return the chapters without a current recording from these cards.
+
+    Prints a line for each of the others.
+    """
+    unrecorded = []
+    for chapter in chapters:
+        recording = book.recording(cards.folder, chapter.name)
+        if recording is None or recording.stale_because(book.pins):
+            unrecorded.append(chapter)
+            continue
+        state = f"recorded on {recording.provenance.date}, left as it is"
+        command = record_command(GPU, chapter.name)
+        print(f"{recording.where}: {state}; to record it again: '{command}'")
+    return unrecorded
 
 
 def sync(book: Book) -> list[str]:

@@ -1,4 +1,4 @@
-"""Whether a chapter printed again what was recorded of it, so that nothing is rewritten."""
+"""Keep a recording whose chapter printed the same again, so that nothing is rewritten."""
 
 import re
 from pathlib import Path
@@ -6,23 +6,23 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from tools.book.notebooks import code_cells
-from tools.book.recordings import Recording, make_recording, read_as_recorded
+from tools.book.recordings import Recording, make_recording, read_intact
 from tools.files import read_text
 
 RULE = re.compile(r"^regex: (.*)\nreplace: (.*)$", re.MULTILINE)  # as nbval reads them
 SAME = ("pins", "versions", "python")  # another one of these is worth a new recording
 
 
-def without_news(recording: Recording, root: Path) -> Recording:
-    """Return the recording that is there already if the new one says nothing else.
+def keep_old_if_same(recording: Recording, root: Path) -> Recording:
+    """Return the old recording if a new one says the same, else the new one.
 
     Two recordings say the same if the same versions printed the same, but for what nbval
-    leaves out of the comparison. The one that is there then stays, date and hardware
-    included, and only learns the state of the runner that printed it again. Real cards
-    are recorded by a person, who means it.
+    leaves out of the comparison. The old one then stays, date and hardware included, and
+    only learns the state of the runner that printed it again. Real cards are recorded by
+    a person, who means it.
     """
-    notebook = read_as_recorded(root / recording.where, root)
-    if notebook is None or not recording.runner.is_local:
+    notebook = read_intact(root / recording.where, root)
+    if notebook is None or recording.runner.is_real_gpu:
         return recording
     old = notebook.metadata.provenance
     new = recording.provenance

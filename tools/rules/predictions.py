@@ -37,7 +37,8 @@ def choices_can_be_buttons(chapter: Chapter) -> Faults:
     """The page can make buttons of the choices: they take one line each, and they differ."""
     for prediction in predictions(chapter):
         cell, choices = prediction.question, prediction.choices
-        blocks = [tag.name for tag in prediction.page(True, recursive=False)]
+        paragraphs_and_lists = prediction.question_html(True, recursive=False)
+        blocks = [tag.name for tag in paragraphs_and_lists]
         if blocks not in (["p"], ["p", "ul"]):
             yield Fault(
                 cell,
@@ -161,8 +162,8 @@ def _marks_of_choices(prediction: Prediction) -> tuple[int | None, list[set[str]
 
     choices = [_words(choice.get_text()) for choice in prediction.choices]
     marks = []
-    for place, words in enumerate(choices):
-        others = set().union(*choices[:place], *choices[place + 1 :])
+    for index, words in enumerate(choices):
+        others = set().union(*choices[:index], *choices[index + 1 :])
         marks.append(words - others)
     return prediction.right_choice, marks
 

@@ -86,38 +86,38 @@ def answerable(chapter: Chapter) -> Faults:
 
 def in_changing_places(chapter: Chapter) -> Faults:
     """The right choice does not stand in the same place in most questions."""
-    places: Counter[int] = Counter()
-    count = 0
+    counts: Counter[int] = Counter()  # of questions, by the number of the right choice
+    total = 0
     for cell in questions(chapter):
-        count += 1
-        for place, choice in enumerate(cell_html(cell)("details"), start=1):
+        total += 1
+        for number, choice in enumerate(cell_html(cell)("details"), start=1):
             if is_right(choice):
-                places[place] += 1
+                counts[number] += 1
                 break
-    if count < 2:
+    if total < 2:
         return
-    for place, times in places.items():
-        if 2 * times > count:
-            words = f"choice {place} is right in {times} of {count} questions"
+    for number, count in counts.items():
+        if 2 * count > total:
+            words = f"choice {number} is right in {count} of {total} questions"
             yield Fault(None, words, "vary it")
 
 
 def readable(chapter: Chapter) -> Faults:
     """Each choice says why, in tags and attributes that all programs show; none is `open`."""
     for cell in questions(chapter):
-        page = cell_html(cell)
-        for choice in page("details"):
+        html = cell_html(cell)
+        for choice in html("details"):
             if not _gives_a_reason(choice):
                 name = f"the choice '{choice.summary.get_text()}'"
                 lacks = "does not say '**Right.**' or '**No.**', as its class does"
                 yield Fault(cell, f"{name} {lacks}, and why", "write both")
-        if dropped := _dropped_by_programs(page):
+        if dropped := _dropped_by_programs(html):
             words = f"some notebook programs drop or misuse: {', '.join(dropped)}"
             yield Fault(cell, words, "take it out")
 
-        for code in page("code"):
+        for code in html("code"):
             code.decompose()
-        if undrawn := re.search(r".{0,20}[`*]", page.get_text()):
+        if undrawn := re.search(r".{0,20}[`*]", html.get_text()):
             words = f"Markdown where only HTML is read: {undrawn[0]}"
             yield Fault(cell, words, "write <code> or <em>")
 
@@ -129,10 +129,10 @@ def _gives_a_reason(choice: Tag) -> bool:
     return choice.strong is not None and choice.strong.get_text() == verdict
 
 
-def _dropped_by_programs(page: BeautifulSoup) -> list[str]:
+def _dropped_by_programs(html: BeautifulSoup) -> list[str]:
     """Return the names of tags and attributes that not every notebook program shows."""
-    names = [tag.name for tag in page(True) if tag.name not in ALLOWED_TAGS]
-    for choice in page("details"):
+    names = [tag.name for tag in html(True) if tag.name not in ALLOWED_TAGS]
+    for choice in html("details"):
         names += [name for name in choice.attrs if name != "class"]
     return names
 

@@ -38,14 +38,15 @@ def whole_symptoms(chapter: Chapter) -> Faults:
     """Each symptom has its four cells, in order, and says its cause, its cure and where to read."""
     cells = chapter.notebook.cells
     headings = []
-    for place, cell in enumerate(cells):
+    for index, cell in enumerate(cells):
         if not cell.source.startswith(ENTRY):
             continue
         if "\n" in cell.source:
             yield Fault(
                 cell, "is more than a heading", "give the rest a cell of its own"
             )
-        yield from _whole_symptom(cell, cells[place + 1 :][: len(SYMPTOM_PARTS)])
+        following = cells[index + 1 :][: len(SYMPTOM_PARTS)]
+        yield from _whole_symptom(cell, following)
         if cell.source in headings:
             yield Fault(
                 cell, "has the heading of another symptom", "say where this one is met"

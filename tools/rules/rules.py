@@ -50,7 +50,7 @@ def _faults(chapter: Chapter, book: Book) -> Iterator[Fault]:
         yield from rule(chapter, recordings)
 
     yield from stale_figures(chapter, book)
-    first, *others = book.chapters_on(chapter.page)
+    first, *others = book.chapters_on(chapter.page_name)
     if others:
         yield from disagreements(chapter, first)
         yield from open_sections(chapter)
@@ -90,8 +90,8 @@ def _faults_of_size(cell: NotebookNode) -> Faults:
 def opening(chapter: Chapter) -> Faults:
     """A chapter opens with its title, and with what to do, to learn and to have."""
     first = chapter.notebook.cells[0]
-    places = [first.source.find(words) for words in OPENING]
-    if not first.source.startswith("# ") or -1 in places or places != sorted(places):
+    starts = [first.source.find(words) for words in OPENING]
+    if not first.source.startswith("# ") or -1 in starts or starts != sorted(starts):
         words = f"opens without a title and {', '.join(OPENING)}, in this order"
         yield Fault(first, words)
 
@@ -122,7 +122,8 @@ def times_without_tag(chapter: Chapter, recordings: list[Recording]) -> Faults:
             outputs = str(recording.current_cells[cell.id].outputs)
             if ABOUT in outputs:
                 shows_times = True
-                if recording.runner.times and "modelled" not in outputs:
+                is_modelled = recording.runner.has_modelled_clock
+                if is_modelled and "modelled" not in outputs:
                     claims_a_clock = True
 
         if shows_times and not tagged:

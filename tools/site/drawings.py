@@ -140,8 +140,8 @@ def draw_formula(node: nodes.Element, inline: bool) -> str:
     width = float(svg.attrib.pop("width")) * em
     height = float(svg.attrib.pop("height")) * em
     shift = (formula.getyofst() - formula.margin) * em
-    place = f"width:{width:.3f}em;height:{height:.3f}em;vertical-align:{shift:.3f}em"
-    svg.set("style", place)
+    style = f"width:{width:.3f}em;height:{height:.3f}em;vertical-align:{shift:.3f}em"
+    svg.set("style", style)
     svg.set("role", "img")
     svg.set("aria-label", tex)
     return ElementTree.tostring(svg, encoding="unicode")

@@ -23,8 +23,8 @@ from tools.book.book import Book
 from tools.book.grammar import Kind
 from tools.book.length import length
 from tools.site import (
-    cells,
     drawings,
+    folds_and_covers,
     frameworks,
     front,
     languages,
@@ -43,7 +43,7 @@ PARTS = (
     parts,
     outputs,
     frameworks,
-    cells,
+    folds_and_covers,
     theme,
     drawings,
     timeline,

@@ -65,47 +65,51 @@ def require_likeness(chapter: Chapter, first: Chapter) -> None:
 
 def join(notebooks: dict[str, NotebookNode]) -> NotebookNode:
     """Return one notebook for several frameworks, with marks around what is for one."""
-    texts = [texts_of(page) for page in notebooks.values()]
+    texts = [texts_of(notebook) for notebook in notebooks.values()]
     common = set.intersection(*texts)
-    runs = {framework: cut(page, common) for framework, page in notebooks.items()}
+    runs = {}
+    for framework, notebook in notebooks.items():
+        runs[framework] = cut(notebook, common)
 
     first = next(iter(notebooks))
     cells = []
-    for place, run in enumerate(runs[first]):
+    for index, run in enumerate(runs[first]):
         cells.append(run[0])  # the common text, with which each run begins
         blocks = []
         sections = []
         for framework in notebooks:
-            own = runs[framework][place][1:]
-            block, section = mark_own(own, framework)
+            framework_cells = runs[framework][index][1:]
+            block, section = mark_cells(framework_cells, framework)
             blocks += block
             sections += section
         cells += blocks + sections
 
-    page = notebooks[first]
-    page.cells = cells
-    return page
+    joined = notebooks[first]
+    joined.cells = cells
+    return joined
 
 
-def texts_of(page: NotebookNode) -> set[tuple[str, str]]:
+def texts_of(notebook: NotebookNode) -> set[tuple[str, str]]:
     texts = set()
-    for cell in page.cells:
+    for cell in notebook.cells:
         if cell.cell_type == "markdown":
             texts.add((cell.id, cell.source))
     return texts
 
 
-def cut(page: NotebookNode, common: set[tuple[str, str]]) -> list[list[NotebookNode]]:
-    """Cut the cells of a page before each common text; the first is its title."""
+def cut(
+    notebook: NotebookNode, common: set[tuple[str, str]]
+) -> list[list[NotebookNode]]:
+    """Cut the cells of a notebook before each common text; the first is its title."""
     runs: list[list[NotebookNode]] = []
-    for cell in page.cells:
+    for cell in notebook.cells:
         if (cell.id, cell.source) in common:
             runs.append([])
         runs[-1].append(cell)
     return runs
 
 
-def mark_own(
+def mark_cells(
     cells: list[NotebookNode], framework: str
 ) -> tuple[list[NotebookNode], list[NotebookNode]]:
     """Mark a framework's own cells: those before the first heading, and its sections.
@@ -117,7 +121,7 @@ def mark_own(
         if PREDICTED in cell.metadata:
             cell.metadata[PREDICTED] += f"-{framework}"
 
-    first = 0  # the place of the first heading
+    first = 0  # the index of the first heading
     while first < len(cells) and not opens_section(cells[first]):
         first += 1
     block = cells[:first]
@@ -207,5 +211,5 @@ def add_downloads(app: Sphinx, exception: Exception | None) -> None:
         return
     book = Book(Path(app.srcdir))
     for chapter in book.chapters.values():
-        if chapter.page != chapter.name:
+        if chapter.page_name != chapter.name:
             shutil.copy(book.root / chapter.where, sources)

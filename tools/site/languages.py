@@ -23,7 +23,7 @@ from sphinx.locale import _
 from sphinx.search import SearchLanguage
 
 from tools.book.book import Book
-from tools.languages.language import ENGLISH, SITE, Language, read_languages
+from tools.languages.language import ENGLISH, SITE_CONTEXT, Language, read_languages
 
 CHINESE = re.compile(r"([\u3400-\u9fff]+)")
 CORES = re.compile(r"\b(\d+) cores\b")
@@ -41,13 +41,13 @@ def spoken() -> Language:
 
 
 def tr(message: str) -> str:
-    return _language.say(SITE, message)
+    return _language.say(SITE_CONTEXT, message)
 
 
 def punctuated(text: str) -> str:
     """Put the language's own marks between the words that `text` is made of."""
-    for mark, own_mark in _language.marks.items():
-        text = text.replace(mark, own_mark)
+    for english_mark, mark in _language.marks.items():
+        text = text.replace(english_mark, mark)
     return text
 
 
@@ -56,11 +56,11 @@ def translate_facts(text: str) -> str:
     return CORES.sub(lambda cores: tr("{0} cores").format(cores[1]), punctuated(text))
 
 
-def translate_times(times: str) -> str:
-    """Translate what a recording's times are: modelled for a card, or measured."""
-    hardware = times.removeprefix("measured on ")
-    if hardware == times:
-        return tr(times)
+def translate_times_source(source: str) -> str:
+    """Translate where times come from: modelled for a card, or measured on hardware."""
+    hardware = source.removeprefix("measured on ")
+    if hardware == source:
+        return tr(source)
     return tr("measured on {0}").format(translate_facts(hardware))
 
 
@@ -171,15 +171,15 @@ def page_in_languages(page: str, root: Path, site: str) -> list[dict[str, str]]:
         depth += 1
     links = []
     for language in (ENGLISH, *read_languages(root).values()):
-        place = f"{page}.html"
+        path = f"{page}.html"
         if not language.is_english:
-            place = f"{language.code}/{place}"
+            path = f"{language.code}/{path}"
         links.append(
             {
                 "name": language.name,
                 "tag": language.tag,
-                "href": "../" * depth + place,
-                "address": site + place,
+                "href": "../" * depth + path,
+                "address": site + path,
             }
         )
     return links
@@ -198,8 +198,10 @@ def script_words(root: Path) -> dict[str, str]:
 
 def translate_theme(text: str) -> str:
     """Translate words of the theme: by our translations or, if they lack them, by its own."""
-    own = tr(text)
-    return _(text) if own == text else own
+    translation = tr(text)
+    if translation == text:
+        return _(text)
+    return translation
 
 
 # Searches.

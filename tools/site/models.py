@@ -149,7 +149,7 @@ def figure(name: str, env: BuildEnvironment) -> str:
 
 def scaling_plot(env: BuildEnvironment) -> str:
     """Plot the modelled efficiency by number of GPUs: a line and a band for each interconnect."""
-    across = [LEFT + STRIDE * place for place in range(len(COUNTS))]
+    across = [LEFT + STRIDE * index for index in range(len(COUNTS))]
     lines = {}
     bands = {}
     summaries = []
@@ -191,10 +191,10 @@ def percent_range(edges: list[float]) -> str:
 def shares_table(book: Book) -> list[str]:
     """Return the same efficiencies as a Markdown table: a row for each number of GPUs."""
     rows = []
-    for place, gpus in enumerate(COUNTS):
+    for index, gpus in enumerate(COUNTS):
         row = [f"{gpus:,}"]
         for shares in read_models(book.root).shares:
-            most, least = shares[place]
+            most, least = shares[index]
             row.append(f"{100 * least:.0f} to {100 * most:.0f} %")
         rows.append(row)
     names = [interconnect.name for interconnect in INTERCONNECTS]

@@ -60,13 +60,13 @@ def draw_tabs(
 def draw_output(
     renderer: NbElementRenderer, data: MimeData, output: NotebookNode
 ) -> list[nodes.Element]:
-    place = data.cell_metadata, data.cell_index, data.line
+    about_cell = data.cell_metadata, data.cell_index, data.line
     if output.output_type == "error":
-        return renderer.render_error(output, *place)
+        return renderer.render_error(output, *about_cell)
     if output.output_type == "stream" and output.name == "stderr":
-        return renderer.render_stderr(output, *place)
+        return renderer.render_stderr(output, *about_cell)
     if output.output_type == "stream":
-        return renderer.render_stdout(output, *place)
+        return renderer.render_stdout(output, *about_cell)
 
     best = next(kind for kind in DRAWN if kind in output.data)
     form = MimeData(

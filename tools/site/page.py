@@ -35,7 +35,7 @@ from tools.site.languages import (
     spoken,
     tr,
     translate_facts,
-    translate_times,
+    translate_times_source,
 )
 from tools.site.parts import render
 from tools.site.timeline import timeline_html
@@ -62,7 +62,7 @@ class RunnerOutputs:
     machine: str  # tabs with the same one switch together
     label: str
     facts: str  # hardware, software and date
-    times: str  # a sentence, "" where the outputs hold no times
+    times_note: str  # a sentence on their source, "" where the outputs hold no times
     outputs: list[NotebookNode]
 
 
@@ -89,7 +89,7 @@ def chapter_page(chapter: Chapter, book: Book) -> Page:
 
 def page_recordings(chapter: Chapter, book: Book) -> list[Recording]:
     """Return the chapter's recordings, if the runners in `kernels/` allow for them."""
-    runners = [runner for runner in book.local_runners if runner.executes(chapter)]
+    runners = [runner for runner in book.portable_runners if runner.executes(chapter)]
     if not runners:
         raise BookError(
             chapter.where,
@@ -99,10 +99,11 @@ def page_recordings(chapter: Chapter, book: Book) -> list[Recording]:
 
     recordings = book.recordings_of(chapter.name)
     for recording in recordings:
-        if recording.runner.is_local and recording.runner not in runners:
+        runner = recording.runner
+        if not runner.is_real_gpu and runner not in runners:
             raise BookError(
                 recording.where,
-                f"{recording.runner.where} does not list this chapter",
+                f"{runner.where} does not list this chapter",
                 "list it there, or remove the file",
             )
     return recordings
@@ -116,9 +117,10 @@ def outputs_of(cell: NotebookNode, page: Page) -> list[RunnerOutputs]:
     for recording in page.recordings:
         if cell.id not in recording.current_cells:
             continue
-        times = ""
+        times_note = ""
         if shows_times:
-            times = tr("Times {0}.").format(translate_times(recording.times))
+            source = translate_times_source(recording.times_source)
+            times_note = tr("Times {0}.").format(source)
         by_runner.append(
             RunnerOutputs(
                 cell=cell.id,
@@ -126,7 +128,7 @@ def outputs_of(cell: NotebookNode, page: Page) -> list[RunnerOutputs]:
                 machine=recording.machine,
                 label=tr(recording.label),
                 facts=recording_facts(recording),
-                times=times,
+                times_note=times_note,
                 outputs=page_safe(recording.current_cells[cell.id].outputs, alt),
             )
         )
@@ -208,7 +210,7 @@ def page_notebook(page: Page, root: Path) -> NotebookNode:
 
 
 def add_outputs(cell: NotebookNode, page: Page) -> None:
-    # Nodes know a cell's metadata only: `tools.site.cells` names its cover by the id.
+    # Nodes know a cell's metadata only: `tools.site.folds_and_covers` names its cover by the id.
     if PREDICTED in tags(cell):
         cell.metadata[PREDICTED] = cell.id
     # Without a text of its own, a plot's would be the name of its file.
@@ -249,13 +251,13 @@ def legend(recordings: list[Recording]) -> NotebookNode:
     labels = punctuated("; ").join(tr(made.label) for made in recordings)
     facts = []
     for recording in recordings:
-        names_hardware = recording.provenance.hardware in recording.times
+        names_hardware = recording.provenance.hardware in recording.times_source
         facts.append(recording_facts(recording, with_hardware=not names_hardware))
     text = render(
         "legend.md",
         labels=escape(labels),
         runners=list(zip(recordings, facts, strict=True)),
         simulates=any(recording.runner.simulates for recording in recordings),
-        translate_times=translate_times,
+        translate_times_source=translate_times_source,
     )
     return new_markdown_cell(text, id="legend")

@@ -18,7 +18,7 @@ from tools.files import cannot_write
 from tools.languages.language import read_languages
 
 SITE, WORK, RECORD = "_build/html", "_build/work", "_build/inputs.json"
-ENGLISH = "en"  # the folder in WORK of the book itself
+ENGLISH_FOLDER = "en"  # the folder in WORK of the book itself
 # Everything that a build depends on. Caches and half-written files are none of it.
 INPUTS = (
     "_config.yml",
@@ -68,7 +68,7 @@ def build_site(root: Path) -> Path:
     work = root / WORK
     shutil.rmtree(work, ignore_errors=True)
     try:
-        parts = {"": work / ENGLISH}
+        parts = {"": work / ENGLISH_FOLDER}
         for code in read_languages(root):
             parts[code] = work / code
         build_parts(root, parts)
@@ -118,7 +118,7 @@ def start_builder(root: Path, work: Path, code: str) -> subprocess.Popen:
 
 def join_parts(work: Path) -> Path:
     """Move the other languages into the site in English; return its folder."""
-    site = work / ENGLISH / "_build" / "html"
+    site = work / ENGLISH_FOLDER / "_build" / "html"
     for part in work.glob("*/_build/html"):
         if part != site:
             code = part.relative_to(work).parts[0]

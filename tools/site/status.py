@@ -37,7 +37,7 @@ def chapters_table(book: Book) -> list[str]:
     """Return the table of all recordings, by the provenance in `outputs/`."""
     rows = [recording_row(recording) for recording in book.recordings]
     lines = table(RECORDING_COLUMNS, rows)
-    if all(recording.runner.is_local for recording in book.recordings):
+    if not any(recording.runner.is_real_gpu for recording in book.recordings):
         note = "No real GPU is recorded yet: `make record RUNNER=gpu` does it on one."
         lines += ["", note]
     return lines
@@ -49,22 +49,22 @@ def recording_row(recording: Recording) -> list[str]:
     compared = [cell for cell in cells if NOT_COMPARED not in tags(cell)]
     outdated = ", ".join(recording.outdated_ids)
     return [
-        chapter_link(recording.chapter.page),
+        chapter_link(recording.chapter.page_name),
         recording.label,
         provenance.date,
         f"{provenance.seconds:.1f}",
         str(len(compared)),
         outdated or "none",
         provenance.hardware,
-        recording.runner.times or "measured",
+        recording.runner.clock_label or "measured",
         provenance.python,
         ", ".join(recording.software),
     ]
 
 
-def chapter_link(page: str) -> str:
+def chapter_link(name: str) -> str:
     """Return a link whose text Sphinx fills in: the title of the chapter."""
-    return f"[](../notebooks/{page}.ipynb)"
+    return f"[](../notebooks/{name}.ipynb)"
 
 
 def exercises_table(book: Book) -> list[str]:

@@ -17,7 +17,7 @@ from sphinx.application import Sphinx
 
 from tools.book.grammar import TIMELINE
 from tools.errors import BookError
-from tools.site.languages import punctuated, tr, translate_times
+from tools.site.languages import punctuated, tr, translate_times_source
 from tools.site.parts import load_where, render
 
 ROW = 36  # pixels: a lane
@@ -34,7 +34,7 @@ TICKS = 4  # on the axis, at least
 class Bar(NamedTuple):
     """A bar as the template draws it; times are in nanoseconds."""
 
-    place: int  # of its lane, from the top
+    lane_index: int  # from the top
     lane: str
     kind: str
     label: str
@@ -76,17 +76,17 @@ def draw(timeline: dict[str, Any], alt: str, span: int, hatch: str) -> str:
     lanes = []
     summaries = []
     for name, kinds, busy in timeline["lanes"]:
-        own_name = translate_name(name)
+        translated_name = translate_name(name)
         names.append(name)
-        lanes.append((own_name, kinds, busy))
-        summaries.append(f"{own_name}: {count_kinds(kinds)}")
+        lanes.append((translated_name, kinds, busy))
+        summaries.append(f"{translated_name}: {count_kinds(kinds)}")
     bars = [make_bar(timeline, bar) for bar in timeline["bars"]]
 
     return render(
         "timeline.html",
         alt=alt,
         hatch=hatch,
-        said=translate_times(timeline["source"]),
+        said=translate_times_source(timeline["source"]),
         takes=format_number(timeline["total"] / size, 2),
         unit=unit,
         size=size,
@@ -105,22 +105,22 @@ def draw(timeline: dict[str, Any], alt: str, span: int, hatch: str) -> str:
 
 
 def make_bar(timeline: dict[str, Any], bar: list[int]) -> Bar:
-    place, name, start, duration, kind_number, count = bar
-    lane, *_ = timeline["lanes"][place]
-    own_lane = translate_name(lane)
+    lane_index, name, start, duration, kind_number, count = bar
+    lane, *_ = timeline["lanes"][lane_index]
+    translated_lane = translate_name(lane)
     kind = timeline["kinds"][kind_number]
     label = translate_name(timeline["names"][name])
     if count > 1:
         label += f" \N{MULTIPLICATION SIGN} {count:,}"
     return Bar(
-        place=place,
-        lane=own_lane,
+        lane_index=lane_index,
+        lane=translated_lane,
         kind=kind,
         label=label,
         start=start,
         duration=duration,
         paint=paint(lane, kind),
-        meaning=meaning(own_lane, kind),
+        meaning=meaning(translated_lane, kind),
     )
 
 
@@ -226,16 +226,16 @@ def unit_of(total: int) -> tuple[str, int]:
 
 
 def format_number(value: float, digits: int = 4) -> str:
-    """Write a number to so many digits, or places after the point, never in powers of ten."""
+    """Write a number to so many digits (decimals, below 1), never in powers of ten."""
     if not value:
         return "0"
     before_point = len(str(int(value))) if value >= 1 else 0
-    places = max(0, digits - before_point)
-    return f"{value:.{places}f}"
+    decimals = max(0, digits - before_point)
+    return f"{value:.{decimals}f}"
 
 
 def ticks(total: int, size: int) -> list[tuple[str, float]]:
-    """Return at least TICKS places on the axis: a number of units, and its share of the axis.
+    """Return at least TICKS marks of the axis: a number of units, and its share of the axis.
 
     They are 1, 2 or 5 times a power of ten apart.
     """
@@ -245,9 +245,9 @@ def ticks(total: int, size: int) -> list[tuple[str, float]]:
     steps = [part * 10.0**power for part in (1, 2, 5)]
     step = max(step for step in steps if step <= widest)
 
-    places = max(0, -power)
+    decimals = max(0, -power)
     marks = []
     for number in range(int(units / step) + 1):
-        text = f"{step * number:.{places}f}"
+        text = f"{step * number:.{decimals}f}"
         marks.append((text, float(text) * size / total))
     return marks

@@ -1,4 +1,4 @@
-"""How a page arranges its cells: folds for what is off the path, covers for answers.
+"""Folds for what is off the path of a page, and covers for the answers of predictions.
 
 A fold is one line until a reader opens it. There is one around each section whose heading
 begins with `Deeper: `, and one around neighbouring cells with the tag `hide-cell`; at the
@@ -108,7 +108,7 @@ def fold_section(section: nodes.section) -> None:
 
 def fold(run: list[nodes.Node], words: str) -> None:
     parent = run[0].parent
-    place = parent.index(run[0])
+    index = parent.index(run[0])
     for node in run:
         if MACHINERY in tags(node):
             # MyST-NB would make another fold of the cell.
@@ -117,14 +117,14 @@ def fold(run: list[nodes.Node], words: str) -> None:
             # Colours would be thousands of elements of the page.
             for code in node[0].findall(nodes.literal_block):
                 code["language"] = "text"
-    parent.insert(place, frame("fold.html", *run, label=words))
+    parent.insert(index, frame("fold.html", *run, label=words))
 
 
 def label(cell: nodes.container) -> str:
-    """Return what a folded cell is in plain words: its own, or a guess by its code."""
-    own_label = cell["cell_metadata"].get("mystnb", {}).get("code_prompt_show")
-    if own_label is not None:
-        return own_label
+    """Return what a folded cell is in plain words: its author's, or a guess by its code."""
+    written_label = cell["cell_metadata"].get("mystnb", {}).get("code_prompt_show")
+    if written_label is not None:
+        return written_label
     code = cell[0].astext()
     asserts = re.search(r"^assert ", code, re.MULTILINE)
     defines = re.search(r"^(def|class) ", code, re.MULTILINE)
@@ -189,8 +189,8 @@ def is_output(node: nodes.Node) -> bool:
 
 def explanation(cell: nodes.container) -> list[nodes.Node]:
     """Return the answer in words below a cell, and the fold between, if there is one."""
-    place = cell.parent.index(cell)
-    below = cell.parent.children[place + 1 : place + 3]
+    index = cell.parent.index(cell)
+    below = cell.parent.children[index + 1 : index + 3]
     for number, node in enumerate(below):
         if "answer" in node.get("classes", []):
             return [node, *below[:number]]
