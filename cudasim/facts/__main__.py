@@ -270,8 +270,7 @@ def parse_arguments() -> argparse.Namespace:
 
     add(tables)
 
-    command = add(release)
-    command.add_argument("tag", metavar="TAG", help="cudasim-1.2.3")
+    add(release).add_argument("tag", help="cudasim-1.2.3")
     return parser.parse_args()
 
 

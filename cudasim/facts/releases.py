@@ -15,9 +15,7 @@ def changes(tag: str) -> str:
     """
     version = cudasim.__version__
     if tag != f"cudasim-{version}":
-        raise ValueError(
-            f"{tag}: the package is version {version}, so the tag is cudasim-{version}"
-        )
+        raise ValueError(f"{tag}: the package is version {version}; tag that")
     text = CHANGELOG.read_text(encoding="utf-8")
     _, _, section = text.partition(f"\n## {version} - 20")
     if not section:
