@@ -182,7 +182,7 @@ def release(options: argparse.Namespace) -> None:
     from facts.releases import changes
 
     try:
-        print(changes(options.tag), end="")
+        print(changes(options.tag))
     except ValueError as error:
         sys.exit(str(error))
 

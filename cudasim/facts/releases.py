@@ -23,4 +23,4 @@ def changes(tag: str) -> str:
         raise ValueError(f"{CHANGELOG}: no section of {version}: {advice}")
     _, _, body = section.partition("\n")
     body, _, _ = body.partition("\n## ")
-    return body.strip() + "\n"
+    return body.strip()
