@@ -21,6 +21,5 @@ def changes(tag: str) -> str:
     if not section:
         advice = f"write '## {version} - YYYY-MM-DD', with the day of the release"
         raise ValueError(f"{CHANGELOG}: no section of {version}: {advice}")
-    _, _, body = section.partition("\n")
-    body, _, _ = body.partition("\n## ")
-    return body.strip()
+    body = section.partition("\n")[2]
+    return body.partition("\n## ")[0].strip()
