@@ -159,3 +159,19 @@ def test_a_run_that_prints_the_same_rewrites_nothing(small_book):
     edit(small_book, "first", "show", "print('news')")
     assert run_tool(small_book, "record", "cpu").returncode == 0
     assert b"news" in first.read_bytes()
+
+
+def test_when_the_pieces_of_a_line_arrive_does_not_matter(small_book):
+    pause = small_book / "pause"
+    halves = f"print('a', end='', flush=True); time.sleep({str(pause)!r} in paths())"
+    lines = (
+        "import glob, time",
+        f"paths = lambda: glob.glob({str(small_book / '*')!r})",
+        f"{halves}; print('b')",
+    )
+    edit(small_book, "first", "show", "\n".join(lines))
+    assert run_tool(small_book, "record", "cpu").returncode == 0
+    recorded = contents(small_book / "outputs" / "cpu")
+    pause.touch()
+    assert run_tool(small_book, "record", "cpu").returncode == 0
+    assert contents(small_book / "outputs" / "cpu") == recorded

@@ -156,6 +156,8 @@ async def _execute(
             # Outputs of a busy machine that come later are lost without a word.
             iopub_timeout=60,
             record_timing=False,
+            # However the pieces of a line arrive, a recording holds the line.
+            coalesce_streams=True,
             on_cell_start=show,
             on_cell_executed=lambda **_: bar.update(),
         )

@@ -1,6 +1,7 @@
 """Keep a recording whose chapter printed the same again, so that nothing is rewritten."""
 
 import re
+from copy import deepcopy
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -10,7 +11,7 @@ from tools.book.recordings import Recording, make_recording, read_intact
 from tools.files import read_text
 
 RULE = re.compile(r"^regex: (.*)\nreplace: (.*)$", re.MULTILINE)  # as nbval reads them
-SAME = ("pins", "versions", "python")  # another one of these is worth a new recording
+SAME = ("pins", "versions")  # another one of these is worth a new recording
 
 
 def keep_old_if_same(recording: Recording, root: Path) -> Recording:
@@ -29,6 +30,8 @@ def keep_old_if_same(recording: Recording, root: Path) -> Recording:
     for name in SAME:
         if old.get(name) != new.get(name):
             return recording
+    if _minor(old.get("python")) != _minor(new.get("python")):
+        return recording
 
     runner = recording.runner
     facts = old | {"kernel": new["kernel"]}
@@ -41,9 +44,27 @@ def keep_old_if_same(recording: Recording, root: Path) -> Recording:
     return renewed
 
 
+def _minor(python: str | None) -> list[str]:
+    """Return the numbers of a version of Python, but for those of its bug fixes."""
+    return (python or "").split(".")[:2]
+
+
 def _printed(notebook: NotebookNode, rules: list[tuple[str, str]]) -> list[object]:
     """Return what each cell printed, with what no two runs repeat put aside."""
-    return [_sanitized(cell.outputs, rules) for cell in code_cells(notebook)]
+    return [_sanitized(_joined(cell.outputs), rules) for cell in code_cells(notebook)]
+
+
+def _joined(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """Return outputs with neighbours on the same stream in one, however they arrived."""
+    joined: list[NotebookNode] = []
+    for output in deepcopy(outputs):
+        last = joined[-1] if joined else None
+        is_stream = output.output_type == "stream"
+        if is_stream and last is not None and last.get("name") == output.name:
+            last.text += output.text
+        else:
+            joined.append(output)
+    return joined
 
 
 def _sanitized(value: object, rules: list[tuple[str, str]]) -> object:
