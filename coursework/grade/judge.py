@@ -35,7 +35,7 @@ from coursework.grade.results import (
     rounded,
 )
 from coursework.grade.sandbox import Ended, Gap, Raised, Session, Tier, strongest
-from coursework.grade.source import plain, tree_of
+from coursework.grade.student_code import plain, tree_of
 from tools.errors import BookError
 
 LEAST_MEMORY = 1024  # MiB beyond torch: the cells that are given

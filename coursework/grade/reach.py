@@ -32,7 +32,7 @@ from coursework.grade.origins import (
     own_nodes,
 )
 from coursework.grade.results import ReachEntry
-from coursework.grade.source import (
+from coursework.grade.student_code import (
     UNREADABLE,
     below_magics,
     tree_of,

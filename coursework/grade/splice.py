@@ -12,7 +12,7 @@ from typing import Any
 from coursework.exercises.tasks import PLACE, Assignment, Cells, GradedExercise
 from coursework.grade.download import Refused
 from coursework.grade.results import Finding
-from coursework.grade.source import bound, plain, tree_of, without_magics
+from coursework.grade.student_code import bound, plain, tree_of, without_magics
 from tools.book.grammar import SETUP
 
 # Code in a notebook; more is no answer to exercises.
