@@ -252,9 +252,7 @@ class Judge:
         attempts, gaps, ended = self._attempts(number, session, ended)
         tests = test_results(attempts, blank and not ended)
 
-        # An instructor may have set other points than the master's: to the half.
-        share = sum(test.points for test in tests) / sum(test.of for test in tests)
-        points = rounded(round(2 * exercise.points * share) / 2)
+        points = scaled_points(tests, exercise.points)
         about_answer = None
         if points < exercise.points:
             about_answer = remark(self.cells[number], exercise)
@@ -383,6 +381,18 @@ def test_results(attempts: list[Attempt], is_blank: bool) -> list[TestResult]:
         )
         results.append(result)
     return results
+
+
+def scaled_points(tests: list[TestResult], worth: int) -> int | float:
+    """Return the points for an exercise of this worth, by the share of its tests' points.
+
+    The tests may be worth more or less together than the exercise. Points that are no multiple
+    of a half are rounded down, so that only an answer that passes all tests gets them all.
+    """
+    won = sum(test.points for test in tests)
+    most = sum(test.of for test in tests)
+    half_points = 2 * worth * won // most
+    return rounded(half_points / 2)
 
 
 def remark(cells: Iterable[str], exercise: GradedExercise) -> str | None:

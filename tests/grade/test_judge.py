@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from classroom import ANSWERS, RIGHT, SMALL, WRONG, StandIn, edition, small
@@ -112,16 +113,56 @@ def test_an_error_is_told_by_its_name_if_python_has_it():
     assert own == ["an error of its own class", "an error of its own class"]
 
 
-# A third of the points is won.
-@pytest.mark.parametrize(
-    ("points", "won"), [(3, "1"), (2, "0.5"), (4, "1.5"), (1, "0.5")]
-)
-def test_points_are_whole_or_to_the_half(points, won):
+WON_AND_LOST = """
+@points(WON)
+def test_won(student, rng):
+    assert student.ask('total([1, 2])') == 3
+
+@points(LOST)
+def test_lost(student, rng):
+    assert student.ask('total([1, 2])') == 4
+"""
+
+
+def with_share(won, most, worth):
+    """Return the assignment in which right answers to exercise 2 get `won` of `most`."""
     assignment = small()
-    assignment.exercises[0].points = points
-    answer = "def double(x):\n    return 'abab' if x == 'ab' else 0"
-    judgement = judged({1: answer}, assignment=assignment)
-    assert json.dumps(judgement.results[1].points) == won
+    tests = WON_AND_LOST.replace("WON", str(won)).replace("LOST", str(most - won))
+    assignment.exercises[1].tests = tests
+    assignment.exercises[1].points = worth
+    return assignment
+
+
+@pytest.mark.parametrize(
+    ("won", "most", "worth", "points"),
+    [
+        (1, 3, 3, "1"),
+        (1, 3, 2, "0.5"),
+        (1, 3, 4, "1"),
+        (1, 3, 1, "0"),
+        (1, 4, 1, "0"),
+        (2, 4, 1, "0.5"),
+        (3, 4, 1, "0.5"),
+        (3, 4, 2, "1.5"),
+        (99, 100, 3, "2.5"),
+        (7, 10, 10, "7"),
+    ],
+)
+def test_points_are_rounded_down_to_the_half(won, most, worth, points):
+    judgement = judged(ANSWERS, assignment=with_share(won, most, worth))
+    assert json.dumps(judgement.results[2].points) == points
+
+
+def test_an_answer_that_loses_a_quarter_is_asked_again_and_has_its_remark():
+    assignment = with_share(3, 4, 1)
+    question = assignment.exercises[1]
+    question.remarks[0] = replace(question.remarks[0], code=ANSWERS[2])
+    tier = StandIn()
+
+    judgement = judged(ANSWERS, tier, assignment)
+
+    assert tier.sessions == 2
+    assert judgement.results[2].remark == "It is one of them."
 
 
 # --- sessions that end
