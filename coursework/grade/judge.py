@@ -17,11 +17,11 @@ from functools import partial
 from typing import Any
 
 from coursework.exercises.tasks import Assignment, GradedExercise, Task
+from coursework.grade.deadline import TooLong, deadline
 from coursework.grade.hidden_tests import (
+    SessionOver,
     Student,
     StudentError,
-    TooLong,
-    deadline,
     ending_text,
     hidden_tests,
     known_error,
@@ -326,6 +326,8 @@ class Judge:
         try:
             with deadline(TEST_SECONDS) as student.waiting:
                 test(student, rng)
+        except SessionOver:
+            return None, None  # the reason is how it ended, which `student` knows
         except AssertionError:
             return REASONS["other"], None
         except StudentError as error:

@@ -37,6 +37,8 @@ CODE = (
     "coursework/grade/results.py",
     "coursework/grade/reasons.toml",
     "coursework/grade/hidden_tests.py",
+    "coursework/grade/measured.py",
+    "coursework/grade/deadline.py",
     "coursework/grade/student_code.py",
     "coursework/grade/sandbox",
     "kernels",
