@@ -5,11 +5,20 @@ import math
 from dataclasses import replace
 
 import pytest
-from classroom import ANSWERS, RIGHT, SMALL, WRONG, StandIn, edition, small
+from classroom import (
+    ANSWERS,
+    RIGHT,
+    SMALL,
+    WRONG,
+    Session,
+    StandIn,
+    edition,
+    small,
+)
 
 from coursework.exercises.tasks import Task
 from coursework.grade.hidden_tests import close
-from coursework.grade.judge import judge
+from coursework.grade.judge import Judge, judge
 from coursework.grade.results import Finding
 from coursework.grade.splice import splice
 from tools.errors import BookError
@@ -278,6 +287,25 @@ def test_an_answer_of_another_form_fails_its_test():
     assert reasons(judgement, 1) == ["the result is not of the form asked for"]
 
 
+def test_an_instructor_learns_at_which_line_a_test_broke_off():
+    body = "x = student.ask('double(1)')\n    assert x['a'] == 1"
+    assignment = with_tests(fine="pass", form=body)
+
+    judgement = judged(ANSWERS, assignment=assignment)
+
+    line = "test_form broke off with a TypeError in line 8 of the hidden tests"
+    assert judgement.findings == [
+        Finding("broken test", 1, f"{line}: assert x['a'] == 1")
+    ]
+
+
+def test_a_test_that_cannot_be_called_is_told_without_a_line():
+    assignment = with_tests(fine="pass")
+    assignment.exercises[0].tests += "\ndef test_form(student):\n    'It.'\n"
+    [finding] = judged(ANSWERS, assignment=assignment).findings
+    assert finding.text == "test_form broke off with a TypeError"
+
+
 def test_a_test_that_catches_the_end_has_failed_all_the_same():
     catches = "try: student.ask(\"double('ab')\")\n    except StudentError: pass"
     assignment = with_tests(catches=catches)
@@ -355,8 +383,31 @@ def test_a_submission_has_four_times_its_seconds_and_slack(slack, points, monkey
     judgement = judged(ANSWERS, assignment=assignment)
     assert judgement.points == points
     if points == 0:
-        late = "took more than 1000 s"
+        late = "was stopped, as all exercises together took longer than they may"
         assert reasons(judgement, 1) == [late, late]
+        text = "was stopped, as the notebook took more than -1 s"
+        assert judgement.findings[0] == Finding("notebook-time", 1, text)
+
+
+def test_a_notebook_may_run_out_of_time_between_two_tests(monkeypatch):
+    late = False
+    monkeypatch.setattr(Judge, "_is_out_of_time", lambda judge: late)
+
+    class Waits(Session):
+        """A session in which answering the first question takes all the time."""
+
+        def ask(self, *question, **options):
+            nonlocal late
+            late = True
+            return super().ask(*question, **options)
+
+    monkeypatch.setattr("classroom.Session", Waits)
+
+    judgement = judged(ANSWERS)
+
+    stopped = "was stopped, as all exercises together took longer than they may"
+    assert reasons(judgement, 1) == [None, stopped]
+    assert reasons(judgement, 2) == [stopped, stopped]
 
 
 def test_a_measurement_with_a_gap_counts_for_nothing():
