@@ -174,7 +174,9 @@ class Reader:
         self.module.bind_all(nodes)
         for node in nodes:
             if isinstance(node, ast.Import):
-                self.modules |= {alias.asname or alias.name for alias in node.names}
+                for alias in node.names:
+                    package = alias.name.partition(".")[0]
+                    self.modules.add(alias.asname or package)
 
     def add(self, cell: Cell, line: int, text: str) -> None:
         if len(self.entries) < MOST:
