@@ -356,8 +356,10 @@ class Judge:
         except Exception as error:
             # The data were not of the form that the test goes through, or the test has a fault.
             # Only its instructor can tell which.
-            source = self.exercises[number].tests
-            self._add_once(BROKEN_TEST, number, about_broken_test(test, error, source))
+            if not student.ended:
+                source = self.exercises[number].tests
+                text = about_broken_test(test, error, source)
+                self._add_once(BROKEN_TEST, number, text)
             return REASONS["no-form"], None
         return None, None
 

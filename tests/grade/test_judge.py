@@ -306,11 +306,13 @@ def test_a_test_that_cannot_be_called_is_told_without_a_line():
     assert finding.text == "test_form broke off with a TypeError"
 
 
-def test_a_test_that_catches_the_end_has_failed_all_the_same():
-    catches = "try: student.ask(\"double('ab')\")\n    except StudentError: pass"
+@pytest.mark.parametrize("then", ["pass", "1 / 0"])
+def test_a_test_that_catches_the_end_has_failed_all_the_same(then):
+    catches = f"try: student.ask(\"double('ab')\")\n    except Exception: {then}"
     assignment = with_tests(catches=catches)
     judgement = judged(ANSWERS | {1: ENDS_AT_TEXT}, assignment=assignment)
     assert reasons(judgement, 1) == [TWO_S]
+    assert [finding.kind for finding in judgement.findings] == ["time"]
 
 
 VALUE_AND_BETTER = """
