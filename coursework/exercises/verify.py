@@ -168,12 +168,15 @@ def faults(trial: Trial, answer: Any) -> Iterator[str]:
     is_solution = trial.expected is ALL_POINTS
     for number, result in answer.results.items():
         here = f"{trial.where}: exercise {number}: {student}"
-        if not trial.expected.is_met(result.points, result.of):
+        # Not the points of the exercise: rounding may have taken away all that was won.
+        won = sum(test.points for test in result.tests)
+        most = sum(test.of for test in result.tests)
+        if not trial.expected.is_met(won, most):
             reasons = []
             for test in result.tests:
                 if test.passed != is_solution:
                     reasons.append(f"{test.name}: {test.reason or 'passes'}")
-            score = f"{result.points} of {result.of} ({'; '.join(reasons)})"
+            score = f"{won} of {most} ({'; '.join(reasons)})"
             yield f"{here} scores {score}; {trial.expected.advice}"
         if is_solution and result.check != "passes":
             yield f"{here} is refused by the public check; correct one of them"

@@ -17,7 +17,7 @@ The published solutions are compared like one more notebook. Nothing here is a v
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
@@ -50,6 +50,8 @@ LEANING = 0.25
 SURE = math.log2(10)  # bits beyond those that the number of pairs asks for
 
 Pair = tuple[str, str]  # of submissions, in their order
+# What a notebook answers: the place of each exercise, and the number of the answer's form there.
+Signature = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, order=True)
@@ -143,18 +145,23 @@ def copies_in(assignment: Assignment, grades: Iterable[Grade]) -> Copies:
 
 
 class Forms:
-    """The answers to an exercise in one form: a form that is empty is no answer."""
+    """All answers to an exercise in one form each, such as their lines without comments.
 
-    def __init__(self, of: Mapping[str, Hashable]) -> None:
-        self.of = of  # by submission
-        self.holders = holders_of(of)
+    A form that is empty is no answer.
+    """
+
+    def __init__(self, by_submission: Mapping[str, Hashable]) -> None:
+        self.by_submission = by_submission
+        self.holders = holders_of(by_submission)
 
     def are_same(self, a: str, b: str) -> bool:
-        return bool(self.of.get(a)) and self.of[a] == self.of.get(b)
+        form = self.by_submission.get(a)
+        return bool(form) and form == self.by_submission.get(b)
 
     def holders_with(self, submission: str) -> list[str]:
         """Return all who have the answer of this submission, itself included."""
-        return self.holders.get(self.of.get(submission), [])
+        form = self.by_submission.get(submission)
+        return self.holders.get(form, [])
 
 
 @dataclass
@@ -165,7 +172,7 @@ class Agreement:
     bits: float
 
 
-class Answers:
+class ExerciseAnswers:
     """The answers to one exercise, as they were typed and by their own lines."""
 
     def __init__(
@@ -186,8 +193,8 @@ class Answers:
 
         The right word is the same for all.
         """
-        own = self.lines.of.get(submission)
-        published = self.lines.of.get(PUBLISHED)
+        own = self.lines.by_submission.get(submission)
+        published = self.lines.by_submission.get(PUBLISHED)
         return own is not None and len(own) <= 1 and own == published
 
     def agree(self, a: str, b: str) -> bool:
@@ -200,31 +207,33 @@ class Answers:
         by_lines = self.lines.holders_with(submission)
         return by_lines or self.typed.holders_with(submission)
 
-    def agreements(self) -> Iterator[Agreement]:
+    def agreements(self) -> list[Agreement]:
+        """Return the agreements that are worth anything."""
+        agreements = []
         for form, holders in self.typed.holders.items():
-            yield from self._agreement(holders, len(form), WORD_FOR_WORD)
+            agreements.append(self._agreement(holders, len(form), WORD_FOR_WORD))
         for form, holders in self.lines.holders.items():
-            yield from self._agreement(holders, len(form), SAME_LINES)
+            agreements.append(self._agreement(holders, len(form), SAME_LINES))
         for group in self.groups:
             holders = list(group.submissions)
-            yield from self._agreement(holders, group.same, NEARLY_SAME)
+            agreements.append(self._agreement(holders, group.same, NEARLY_SAME))
+        return [agreement for agreement in agreements if agreement]
 
     def _agreement(
         self, holders: list[str], length: int, share: float
-    ) -> Iterator[Agreement]:
-        """Yield what it is worth that these have answers of so many lines in common.
+    ) -> Agreement | None:
+        """Return what it is worth that these have answers of so many lines in common.
 
-        Yields nothing if it is worth nothing. `share` of those who copy leave an answer so.
+        Returns None if it is worth nothing. `share` of those who copy leave an answer so.
         """
         class_size = len(self.submissions)
         is_common = len(holders) > max(CROWD, COMMON_SHARE * class_size)
         if len(holders) < 2 or is_common or self.is_obvious(holders[0]):
-            return
+            return None
         rarity = -math.log2((len(holders) - 1) / (class_size - 1))
         bits = max(rarity, BITS_OF_LINE * (length - 2))
         bits = min(bits, MAX_BITS) + math.log2(share)
-        if bits > 0:
-            yield Agreement(holders, bits)
+        return Agreement(holders, bits) if bits > 0 else None
 
     def short(self, listed: set[str]) -> ShortAnswers:
         """Count the answers that equal another one, but for `listed` submissions."""
@@ -234,14 +243,14 @@ class Answers:
             if len(holders) > 1:
                 unlisted = len(set(holders) - listed - {PUBLISHED})
                 total += unlisted
-                if form == self.lines.of.get(PUBLISHED):
+                if form == self.lines.by_submission.get(PUBLISHED):
                     published = unlisted
         return ShortAnswers(self.number, total, published)
 
 
 def _answers_to(
     exercise: GradedExercise, assignment: Assignment, grades: list[Grade]
-) -> Answers:
+) -> ExerciseAnswers:
     number = exercise.number
     given = [assignment.given, exercise.starter, *exercise.checks]
     known = set()
@@ -255,7 +264,7 @@ def _answers_to(
         lines[grade.submission] = grade.lines.get(number, {})
     typed[PUBLISHED] = _typed(exercise.solution, known)
     lines[PUBLISHED] = lines_of(exercise.solution)
-    return Answers(number, typed, own_lines(lines, given))
+    return ExerciseAnswers(number, typed, own_lines(lines, given))
 
 
 def _typed(text: str, known: set[str]) -> tuple[str, ...]:
@@ -270,7 +279,7 @@ def _typed(text: str, known: set[str]) -> tuple[str, ...]:
 class Comparison:
     """Compares the notebooks of a class."""
 
-    def __init__(self, exercises: list[Answers]) -> None:
+    def __init__(self, exercises: list[ExerciseAnswers]) -> None:
         self.exercises = exercises
         answered = defaultdict(set)  # the places of exercises, by submission
         for place, exercise in enumerate(exercises):
@@ -314,7 +323,7 @@ class Comparison:
             others=min(outside),
         )
 
-    def _answered_by_both(self, a: str, b: str) -> list[Answers]:
+    def _answered_by_both(self, a: str, b: str) -> list[ExerciseAnswers]:
         places = self.answered[a] & self.answered[b]
         return [self.exercises[place] for place in places]
 
@@ -390,40 +399,40 @@ class Comparison:
 
     # --- pairs of notebooks that are the same from the first answer to the last
 
-    def _throughout(self, exercises: list[Forms]) -> set[Pair]:
-        """Return neighbours in groups that have the same form in every exercise."""
+    def _throughout(self, forms_by_exercise: list[Forms]) -> set[Pair]:
+        """Return neighbours in groups that have the same form in every exercise.
+
+        The forms are in the order of `self.exercises`.
+        """
         pairs = set()
-        notebooks = self._notebook_forms(exercises)
-        for form, members in holders_of(notebooks).items():
-            if len(members) < 2 or len(form) < 2:
+        signatures = self._signatures(forms_by_exercise)
+        for signature, members in holders_of(signatures).items():
+            if len(members) < 2 or len(signature) < 2:
                 continue
-            rates = self._rates(form, members, exercises)
+            rates = self._rates(signature, members, forms_by_exercise)
             bits = (len(members) - 1) * sum(-math.log2(rate) for rate in rates)
             is_unlikely = bits >= self._enough(len(members))
-            if is_unlikely and not _is_crowded(form, members, rates, notebooks):
+            if is_unlikely and not _is_crowded(signature, members, rates, signatures):
                 pairs.update(pairwise(members))
         return pairs
 
-    def _notebook_forms(
-        self, exercises: list[Forms]
-    ) -> dict[str, tuple[tuple[int, int], ...]]:
-        """Return each notebook as (place of an exercise, number of the answer's form)."""
-        notebooks: dict[str, list] = {who: [] for who in self.submissions}
-        for place, forms in enumerate(exercises):
+    def _signatures(self, forms_by_exercise: list[Forms]) -> dict[str, Signature]:
+        signatures: dict[str, list] = {who: [] for who in self.submissions}
+        for place, forms in enumerate(forms_by_exercise):
             for number, holders in enumerate(forms.holders.values()):
                 for submission in holders:
-                    notebooks[submission].append((place, number))
-        return {submission: tuple(form) for submission, form in notebooks.items()}
+                    signatures[submission].append((place, number))
+        return {who: tuple(signature) for who, signature in signatures.items()}
 
     def _rates(
-        self, notebook: tuple, members: list[str], exercises: list[Forms]
+        self, signature: Signature, members: list[str], forms_by_exercise: list[Forms]
     ) -> list[float]:
         """Return the share of others who give each answer that is not obvious."""
         rates = []
-        for place, _ in notebook:
+        for place, _ in signature:
             answers = self.exercises[place]
             if not answers.is_obvious(members[0]):
-                holders = exercises[place].holders_with(members[0])
+                holders = forms_by_exercise[place].holders_with(members[0])
                 outside = len(holders) - len(members)
                 others = len(answers.submissions) - len(members)
                 rates.append((outside + 1) / (others + 1))
@@ -434,7 +443,7 @@ class Comparison:
         return math.log2(math.comb(len(self.submissions), size)) + SURE
 
 
-def _best_bits(exercise: Answers) -> dict[Pair, float]:
+def _best_bits(exercise: ExerciseAnswers) -> dict[Pair, float]:
     """Return for each pair that agrees what the strongest of its agreements is worth."""
     best: dict[Pair, float] = defaultdict(float)
     for agreement in exercise.agreements():
@@ -444,7 +453,10 @@ def _best_bits(exercise: Answers) -> dict[Pair, float]:
 
 
 def _is_crowded(
-    form: tuple, members: list[str], rates: list[float], notebooks: Mapping[str, tuple]
+    signature: Signature,
+    members: list[str],
+    rates: list[float],
+    signatures: Mapping[str, Signature],
 ) -> bool:
     """Tell whether as many others differ in one exercise as if all were honest.
 
@@ -455,10 +467,11 @@ def _is_crowded(
     have nobody around them; a third of those expected are a crowd, as the estimate is
     rough and chance may make them fewer.
     """
-    own = set(form)
+    own = set(signature)
     nearly = 0
-    for other in notebooks.values():
-        if len(other) == len(form) and len(own.intersection(other)) == len(form) - 1:
+    for other in signatures.values():
+        shared = own.intersection(other)
+        if len(other) == len(signature) and len(shared) == len(signature) - 1:
             nearly += 1
     expected = len(members) * sum(rate**-LEANING - 1 for rate in rates)
     return 3 * nearly >= expected

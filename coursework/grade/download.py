@@ -1,6 +1,6 @@
 """A download of submissions: the files in it, and the system that it comes from.
 
-It is a folder or a zip of one of the systems in `sources.toml`, whose head says how to add another,
+It is a folder or a zip of one of the systems in `systems.toml`, whose head says how to add another,
 or plain files that are named after students. Nothing is written or unpacked: a zip is read in
 memory, a bounded member at a time.
 """
@@ -184,12 +184,12 @@ def _compiled(forms: dict[str, str]) -> dict[str, re.Pattern]:
     return {name: re.compile(form, re.S | re.X) for name, form in forms.items()}
 
 
-SOURCES = tomllib.loads(
-    Path(__file__).with_name("sources.toml").read_text(encoding="utf-8")
+SYSTEMS = tomllib.loads(
+    Path(__file__).with_name("systems.toml").read_text(encoding="utf-8")
 )
-BESIDE = _compiled(SOURCES.pop("beside"))
-TITLES = SOURCES.pop("titles")
-FORMS = _compiled(SOURCES)
+BESIDE = _compiled(SYSTEMS.pop("beside"))
+TITLES = SYSTEMS.pop("titles")
+FORMS = _compiled(SYSTEMS)
 NOTEBOOKS = (".ipynb", ".zip")
 STAMP = re.compile(r"\d{4}-\d\d-\d\d|\d{14}|\d{8}T\d{6}")  # a date or a time in a name
 # Added by a browser, or by Drive, to a name that was taken.

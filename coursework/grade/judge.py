@@ -10,6 +10,7 @@ import ast
 import json
 import random
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,30 +18,35 @@ from functools import partial
 from typing import Any
 
 from coursework.exercises.tasks import Assignment, GradedExercise, Task
+from coursework.grade.deadline import TooLong, deadline
 from coursework.grade.hidden_tests import (
+    HIDDEN_TESTS,
+    SessionOver,
     Student,
     StudentError,
-    TooLong,
-    deadline,
     ending_text,
     hidden_tests,
     known_error,
 )
 from coursework.grade.results import (
+    BROKEN_TEST,
     REASONS,
     ExerciseResult,
     Finding,
     Judgement,
     TestResult,
     rounded,
+    with_article,
 )
 from coursework.grade.sandbox import Ended, Gap, Raised, Session, Tier, strongest
-from coursework.grade.source import plain, tree_of
+from coursework.grade.student_code import plain, tree_of
 from tools.errors import BookError
 
 LEAST_MEMORY = 1024  # MiB beyond torch: the cells that are given
 # Seconds of wall time that a submission has beyond four times all its exercises' seconds.
 SLACK = 120
+# How an exercise ends that is cut off when these are over; in its session nothing was wrong.
+NOTEBOOK_TIME = "notebook-time"
 # Seconds of processor time that a hidden test may take here, besides what it asks.
 TEST_SECONDS = 5
 REFERENCES = 512  # answers of the given programs that a worker remembers
@@ -99,7 +105,8 @@ class Judge:
         seconds = [exercise.seconds for exercise in assignment.exercises]
         self.preamble_seconds = max([10, *seconds])
         # Many cells, each below its own limit, may not take forever together.
-        self.until = time.monotonic() + 4 * sum(seconds) + SLACK
+        self.notebook_seconds = 4 * sum(seconds) + SLACK
+        self.until = time.monotonic() + self.notebook_seconds
 
     def run(self) -> None:
         """Ask all exercises, and those that lost points in company once more by themselves."""
@@ -124,6 +131,9 @@ class Judge:
                 self.findings.append(Finding("gap", number, text))
             if result.ended:
                 text = f"ended its session: {result.ended}"
+                if result.ended == NOTEBOOK_TIME:
+                    limit = f"{self.notebook_seconds:g} s"
+                    text = f"was stopped, as the notebook took more than {limit}"
                 self.findings.append(Finding(result.ended, number, text))
 
     def _better_alone(self, number: int, before: ExerciseResult) -> ExerciseResult:
@@ -132,6 +142,8 @@ class Judge:
         results: dict[int, ExerciseResult] = {}
         self._pass([number], results)
         alone = results.get(number, before)
+        if alone.ended == NOTEBOOK_TIME:
+            return before
         if alone.points > before.points:
             return alone
         if before.ended and alone.points == before.points:
@@ -222,8 +234,8 @@ class Judge:
         errors: list[str] = []
         try:
             for source in sources:
-                if number is not None and time.monotonic() > self.until:
-                    raise Ended("time")
+                if number is not None and self._is_out_of_time():
+                    return errors, NOTEBOOK_TIME
                 name = session.run(
                     source, seconds=seconds, given=is_given, begins=begins
                 )
@@ -233,6 +245,9 @@ class Judge:
         except Ended as end:
             return errors, end.kind
         return errors, None
+
+    def _is_out_of_time(self) -> bool:
+        return time.monotonic() > self.until
 
     @contextmanager
     def _fresh_session(self, number: int) -> Iterator[Session]:
@@ -252,9 +267,7 @@ class Judge:
         attempts, gaps, ended = self._attempts(number, session, ended)
         tests = test_results(attempts, blank and not ended)
 
-        # An instructor may have set other points than the master's: to the half.
-        share = sum(test.points for test in tests) / sum(test.of for test in tests)
-        points = rounded(round(2 * exercise.points * share) / 2)
+        points = scaled_points(tests, exercise.points)
         about_answer = None
         if points < exercise.points:
             about_answer = remark(self.cells[number], exercise)
@@ -293,6 +306,9 @@ class Judge:
                 reason = ending_text(cells_ended, exercise.seconds, exercise.memory)
             elif ended:
                 reason = REASONS["not-asked"]
+            elif self._is_out_of_time():
+                ended = NOTEBOOK_TIME
+                reason = ending_text(ended, exercise.seconds, exercise.memory)
             else:
                 reason, error = self._try(test, student, number)
                 if student.ended:
@@ -303,31 +319,32 @@ class Judge:
             for gap in student.gaps:
                 if gap not in gaps:
                     gaps.append(gap)
-            self._add_notes(number, student.notes)
+            for note in student.notes:
+                self._add_once("note", number, f"to be looked at: {note}")
         return attempts, gaps, ended
 
-    def _add_notes(self, number: int, notes: list[str]) -> None:
-        for text in notes:
-            note = Finding("note", number, f"to be looked at: {text}")
-            if note not in self.findings:
-                self.findings.append(note)
+    def _add_once(self, kind: str, number: int, text: str) -> None:
+        """Add a finding, unless an earlier session of the notebook has led to the same."""
+        finding = Finding(kind, number, text)
+        if finding not in self.findings:
+            self.findings.append(finding)
 
     def _try(
         self, test: Callable, student: Student, number: int
     ) -> tuple[str | None, str | None]:
         """Run a hidden test; return why it failed, and the name of the answer's error.
 
-        The reason is None if it passed. No word of it comes from inside the session.
+        The reason is None if it passed, and if the session ended, as `student.ended` says then.
+        No word of it comes from inside the session.
         """
-        if time.monotonic() > self.until:
-            student.ended = "time"
-            return REASONS["raised"], None
         name = self.assignment.name
         place = f"{self.assignment.seed}/{name}/{number}/{test.__name__}"
         rng = random.Random(place)  # the same for every submission of a class
         try:
             with deadline(TEST_SECONDS) as student.waiting:
                 test(student, rng)
+        except SessionOver:
+            return None, None
         except AssertionError:
             return REASONS["other"], None
         except StudentError as error:
@@ -336,7 +353,13 @@ class Judge:
             raise
         except TooLong:
             return REASONS["too-long"], None
-        except Exception:  # the data were not of the form that the test goes through
+        except Exception as error:
+            # The data were not of the form that the test goes through, or the test has a fault.
+            # Only its instructor can tell which.
+            if not student.ended:
+                source = self.exercises[number].tests
+                text = about_broken_test(test, error, source)
+                self._add_once(BROKEN_TEST, number, text)
             return REASONS["no-form"], None
         return None, None
 
@@ -348,6 +371,20 @@ class Judge:
             self._run(session, [exercise.demo], exercise.number)
         errors, ended = self._run(session, exercise.checks, exercise.number)
         return ("fails" if errors or ended else "passes"), ended
+
+
+def about_broken_test(test: Callable, error: Exception, source: str) -> str:
+    """Say where in the `source` of the hidden tests a test raised an error of its own."""
+    raised = with_article(type(error).__name__)
+    text = f"{test.__name__} broke off with {raised}"
+    line = None
+    for frame, frame_line in traceback.walk_tb(error.__traceback__):
+        if frame.f_code.co_filename == HIDDEN_TESTS:
+            line = frame_line
+    if line is None:  # it could not even be called
+        return text
+    code = source.splitlines()[line - 1].strip()
+    return f"{text} in line {line} of the hidden tests: {code}"
 
 
 def is_blank(cells: list[str], exercise: GradedExercise) -> bool:
@@ -383,6 +420,18 @@ def test_results(attempts: list[Attempt], is_blank: bool) -> list[TestResult]:
         )
         results.append(result)
     return results
+
+
+def scaled_points(tests: list[TestResult], worth: int) -> int | float:
+    """Return the points for an exercise of this worth, by the share of its tests' points.
+
+    The tests may be worth more or less together than the exercise. Points that are no multiple
+    of a half are rounded down, so that only an answer that passes all tests gets them all.
+    """
+    won = sum(test.points for test in tests)
+    most = sum(test.of for test in tests)
+    half_points = 2 * worth * won // most
+    return rounded(half_points / 2)
 
 
 def remark(cells: Iterable[str], exercise: GradedExercise) -> str | None:

@@ -32,7 +32,7 @@ from coursework.grade.origins import (
     own_nodes,
 )
 from coursework.grade.results import ReachEntry
-from coursework.grade.source import (
+from coursework.grade.student_code import (
     UNREADABLE,
     below_magics,
     tree_of,
@@ -62,16 +62,16 @@ PATHS = _texts("paths")
 ATTRIBUTES = _texts("attributes")
 UNBOUND_NAMES = _texts("names")
 
-CHANGING_METHODS = _words("changed", "methods")
-TOLD = _words("changed", "told")
+CHANGING_METHODS = _words("changed", "changing_methods")
+OBSERVED_ATTRIBUTES = _words("changed", "observed_attributes")
 HOOKS = _words("changed", "hooks")
 SETTINGS = tuple(_words("changed", "settings"))
 SETTINGS_OF_ENVIRONMENT = ("CUDA_", "PYTORCH_", "TORCH_", "OMP_")
 
-VALUE_TYPES = _words("classes", "values")
-PLAIN_METHODS = _words("classes", "plain")
-LYING_METHODS = _words("classes", "anywhere")
-IMITATING_METHODS = _words("classes", "imitated")
+VALUE_TYPES = _words("classes", "value_types")
+PLAIN_METHODS = _words("classes", "plain_methods")
+LYING_METHODS = _words("classes", "lying_methods")
+IMITATING_METHODS = _words("classes", "imitating_methods")
 COMPARISONS = ("__eq__", "__ne__", "__bool__")
 
 PUBLIC = _words("cudasim", "public")
@@ -150,15 +150,15 @@ class Reader:
     def __init__(self, assignment: Assignment) -> None:
         self.entries: set[ReachEntry] = set()
         self.hidden = hidden_names(assignment)
-        self.module = Scope(ROOTS)
-        self.modules: set[str] = set()  # names of modules that are imported whole
+        self.notebook_scope = Scope(ROOTS)
+        self.imported_names: set[str] = set()  # by which modules are imported whole
 
         given, _ = own_nodes(tree_of(assignment.given) or ast.Module([], []))
         self._bind(given)
-        for name, origin in self.module.names.items():
-            self.module.names[name] = origin or GIVEN
+        for name, origin in self.notebook_scope.names.items():
+            self.notebook_scope.names[name] = origin or GIVEN
         answers = {exercise.answer_name for exercise in assignment.exercises}
-        self.modules -= answers
+        self.imported_names -= answers
         self.given_definitions = set()
         for node in given:
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -171,10 +171,12 @@ class Reader:
         self._bind(nodes)
 
     def _bind(self, nodes: list[ast.AST]) -> None:
-        self.module.bind_all(nodes)
+        self.notebook_scope.bind_all(nodes)
         for node in nodes:
             if isinstance(node, ast.Import):
-                self.modules |= {alias.asname or alias.name for alias in node.names}
+                for alias in node.names:
+                    package = alias.name.partition(".")[0]
+                    self.imported_names.add(alias.asname or package)
 
     def add(self, cell: Cell, line: int, text: str) -> None:
         if len(self.entries) < MOST:
@@ -198,7 +200,7 @@ class Reader:
 
     def _read(self, cell: Cell, tree: ast.Module, line: int | None = None) -> None:
         """Read a cell, or code that stands in a text on one `line` of it."""
-        waiting = [(tree, self.module)]
+        waiting = [(tree, self.notebook_scope)]
         while waiting:
             owner, outside = waiting.pop()
             nodes, inner = own_nodes(owner)
@@ -234,7 +236,7 @@ class Reader:
                 if not scope.has(name):  # else it is a name of their own
                     yield self._about_hidden(name)
                     yield UNBOUND_NAMES.get(name)
-            case ast.Name(id=name) if is_module and name in self.modules:
+            case ast.Name(id=name) if is_module and name in self.imported_names:
                 yield f"puts something else in the place of `{name}`"
             case ast.Name(id=name) if is_module:
                 yield self._about_definition(name)
@@ -376,7 +378,7 @@ def _about_attribute(node: ast.Attribute, scope: Scope) -> str | None:
         return _about_path(scope.origin_of(node))
     base = scope.origin_of(node.value)
     text = _about_change(base, node.attr, _root(node))
-    if not text and base != OWN and node.attr in TOLD:
+    if not text and base != OWN and node.attr in OBSERVED_ATTRIBUTES:
         text = f"gives an object a `{node.attr}` of its own"
     return text
 
@@ -414,7 +416,7 @@ def _about_change(base: str, name: str, root: str) -> str | None:
         return "changes names of the notebook by `globals()`, `locals()` or `vars()`"
     if base == GIVEN and name not in SETTABLE:
         return f"replaces an attribute of `{root}`, which the notebook gives"
-    if base == ARGUMENT and name in TOLD:
+    if base == ARGUMENT and name in OBSERVED_ATTRIBUTES:
         return f"replaces `{name}` of an object that it did not make"
     if name in ("__class__", "__bases__", "__code__"):
         return f"replaces `{name}` of an object"
@@ -447,7 +449,7 @@ def _about_class(node: ast.ClassDef, scope: Scope) -> str | None:
 
     own = names - PLAIN_METHODS
     special = {name for name in own if re.fullmatch("__.*__", name)}
-    has_answers = bool(special | properties | (names & TOLD))
+    has_answers = bool(special | properties | (names & OBSERVED_ATTRIBUTES))
     bases = [scope.origin_of(base) for base in node.bases]
     for base in bases:
         is_of_torch = base.startswith("torch.")

@@ -26,8 +26,8 @@ from coursework.grade.intake import Submission
 from coursework.grade.reach import reaches
 from coursework.grade.results import Grade
 from coursework.grade.similar import lines_of
-from coursework.grade.source import own_comments, plain
 from coursework.grade.splice import Answers, splice
+from coursework.grade.student_code import own_comments, plain
 
 SECONDS = 20  # of processor time
 MEMORY = 4 << 30  # bytes of address space

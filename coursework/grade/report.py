@@ -30,7 +30,7 @@ from coursework.grade.by_hand import (
     row_key,
 )
 from coursework.grade.copies import PUBLISHED, Copies, copies_in
-from coursework.grade.results import Grade, rounded, shown, with_article
+from coursework.grade.results import BROKEN_TEST, Grade, rounded, shown, with_article
 from coursework.grade.tables import Layout, table_text
 from tools.book.notebooks import notebook_text
 from tools.files import zipped
@@ -342,6 +342,7 @@ def review_page(grades: list[Grade], assignments: Assignments) -> str:
         own = [grade for grade in grades if grade.assignment == name]
         copies = copies_in(assignments[name], own)
         items += items_of_copies(copies, own, assignments[name])
+        items += items_of_broken_tests(own)
     items.sort(key=lambda item: item.exercises[:1])
     return page("review.html", "To look at", items=items)
 
@@ -353,6 +354,8 @@ def items_of(grade: Grade) -> list[Item]:
         items.append(Item("refused", (), [grade], grade.reason))
     for finding in grade.findings:
         kind = finding.kind
+        if kind == BROKEN_TEST:  # listed with those of other submissions
+            continue
         if kind not in ("cells", "gap", "note"):
             kind = "ended"
         exercises = (finding.exercise,) if finding.exercise else ()
@@ -369,6 +372,21 @@ def items_of(grade: Grade) -> list[Item]:
         if part.points is not None and AGAIN in part.note:
             text = f"{shown(part.points)} of {part.of} points were {AGAIN}"
             items.append(Item("by hand", (number,), [grade], text))
+    return items
+
+
+def items_of_broken_tests(grades: list[Grade]) -> list[Item]:
+    """Return each line at which hidden tests broke off, with all whose answers led to it."""
+    grades_by_line: dict[tuple[int, str], list[Grade]] = {}
+    for grade in grades:
+        for finding in grade.findings:
+            if finding.kind == BROKEN_TEST:
+                line = finding.exercise, finding.text
+                grades_by_line.setdefault(line, []).append(grade)
+
+    items = []
+    for (exercise, text), with_it in grades_by_line.items():
+        items.append(Item(BROKEN_TEST, (exercise,), with_it, text))
     return items
 
 

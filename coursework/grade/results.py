@@ -29,6 +29,8 @@ REASONS = tomllib.loads(
     Path(__file__).with_name("reasons.toml").read_text(encoding="utf-8")
 )
 
+# The kind of the finding that a hidden test raised an error of its own.
+BROKEN_TEST = "broken test"
 HUNDREDTH = Decimal("0.01")
 DAY = timedelta(days=1)
 
@@ -210,6 +212,7 @@ class Grade:
     def as_json(self) -> dict[str, Any]:
         entry = asdict(self)
         del entry["cells"]
+        # Old names, kept for the files that are saved already.
         entry["class"] = entry.pop("group")
         entry["questions"] = entry.pop("results")
         if self.handed_in:
@@ -224,6 +227,7 @@ class Grade:
         """Read a saved grade. Raises what Python raises if it is none."""
         names = cls.__dataclass_fields__.keys() & entry.keys()
         grade = cls(**{name: entry[name] for name in names})
+        # Old names: see `as_json`.
         grade.group = entry.get("class")
         grade.results = entry.get("questions", {})
         if grade.handed_in:
@@ -246,7 +250,7 @@ class Grade:
         return grade
 
 
-# --- points
+# --- points: how they are written; `scaled_points` in `judge.py` makes them from tests
 
 
 def rounded(points: float | Decimal) -> int | float:

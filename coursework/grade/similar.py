@@ -19,7 +19,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
-from coursework.grade.source import UNREADABLE, tree_of
+from coursework.grade.student_code import UNREADABLE, tree_of
 
 # A long answer has so many lines of its own,
 LONG = 8

@@ -12,7 +12,7 @@ from typing import Any
 from coursework.exercises.tasks import PLACE, Assignment, Cells, GradedExercise
 from coursework.grade.download import Refused
 from coursework.grade.results import Finding
-from coursework.grade.source import bound, plain, tree_of, without_magics
+from coursework.grade.student_code import bound, plain, tree_of, without_magics
 from tools.book.grammar import SETUP
 
 # Code in a notebook; more is no answer to exercises.
@@ -41,8 +41,8 @@ class Cell:
     source: str
     part: str | None = None  # set-up, given, exercise, answer, shows, check, by hand
     number: int | None = None  # of its exercise
-    # The exercises whose names it gives a value to.
-    names: set[int] = field(default_factory=set)
+    # The exercises whose answers it gives a value to.
+    answers_to: set[int] = field(default_factory=set)
 
 
 @dataclass
@@ -61,7 +61,7 @@ def splice(notebook: dict[str, Any], assignment: Assignment) -> Answers:
     check_size(notebook)
     reader = Reader(assignment)
     cells = [reader.read(cell) for cell in notebook["cells"]]
-    if not any(cell.number or cell.names for cell in cells):
+    if not any(cell.number or cell.answers_to for cell in cells):
         raise Refused(
             "no exercise of this assignment is in it; hand in the student edition"
         )
@@ -149,7 +149,7 @@ class Reader:
         if cell.kind == "code":
             if cell.part != "given" and cell.source not in self.known:
                 self._remove_checks(cell)
-            cell.names = self._names(cell.source)
+            cell.answers_to = self._exercises_bound(cell.source)
         return cell
 
     def _remove_checks(self, cell: Cell) -> None:
@@ -159,7 +159,8 @@ class Reader:
                 lines = rf"^{re.escape(source)}$"
                 cell.source = plain(re.sub(lines, "", cell.source, flags=re.M))
 
-    def _names(self, source: str) -> set[int]:
+    def _exercises_bound(self, source: str) -> set[int]:
+        """Return the exercises whose answers' names this code gives a value to."""
         names = bound(source) & self.number_of_name.keys()
         return {self.number_of_name[name] for name in names}
 
@@ -191,7 +192,7 @@ class Reader:
         tags = raw["metadata"].get("tags")
         is_tagged = isinstance(tags, list) and SETUP in tags
         is_set_up = is_tagged or SET_UP.match(cell.source)
-        if is_set_up and not self._names(cell.source):
+        if is_set_up and not self._exercises_bound(cell.source):
             return "set-up", None
         return None, None
 
@@ -202,11 +203,11 @@ class Reader:
         names = bound(code) if tree_of(code) else set()
         if cell.part is None:
             # This is prose, or a bare answer whose cell lost its mark as well.
-            numbers = self._names(code)
-            if fences or not names or not numbers:
+            exercises = self._exercises_bound(code)
+            if fences or not names or not exercises:
                 return
             cell.part = "answer"
-            cell.number = min(numbers)
+            cell.number = min(exercises)
         kind = "Markdown" if cell.kind == "markdown" else cell.kind
         text = f"the cell of the answer was made a {kind} cell"
         if names:
@@ -226,7 +227,7 @@ class Reader:
         for number, of_exercise in own.items():
             sources[number] = [cell.source for cell in of_exercise]
             for cell in of_exercise:
-                answered |= cell.names
+                answered |= cell.answers_to
         marked = {cell.number for cell in cells if is_marked_answer(cell)}
         for number in self.exercises:
             self._look_at_exercise(number, own[number], answered, marked)
@@ -252,7 +253,7 @@ class Reader:
             if self._is_pristine(cell.source):
                 self._note_starter(cell.source)
                 continue
-            answers = cell.names - answered
+            answers = cell.answers_to - answered
             if is_own_answer(cell):
                 answers.add(cell.number)
             if cell.part in FIXED and not answers:
@@ -264,7 +265,7 @@ class Reader:
             self._note_place(cell, owner, last)
             if cell.part == "answer" and owner == cell.number:
                 last = max(last, owner)
-            if owner in cell.names:
+            if owner in cell.answers_to:
                 answered.add(owner)
             own[owner].append(cell)
         return own
@@ -288,14 +289,14 @@ class Reader:
         elif owner == cell.number:
             if owner < last:
                 self.note(owner, "its cell was moved; it was run at its own place")
-        elif cell.number not in cell.names:
+        elif cell.number not in cell.answers_to:
             self.note(owner, f"its answer stood in a cell of exercise {cell.number}")
 
     def _look_at_exercise(
         self, number: int, own: list[Cell], answered: set[int], marked: set[int | None]
     ) -> None:
         """Note what is odd about the cells of an exercise, and whether its starter runs."""
-        is_answered_here = any(number in cell.names for cell in own)
+        is_answered_here = any(number in cell.answers_to for cell in own)
         if number in answered and not is_answered_here:
             self.starter_runs.discard(number)  # it would undo the answer
             self.note(number, "its answer stands among others")
@@ -315,4 +316,4 @@ def is_marked_answer(cell: Cell) -> bool:
 
 def is_own_answer(cell: Cell) -> bool:
     """Tell whether a cell is marked as the answer to an exercise, and answers that."""
-    return is_marked_answer(cell) and cell.number in cell.names
+    return is_marked_answer(cell) and cell.number in cell.answers_to

@@ -37,7 +37,9 @@ CODE = (
     "coursework/grade/results.py",
     "coursework/grade/reasons.toml",
     "coursework/grade/hidden_tests.py",
-    "coursework/grade/source.py",
+    "coursework/grade/measured.py",
+    "coursework/grade/deadline.py",
+    "coursework/grade/student_code.py",
     "coursework/grade/sandbox",
     "kernels",
 )

@@ -193,6 +193,31 @@ def test_the_review_lists_what_a_person_should_see_in_order(pages):
     assert places == sorted(places)
 
 
+BROKEN_TEST = """
+def test_form(student, rng):
+    'Doubles.'
+    assert student.ask('double(1)')['a'] == 2
+"""
+
+
+def test_the_review_shows_a_test_that_broke_off_once_with_its_line(grade, out):
+    assignment = small()
+    assignment.exercises[0].tests = BROKEN_TEST
+    grade.assignments = [assignment]
+    grade({"ann": ANSWERS, "bob": ANSWERS})
+
+    review = (out / "review.html").read_text(encoding="utf-8")
+    _, heading, rest = review.partition("Hidden tests that broke off: 1")
+    assert heading
+    text = "ann, bob: small, exercise 1: test_form broke off with a TypeError in line"
+    assert text in rest
+
+    for page in contents(out / "feedback").values():
+        assert b"the result is not of the form asked for" in page
+        assert b"TypeError" not in page
+        assert b"student.ask" not in page
+
+
 def test_feedback_says_what_was_tested_and_not_how(pages):
     [feedback] = [page for name, page in pages.items() if name.startswith("ann-")]
     assert ">Ann<" in feedback

@@ -2,13 +2,23 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
-from classroom import ANSWERS, RIGHT, SMALL, WRONG, StandIn, edition, small
+from classroom import (
+    ANSWERS,
+    RIGHT,
+    SMALL,
+    WRONG,
+    Session,
+    StandIn,
+    edition,
+    small,
+)
 
 from coursework.exercises.tasks import Task
 from coursework.grade.hidden_tests import close
-from coursework.grade.judge import judge
+from coursework.grade.judge import Judge, judge
 from coursework.grade.results import Finding
 from coursework.grade.splice import splice
 from tools.errors import BookError
@@ -112,16 +122,56 @@ def test_an_error_is_told_by_its_name_if_python_has_it():
     assert own == ["an error of its own class", "an error of its own class"]
 
 
-# A third of the points is won.
-@pytest.mark.parametrize(
-    ("points", "won"), [(3, "1"), (2, "0.5"), (4, "1.5"), (1, "0.5")]
-)
-def test_points_are_whole_or_to_the_half(points, won):
+WON_AND_LOST = """
+@points(WON)
+def test_won(student, rng):
+    assert student.ask('total([1, 2])') == 3
+
+@points(LOST)
+def test_lost(student, rng):
+    assert student.ask('total([1, 2])') == 4
+"""
+
+
+def with_share(won, most, worth):
+    """Return the assignment in which right answers to exercise 2 get `won` of `most`."""
     assignment = small()
-    assignment.exercises[0].points = points
-    answer = "def double(x):\n    return 'abab' if x == 'ab' else 0"
-    judgement = judged({1: answer}, assignment=assignment)
-    assert json.dumps(judgement.results[1].points) == won
+    tests = WON_AND_LOST.replace("WON", str(won)).replace("LOST", str(most - won))
+    assignment.exercises[1].tests = tests
+    assignment.exercises[1].points = worth
+    return assignment
+
+
+@pytest.mark.parametrize(
+    ("won", "most", "worth", "points"),
+    [
+        (1, 3, 3, "1"),
+        (1, 3, 2, "0.5"),
+        (1, 3, 4, "1"),
+        (1, 3, 1, "0"),
+        (1, 4, 1, "0"),
+        (2, 4, 1, "0.5"),
+        (3, 4, 1, "0.5"),
+        (3, 4, 2, "1.5"),
+        (99, 100, 3, "2.5"),
+        (7, 10, 10, "7"),
+    ],
+)
+def test_points_are_rounded_down_to_the_half(won, most, worth, points):
+    judgement = judged(ANSWERS, assignment=with_share(won, most, worth))
+    assert json.dumps(judgement.results[2].points) == points
+
+
+def test_an_answer_that_loses_a_quarter_is_asked_again_and_has_its_remark():
+    assignment = with_share(3, 4, 1)
+    question = assignment.exercises[1]
+    question.remarks[0] = replace(question.remarks[0], code=ANSWERS[2])
+    tier = StandIn()
+
+    judgement = judged(ANSWERS, tier, assignment)
+
+    assert tier.sessions == 2
+    assert judgement.results[2].remark == "It is one of them."
 
 
 # --- sessions that end
@@ -237,11 +287,32 @@ def test_an_answer_of_another_form_fails_its_test():
     assert reasons(judgement, 1) == ["the result is not of the form asked for"]
 
 
-def test_a_test_that_catches_the_end_has_failed_all_the_same():
-    catches = "try: student.ask(\"double('ab')\")\n    except StudentError: pass"
+def test_an_instructor_learns_at_which_line_a_test_broke_off():
+    body = "x = student.ask('double(1)')\n    assert x['a'] == 1"
+    assignment = with_tests(fine="pass", form=body)
+
+    judgement = judged(ANSWERS, assignment=assignment)
+
+    line = "test_form broke off with a TypeError in line 8 of the hidden tests"
+    assert judgement.findings == [
+        Finding("broken test", 1, f"{line}: assert x['a'] == 1")
+    ]
+
+
+def test_a_test_that_cannot_be_called_is_told_without_a_line():
+    assignment = with_tests(fine="pass")
+    assignment.exercises[0].tests += "\ndef test_form(student):\n    'It.'\n"
+    [finding] = judged(ANSWERS, assignment=assignment).findings
+    assert finding.text == "test_form broke off with a TypeError"
+
+
+@pytest.mark.parametrize("then", ["pass", "1 / 0"])
+def test_a_test_that_catches_the_end_has_failed_all_the_same(then):
+    catches = f"try: student.ask(\"double('ab')\")\n    except Exception: {then}"
     assignment = with_tests(catches=catches)
     judgement = judged(ANSWERS | {1: ENDS_AT_TEXT}, assignment=assignment)
     assert reasons(judgement, 1) == [TWO_S]
+    assert [finding.kind for finding in judgement.findings] == ["time"]
 
 
 VALUE_AND_BETTER = """
@@ -314,8 +385,31 @@ def test_a_submission_has_four_times_its_seconds_and_slack(slack, points, monkey
     judgement = judged(ANSWERS, assignment=assignment)
     assert judgement.points == points
     if points == 0:
-        late = "took more than 1000 s"
+        late = "was stopped, as all exercises together took longer than they may"
         assert reasons(judgement, 1) == [late, late]
+        text = "was stopped, as the notebook took more than -1 s"
+        assert judgement.findings[0] == Finding("notebook-time", 1, text)
+
+
+def test_a_notebook_may_run_out_of_time_between_two_tests(monkeypatch):
+    late = False
+    monkeypatch.setattr(Judge, "_is_out_of_time", lambda judge: late)
+
+    class Waits(Session):
+        """A session in which answering the first question takes all the time."""
+
+        def ask(self, *question, **options):
+            nonlocal late
+            late = True
+            return super().ask(*question, **options)
+
+    monkeypatch.setattr("classroom.Session", Waits)
+
+    judgement = judged(ANSWERS)
+
+    stopped = "was stopped, as all exercises together took longer than they may"
+    assert reasons(judgement, 1) == [None, stopped]
+    assert reasons(judgement, 2) == [stopped, stopped]
 
 
 def test_a_measurement_with_a_gap_counts_for_nothing():

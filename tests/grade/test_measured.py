@@ -5,7 +5,7 @@ Expected figures are counted by hand: a float has four bytes, a block of memory 
 
 import pytest
 
-from coursework.grade.hidden_tests import Measured
+from coursework.grade.measured import Measured
 from coursework.grade.sandbox import Ended, Gap, NoData, Raised
 
 MIB = 2**20

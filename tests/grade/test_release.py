@@ -320,6 +320,15 @@ def test_what_does_not_hold_is_refused(root, out, run, old, new, words):
     assert not out.exists()
 
 
+def test_points_that_rounding_takes_away_are_won_all_the_same(root, run):
+    """Of a single point, the program that was given has two sevenths: less than a half."""
+    change(root, GIVEN, GIVEN_SLOW)
+    change(root, "- points: 3", "- points: 1")
+    change(root, "def test_negative", "@points(5)\ndef test_negative")
+    every_other_call = "1: 'times = slow' at every other call, from call 1 on"
+    assert f"{every_other_call}, scores 2 of 7" in refusal(run)
+
+
 def test_a_hidden_line_is_found_in_any_alphabet(root, run):
     hidden = "Eine Zahl, vervielfältigt."
     change(root, "A number so many times.", hidden)

@@ -417,6 +417,22 @@ def test_a_session_out_of_memory_goes_on(tier):
         assert session.run("x = bytearray(100 << 20)") is None
 
 
+STARTS_THREADS = """
+import threading
+never = threading.Event()
+for _ in range(20):
+    threading.Thread(target=never.wait, daemon=True).start()
+never.wait()
+"""
+
+
+def test_a_session_of_too_many_threads_ends(sandbox, monkeypatch):
+    monkeypatch.setattr("coursework.grade.sandbox.session.THREADS", 16)
+    with sandbox.session() as session:
+        with pytest.raises(Ended, match="threads"):
+            session.run(STARTS_THREADS)
+
+
 JUDGE = """
 import sys
 from coursework.grade.sandbox import Tier

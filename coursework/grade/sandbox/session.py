@@ -24,15 +24,18 @@ READY = 120  # s that a session may take to begin, on a machine that is busy
 SECONDS = 10  # of processor time for a request, and as much of mere waiting
 TICK = 0.02  # s between looks at what a session uses
 FILES = 4096
-BACKSTOP = 30  # times its seconds: no request takes longer, whatever it does
+# A request may take this many times its seconds of wall time, and GRACE seconds more, whatever
+# it does.
+BACKSTOP = 30
+GRACE = 60
 SLOW = 5  # looks between two at what takes longer to see
 
 
 class Ended(Exception):
     """The session is over.
 
-    `kind` is one of `time`, `memory`, `disk`, `crash` (its process ended) and `protocol`
-    (it sent what no honest agent sends).
+    `kind` is one of `time`, `memory`, `threads`, `disk`, `crash` (its process ended) and
+    `protocol` (it sent what no honest agent sends).
     """
 
     def __init__(self, kind: str) -> None:
@@ -207,10 +210,10 @@ class Watch:
             self.processor = time.clock_gettime(self.clock)
         self.wall = time.monotonic()
         self.began = self.processor
-        self.end = self.wall + BACKSTOP * seconds + 60
+        self.end = self.wall + BACKSTOP * seconds + GRACE
 
     def look(self) -> str | None:
-        """Return why the session must end now: `time`, `memory`, `disk`, or None."""
+        """Return why the session must end now, in a kind of `Ended`, or None."""
         try:
             return self._reason_to_end()
         except (OSError, IndexError, psutil.Error):
@@ -229,8 +232,10 @@ class Watch:
         used = max(processor - self.began, self.waited)
         if used > self.seconds or wall > self.end:
             return "time"
-        if self._memory() > self.most or len(threads) > THREADS:
+        if self._memory() > self.most:
             return "memory"
+        if len(threads) > THREADS:
+            return "threads"
         self.looks += 1
         if self.looks % SLOW == 0 and too_many_files(self.folder, self.process.pid):
             return "disk"
