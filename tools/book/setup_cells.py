@@ -66,7 +66,7 @@ def with_setup(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
 
 def setup_source(chapter: Chapter, repository: Repository, root: Path) -> str:
     """Return the text of a chapter's set-up cell, filled in with what the chapter imports."""
-    major, minor = _find(r'"torch>=(\d+)\.(\d+)"', "cudasim/pyproject.toml", root)
+    major, minor = _find(r'"torch>=(\d+)\.(\d+)', "cudasim/pyproject.toml", root)
     [d2l] = _find(r"^d2l==(\d+\.\d+\.\d+)", "requirements-no-deps.txt", root)
     modules = imported_modules(chapter)
     alone = {}
