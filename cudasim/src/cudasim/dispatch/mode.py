@@ -13,7 +13,7 @@ from cudasim.dispatch import asserts, attention, determinism, only_cuda, rules
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.booking import book
 from cudasim.dispatch.devices import resolve
-from cudasim.dispatch.foresight import LARGE_RESULT
+from cudasim.dispatch.foresight import LARGE_RESULT, UNKNOWN_SIZE
 from cudasim.dispatch.operators import operator_of
 from cudasim.dispatch.placement import NUMBERS, make_on, run, settle
 from cudasim.dispatch.tags import gpu_of, storage_of
@@ -62,7 +62,8 @@ class DeviceMode(LightMode):
         # Function modes, if there are any, would see what is read from tensors here.
         if short and not has_torch_function_unary(None):
             gpu = UNKNOWN
-            # Times the elements of each operand: at most how many a result has.
+            # Times the elements of each operand: at most how many a result has. Only
+            # `max_elements` can tell for an empty operand.
             quick_bound = operator.bound_factor
             operands = args
             if not operator.only_tensors:
@@ -78,7 +79,7 @@ class DeviceMode(LightMode):
                                 gpu = UNKNOWN
                                 break
                             if quick_bound:
-                                quick_bound *= value.numel()
+                                quick_bound *= value.numel() or UNKNOWN_SIZE
                         if home is not gpu:
                             if gpu is not UNKNOWN:  # several devices
                                 gpu = UNKNOWN

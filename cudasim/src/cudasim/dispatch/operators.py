@@ -19,9 +19,6 @@ from cudasim.torch_private.operators import (
 # The attribute of an operator that holds its record.
 RECORD = "_cudasim"
 
-# The `bound_factor` of operators of whose results only `max_elements` can tell the size.
-_UNKNOWN_FACTOR = 2**62
-
 # (operator, its arguments) -> its result
 Rule = Callable[[Callable, tuple, dict], Any]
 # arguments -> whether a layer has nothing to do
@@ -161,8 +158,9 @@ class Operator:
         # What the operands' numbers of elements are multiplied by for a quick bound.
         self.bound_factor = 0
         if self.makes_tensors:
-            factors = foresight.BOUND_FACTORS
-            self.bound_factor = factors.get(self.max_elements, _UNKNOWN_FACTOR)
+            self.bound_factor = foresight.BOUND_FACTORS.get(
+                self.max_elements, foresight.UNKNOWN_SIZE
+            )
 
 
 def _own_rule(func: Callable) -> Rule | None:
