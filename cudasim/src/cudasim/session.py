@@ -41,8 +41,8 @@ class ThreadState(threading.local):
     """What a thread of the program is doing."""
 
     index = 0  # of its current GPU
-    # Whether its last operation needs no booking: a collective, or one made of others.
-    already_booked = False
+    # Whether the operation that it runs books itself: a collective, or one made of others.
+    skip_next_booking = False
     # Whether C++ now makes tensors that an object of its own keeps.
     makes_lasting = False
     is_printing = False  # whether it prints a tensor, or lists its numbers

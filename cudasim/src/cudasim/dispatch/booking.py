@@ -74,9 +74,6 @@ def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
     """Book what `func` did with its arguments, and the host's wait for it if there is one."""
     clock = session.clock
     thread = session.thread
-    if thread.already_booked:
-        thread.already_booked = False
-        return
     operation = _operations.get(func)
     if operation is None:
         operation = _operations[func] = Operation(func)

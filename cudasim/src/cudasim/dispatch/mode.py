@@ -172,11 +172,17 @@ class TimedMode(DeviceMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple, kwargs: Any = None
     ) -> Any:
-        out = super().__torch_dispatch__(func, types, args, kwargs)
-        if out is NotImplemented or (types and is_traced(types)):
+        thread = session.thread
+        try:
+            out = super().__torch_dispatch__(func, types, args, kwargs)
+            if out is NotImplemented or (types and is_traced(types)):
+                return out
+            if not thread.skip_next_booking:
+                book(func, args, kwargs or {}, out)
             return out
-        book(func, args, kwargs or {}, out)
-        return out
+        finally:
+            # Also after an error, or the next operation would not be booked.
+            thread.skip_next_booking = False
 
 
 def mode_for(type: DeviceType, clock: Clock | None = None) -> type[DeviceMode]:

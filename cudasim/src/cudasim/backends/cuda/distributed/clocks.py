@@ -87,7 +87,7 @@ def book(
     clock = session.clock
     if clock is None:
         return
-    session.thread.already_booked = True  # the mode need not book it
+    session.thread.skip_next_booking = True  # the mode need not book it
     card = clock.cards[gpu]
     current = card.stream(session.current_stream(gpu))
     stream = _nccl_stream(card, roll.name) if own else current
