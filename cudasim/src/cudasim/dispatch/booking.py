@@ -46,7 +46,8 @@ class Plan(NamedTuple):
     kernels: int
     kind: str
     fills: bool
-    call: int  # on the host, to have a card compute it, without the launches
+    # On the host, to have a card compute it, without the launches.
+    call_duration: int
 
 
 class Operation:
@@ -90,15 +91,25 @@ def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
         return
     plan = _plan(operation, func, args, kwargs, out)
     if gpu is None or plan.card is None:
-        clock.spend(clock.call(plan.host), operation.name)
+        clock.spend(clock.call_cost(plan.host), operation.name)
         return
 
     stream = thread.streams.get(gpu.index, 0)
     if (gpu.index, stream) in session.capturing:
-        duration = clock.call(plan.call) + clock.launch * plan.kernels
+        launches = clock.launch * plan.kernels
+        duration = clock.call_cost(plan.call_duration) + launches
         clock.spend(duration, operation.name)
         return
-    clock.kernel(gpu.index, stream, operation.name, *plan[1:])
+    clock.kernel(
+        gpu.index,
+        stream,
+        operation.name,
+        duration=plan.card,
+        kernels=plan.kernels,
+        kind=plan.kind,
+        fills=plan.fills,
+        call_duration=plan.call_duration,
+    )
     if operation.may_wait and waits(func, args, kwargs):
         read_back(gpu, operation.name)
 
@@ -273,7 +284,7 @@ def _make_plan(
             kernels=0,
             kind="other",
             fills=False,
-            call=0,
+            call_duration=0,
         )
     setup = clock.host.setup.get(work.kind, 0)
     return Plan(
@@ -282,5 +293,5 @@ def _make_plan(
         kernels=work.kernels,
         kind=work.kind,
         fills=fills(work, clock.sheet),
-        call=nanoseconds(call),
+        call_duration=nanoseconds(call),
     )
