@@ -206,9 +206,9 @@ class Memory:
         """
         self.touch()
         if pool.small or size < sizes.HUGE:
-            wanted = pool.grain
+            wanted = pool.segment_size
         else:
-            wanted = round_up(size, sizes.GRAIN)
+            wanted = round_up(size, sizes.ROUNDING)
         ask_driver = partial(self._from_driver, pool, size, wanted, stream)
 
         block = ask_driver()
@@ -318,7 +318,7 @@ class Memory:
                 del self.private[pools.id]
 
     def _release_free(self, pool: Pool) -> None:
-        """Give back the segments of a pool, and the grains, that are free."""
+        """Give back what is free of a pool: whole segments, and pieces of those that expand."""
         free = [entry[-1] for entry in pool.free]
         for block in free:
             if block.range is None and not block.is_split:
@@ -357,17 +357,20 @@ class Memory:
             if _growable_from(block) >= size:
                 return block
 
-        length = round_up(self.size + self.size // 8, pool.grain)
-        range = Range(self._find_addresses(length), length, pool.grain)
+        length = round_up(self.size + self.size // 8, pool.segment_size)
+        range = Range(self._find_addresses(length), length)
         block = Block(pool, stream, range.address, length, range)
         block.mapped = False
         pool.insert(block)
         return block
 
     def _map(self, block: Block, size: int) -> bool:
-        """Put memory behind the first `size` bytes of `block`, whole grains (map_block)."""
+        """Put memory behind the first `size` bytes of `block` (map_block).
+
+        An expandable segment has memory in pieces of the size of an ordinary segment.
+        """
         pool = block.pool
-        mapped = round_up(size, pool.grain)
+        mapped = round_up(size, pool.segment_size)
         if mapped > self.free:
             return False
         pool.remove(block)
@@ -381,11 +384,12 @@ class Memory:
         return True
 
     def _unmap(self, block: Block) -> None:
-        """Give back the whole grains of a free `block` (unmap_block)."""
+        """Give back the whole pieces of memory behind a free `block` (unmap_block)."""
         pool = block.pool
         start = block.range.address
-        begin = start + round_up(block.address - start, pool.grain)
-        end = start + (block.end - start) // pool.grain * pool.grain
+        begin = start + round_up(block.address - start, pool.segment_size)
+        pieces = (block.end - start) // pool.segment_size
+        end = start + pieces * pool.segment_size
         if begin >= end:
             return
 
@@ -505,5 +509,5 @@ def _growable_from(block: Block | None) -> int:
     return size
 
 
-def round_up(size: int, grain: int) -> int:
-    return -(-size // grain) * grain
+def round_up(size: int, unit: int) -> int:
+    return -(-size // unit) * unit
