@@ -181,7 +181,7 @@ class Session:
         self.thread.streams[index] = stream
         # Until now each thread was on the default one, and memory had no need to ask.
         current_stream = functools.partial(self.current_stream, index)
-        self.gpu(index).memory.change(stream=current_stream)
+        self.gpu(index).memory.set_stream(current_stream)
 
     def change_settings(self, text: str) -> None:
         """Let the allocators follow a text such as that of PYTORCH_ALLOC_CONF.

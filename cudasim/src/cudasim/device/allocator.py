@@ -28,6 +28,11 @@ Held = list[Any]
 WIDEST = 16  # bytes of a complex number, the widest type there is
 
 
+def default_stream() -> int:
+    """Return the number of the default stream, on which every thread begins."""
+    return 0
+
+
 class Memory:
     """What a card's memory holds; `limit` is what PyTorch may take of its `size` bytes."""
 
@@ -50,15 +55,16 @@ class Memory:
         self._counts = Total(self.small.counts, self.large.counts)
         self.history: History | None = None
 
-        # Set by others:
-        # - the thread that takes nothing, because it replays a graph that has its memory
-        self.suspended = 0
-        # - raises where nothing can be taken any more
+        # Set by `suspend`: the thread that takes nothing, 0 if none.
+        self._suspended = 0
+        # Set by `set_check`: raises where nothing can be taken any more.
         self.check: Callable[[], None] | None = None
+        # Set by `set_stream`: returns the number of the current stream.
+        self.stream = default_stream
+
+        # Set by others:
         # - called when memory is refused
         self.observers: list[Callable[[int, int, int, int], None]] = []
-        # - the number of the current stream; that of the default stream is 0
-        self.stream: Callable[[], int] = int
         # - called when segments come or go
         self.watch: Callable[[], None] = lambda: None
         # - the other processes that use the card, and how many bytes each has
@@ -85,12 +91,39 @@ class Memory:
         """Cut a block for `requested` bytes (malloc); None in a suspended thread."""
         if self.check:
             self.check()
-        if self.suspended == threading.get_ident():
+        if self._suspended == threading.get_ident():
             return None
         return self.settle(self._take, requested)
 
-    def change(self, **attributes: Any) -> None:
-        self.settle(vars(self).update, attributes)
+    def suspend(self) -> None:
+        """Take nothing in this thread, because it replays a graph that has its memory."""
+        self._set_suspended(threading.get_ident())
+
+    def resume(self) -> None:
+        """Take memory again in every thread."""
+        self._set_suspended(0)
+
+    def _set_suspended(self, thread: int) -> None:
+        def change() -> None:
+            self._suspended = thread
+
+        self.settle(change)
+
+    def set_check(self, check: Callable[[], None] | None) -> None:
+        """Call `check` before memory is taken; it raises if there is none any more."""
+
+        def change() -> None:
+            self.check = check
+
+        self.settle(change)
+
+    def set_stream(self, current_stream: Callable[[], int]) -> None:
+        """Take memory for the stream whose number `current_stream` returns."""
+
+        def change() -> None:
+            self.stream = current_stream
+
+        self.settle(change)
 
     def settle(self, action: Callable[..., Any] | None = None, *args: Any) -> Any:
         """Do what the log says, then return `action(*args)`.
@@ -114,12 +147,14 @@ class Memory:
     @property
     def _is_plain(self) -> bool:
         """Is every request served by size alone, on the default stream?"""
-        is_default = self.stream is int
+        is_default = self.stream is default_stream
         is_special = bool(self.routes) or self.history is not None
         return self.settings.plain and is_default and not is_special
 
     def _find_slack(self) -> int:
-        if not self._is_plain or self.suspended or self.check or not self.small.free:
+        if not self._is_plain or self._suspended or self.check:
+            return 0
+        if not self.small.free:
             return 0
         largest = self.small.free[-1][1]
         return min(largest, SMALL)
@@ -458,13 +493,22 @@ class Memory:
 
         With one, a block that is given back is freed at once, so that it is noted.
         """
-        give_back = self._give_back_at_once if history else self.log.append
-        self.change(history=history, give_back=give_back)
+
+        def change() -> None:
+            self.history = history
+            self.give_back = self._give_back_at_once if history else self.log.append
+
+        self.settle(change)
 
     def set_fraction(self, fraction: float) -> None:
         """Limit PyTorch to this part of the card; 0 is no limit, on MPS."""
         limit = self.type.memory_limit(fraction, self.size)
-        self.change(fraction=fraction, limit=limit)
+
+        def change() -> None:
+            self.fraction = fraction
+            self.limit = limit
+
+        self.settle(change)
 
     def reset_peaks(self) -> None:
         for counts in (self.small.counts, self.large.counts, self.counts):
