@@ -21,8 +21,8 @@ from cudasim.modes import LightMode
 from cudasim.session import session
 from cudasim.torch_private.dispatch import FakeTensor, FunctionalTensor
 
-# These modules register rules as they are imported.
-REGISTERED = (rules, attention, determinism, asserts, only_cuda)
+# These modules register rules and layers as they are imported, in any order.
+REGISTERED = (asserts, attention, determinism, only_cuda, rules)
 
 # The tensors that PyTorch traces with. They record their own device and hold no data.
 TRACED = (FakeTensor, FunctionalTensor)
