@@ -14,7 +14,7 @@ from torch import Tensor
 from cudasim.device.gpu import GPU
 from cudasim.dispatch import random
 from cudasim.dispatch.operators import rule
-from cudasim.dispatch.placement import settle
+from cudasim.dispatch.placement import tag_results
 from cudasim.dispatch.tags import gpu_of, put
 from cudasim.torch_private.operators import attention as kernels
 from cudasim.torch_private.operators import schema_of
@@ -185,15 +185,15 @@ def flash(func: Callable, args: tuple, kwargs: dict) -> Any:
     gpu = gpu_of(query)
     nothing = torch.empty(0, dtype=query.dtype)
     result = (
-        settle(_like_query(out, query), gpu),
-        settle(logsumexp, gpu),
+        tag_results(_like_query(out, query), gpu),
+        tag_results(logsumexp, gpu),
         None,
         None,
         query.shape[2],
         key.shape[2],
-        settle(torch.stack([seed, torch.tensor(0)]), gpu),
-        settle(torch.empty(0, dtype=torch.int64), gpu),
-        settle(nothing, gpu),
+        tag_results(torch.stack([seed, torch.tensor(0)]), gpu),
+        tag_results(torch.empty(0, dtype=torch.int64), gpu),
+        tag_results(nothing, gpu),
     )
     return result
 
@@ -230,7 +230,7 @@ def efficient(func: Callable, args: tuple, kwargs: dict) -> Any:
         padded[..., : logsumexp.shape[-1]] = logsumexp
     by_rows = out.transpose(1, 2).contiguous().transpose(1, 2)
     host = put(seed, None), put(torch.tensor(0), None)
-    return settle(by_rows, gpu), settle(padded, gpu), *host
+    return tag_results(by_rows, gpu), tag_results(padded, gpu), *host
 
 
 @rule(kernels.efficient_backward)
@@ -256,15 +256,15 @@ def cudnn(func: Callable, args: tuple, kwargs: dict) -> Any:
     )
     gpu = gpu_of(query)
     result = (
-        settle(_like_query(out, query), gpu),
-        settle(logsumexp.unsqueeze(-1), gpu),
+        tag_results(_like_query(out, query), gpu),
+        tag_results(logsumexp.unsqueeze(-1), gpu),
         None,
         None,
         query.shape[2],
         key.shape[2],
         put(seed, None),
         put(torch.tensor(0), None),
-        settle(torch.empty(0, dtype=query.dtype), gpu),
+        tag_results(torch.empty(0, dtype=query.dtype), gpu),
     )
     return result
 
@@ -358,11 +358,11 @@ def packed_flash(func: Callable, args: tuple, kwargs: dict) -> Any:
     sums = [logsumexp for _, logsumexp in results]
     logsumexp = sums[0] if packed.begins is None else torch.cat(sums, -1).squeeze(0)
     return (
-        settle(out.contiguous(), gpu),
-        settle(logsumexp, gpu),
-        settle(torch.tensor([named["seed"], 0]), gpu),
-        settle(torch.empty(0, dtype=torch.int64), gpu),
-        settle(torch.empty(0, dtype=out.dtype), gpu),
+        tag_results(out.contiguous(), gpu),
+        tag_results(logsumexp, gpu),
+        tag_results(torch.tensor([named["seed"], 0]), gpu),
+        tag_results(torch.empty(0, dtype=torch.int64), gpu),
+        tag_results(torch.empty(0, dtype=out.dtype), gpu),
     )
 
 
@@ -389,8 +389,8 @@ def packed_efficient(func: Callable, args: tuple, kwargs: dict) -> Any:
     )
     longest_key = named["max_seqlen_k"] or packed.key.shape[1]
     return (
-        settle(out.contiguous(), gpu),
-        settle(sums, gpu),
+        tag_results(out.contiguous(), gpu),
+        tag_results(sums, gpu),
         put(torch.tensor(named["seed"]), None),
         put(torch.tensor(0), None),
         named["max_seqlen_q"] or longest,
@@ -428,7 +428,7 @@ def _packed_backward(
     joined = []
     for position, like in enumerate(packed[:3]):
         whole = packed.join([part[position] for part in parts], like)
-        joined.append(settle(whole.contiguous(), gpu))
+        joined.append(tag_results(whole.contiguous(), gpu))
     return tuple(joined)
 
 
@@ -464,4 +464,4 @@ def _backward(
     needs_bias = bool(needs_bias and has_bias)
     gradients = compute_backward(call, gradient, named["out"], logsumexp, needs_bias)
     gpu = gpu_of(query)
-    return [None if each is None else settle(each, gpu) for each in gradients]
+    return [None if each is None else tag_results(each, gpu) for each in gradients]

@@ -15,7 +15,7 @@ from cudasim.dispatch.booking import book
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.foresight import LARGE_RESULT, UNKNOWN_SIZE
 from cudasim.dispatch.operators import operator_of
-from cudasim.dispatch.placement import NUMBERS, make_on, run, settle
+from cudasim.dispatch.placement import NUMBERS, make_on, run, tag_results
 from cudasim.dispatch.tags import gpu_of, storage_of
 from cudasim.modes import LightMode
 from cudasim.session import session
@@ -122,11 +122,11 @@ class DeviceMode(LightMode):
                         or type(out) is not Tensor
                         or session.traced
                     ):
-                        return settle(out, gpu)
+                        return tag_results(out, gpu)
                     try:
                         storage = out.untyped_storage()
                     except RuntimeError:
-                        return settle(out, gpu)
+                        return tag_results(out, gpu)
                     if storage._cudasim is None:
                         storage._cudasim = Allocation(gpu, storage.nbytes())
                     return out

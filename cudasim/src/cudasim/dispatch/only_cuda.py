@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.operators import Rule, layer, name_of, operator_of
-from cudasim.dispatch.placement import general, settle
+from cudasim.dispatch.placement import general, tag_results
 from cudasim.dispatch.tags import gpu_of, put
 from cudasim.session import session
 from cudasim.torch_private.operators import schema_of
@@ -61,7 +61,7 @@ def lu(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
         no_permutation = factors.new_empty(0)
         lower, upper = _triangles(factors)
         out = (no_permutation, lower, upper)
-    return settle(out, gpu_of(args[0]))
+    return tag_results(out, gpu_of(args[0]))
 
 
 def _factorize(matrix: Tensor) -> Tensor:
@@ -144,7 +144,7 @@ def divide_by_zero(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> An
     quotient = inner(_not_in_place(func), (first, divisor, *args[2:]), kwargs)
     replacement = first if name_of(func) in REMAINDERS else -1
     out = torch.where(is_zero, replacement, quotient)
-    settle(out, gpu_of(quotient))
+    tag_results(out, gpu_of(quotient))
     is_in_place = schema_of(func).name.endswith("_")
     return first.copy_(out) if is_in_place else out
 

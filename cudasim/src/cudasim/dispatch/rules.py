@@ -36,7 +36,7 @@ from cudasim.dispatch.operators import (
     operator_of,
     rule,
 )
-from cudasim.dispatch.placement import general, make_on, run, settle
+from cudasim.dispatch.placement import general, make_on, run, tag_results
 from cudasim.dispatch.tags import device_of, gpu_of, is_scratch, put, storage_of
 from cudasim.dispatch.waiting import wait_for, waits, watch_copy
 from cudasim.session import session
@@ -270,7 +270,7 @@ def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
     for results in result_lists:
         for result, home, memory in zip(results or (), homes, reserved, strict=False):
             if home is not None:
-                settle(result, home, memory)
+                tag_results(result, home, memory)
     return out
 
 

@@ -119,7 +119,7 @@ def _wait_later(end: End) -> None:
     elif thread.backward_passes:
         of_backward.append(end)
     else:  # what C++ asks for outside of the backward pass, it waits for
-        _settle([end])
+        _hold_streams([end])
 
 
 def _nccl_stream(card: Card, group: str) -> Stream:
@@ -177,7 +177,7 @@ def _exchange_message(
     return find
 
 
-def _settle(ends: list[End]) -> None:
+def _hold_streams(ends: list[End]) -> None:
     """Let the current streams wait for `ends`, which are then forgotten."""
     for gpu, when in ends:
         end = when() if callable(when) else when
@@ -202,14 +202,14 @@ def awaited(function: Callable, *args: Any, **kwargs: Any) -> Any:
     if work is not None and ends:
         of_works[work] = ends
     else:
-        _settle(ends)
+        _hold_streams(ends)
     return work
 
 
 def _wait(original: Callable, work: dist.Work, *args: Any, **kwargs: Any) -> Any:
     done = original(work, *args, **kwargs)
     # What a function that runs now has started is of this very work.
-    _settle(thread.started or of_works.pop(work, []))
+    _hold_streams(thread.started or of_works.pop(work, []))
     return done
 
 
@@ -221,7 +221,7 @@ def _run_backward(original: Callable, *args: Any, **kwargs: Any) -> Any:
     finally:
         thread.backward_passes -= 1
         if not thread.backward_passes:
-            _settle(of_backward)
+            _hold_streams(of_backward)
 
 
 def patch_clocks(patches: Patches) -> None:
