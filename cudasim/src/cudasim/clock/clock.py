@@ -109,7 +109,7 @@ class Stream:
         self.queue: deque[int] = deque(maxlen=QUEUE)  # ends of the last kernels
 
 
-class Card:
+class CardLanes:
     """One GPU: an engine for computing, one for copies each way, its streams, what is loaded."""
 
     def __init__(self, name: str) -> None:
@@ -173,7 +173,7 @@ class Clock:
 
     def restart(self) -> None:
         """Begin again at 0, with idle cards, as a process does that was forked."""
-        self.cards = [Card(name) for name in self.names]
+        self.cards = [CardLanes(name) for name in self.names]
         self.thread = ThreadTime()
         self._lock = threading.Lock()
         self._spans: deque[tuple] = deque(maxlen=MAX_SPANS)
@@ -370,7 +370,7 @@ class Clock:
         thread.now = now
         return now
 
-    def _load(self, card: Card, name: str | None, kind: str) -> None:
+    def _load(self, card: CardLanes, name: str | None, kind: str) -> None:
         """Load what an operation needs the first time: the context, a library, a kernel."""
         loads = []
         if not card.loaded:

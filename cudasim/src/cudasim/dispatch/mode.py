@@ -72,9 +72,10 @@ class DeviceMode(LightMode):
                 for value in operands:
                     kind = type(value)
                     if kind is Tensor or kind is Parameter:
-                        home = value.untyped_storage()._cudasim  # TAG
-                        if home is not None:
-                            home = home.gpu
+                        home = None
+                        tag = value.untyped_storage()._cudasim  # TAG
+                        if tag is not None:
+                            home = tag.gpu
                             if home is None:  # scratch
                                 gpu = UNKNOWN
                                 break

@@ -172,9 +172,8 @@ def _run_without_gpu(
     # Python's bindings always name pin_memory. So a call without it comes from C++, within
     # an operation whose device it takes from tensors that it believes to be on the CPU.
     if "pin_memory" not in kwargs and not scratch.is_called_by_program(func):
-        return tag_results(
-            out, state.last_gpu if scratch.is_called_by_engine() else None
-        )
+        gpu = state.last_gpu if scratch.is_called_by_engine() else None
+        return tag_results(out, gpu)
     return out
 
 

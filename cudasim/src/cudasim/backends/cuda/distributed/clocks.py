@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 import torch.distributed as dist
 
 from cudasim.backends.cuda.distributed.rollcall import Roll, host
-from cudasim.clock.clock import Card, Clock, Stream, nanoseconds
+from cudasim.clock.clock import CardLanes, Clock, Stream, nanoseconds
 from cudasim.patching import Patches
 from cudasim.session import session
 from cudasim.timing.scaling import Cluster, Link, card_link, collective_seconds, links
@@ -122,7 +122,7 @@ def _wait_later(end: End) -> None:
         _hold_streams([end])
 
 
-def _nccl_stream(card: Card, group: str) -> Stream:
+def _nccl_stream(card: CardLanes, group: str) -> Stream:
     """Return the stream of a group on a card: the first has no number."""
     number = 1 + sum(isinstance(name, str) for name in card.streams)
     suffix = f" {number}" if number > 1 else ""
