@@ -17,6 +17,7 @@ from cudasim.device.settings import Settings
 from cudasim.device.types import DEFAULT, DeviceType
 from cudasim.patching import Patches
 from cudasim.torch_private.dispatch import TorchDispatchMode
+from cudasim.words import WORDS
 
 # A stream: (index of its GPU, id of the stream). The id of a default stream is 0.
 StreamKey = tuple[int, int]
@@ -145,7 +146,7 @@ class Session:
         if self.forked:
             raise self.type.cannot_fork()
         if not self.count():
-            raise RuntimeError(f"No {self.type.key} GPUs are available")
+            raise RuntimeError(WORDS["devices"]["none"].format(self.type.key))
         self.used = True
         module = getattr(torch, self.type.name)
         if hasattr(module, "_initialized"):  # `torch.utils.checkpoint` reads it

@@ -35,6 +35,7 @@ LONGEST_HEAD = 256  # numbers of a head in flash attention
 LONGEST_CUDNN_HEAD = 128
 SMALL_MEMORY = ((8, 6), (8, 9), (12, 0), (12, 1))
 FLASH_STEP = 8  # numbers: flash attention pads heads to a multiple of these
+CUDNN_STEP = 8  # numbers: cuDNN takes heads of a multiple of these
 
 # The arguments of SDPAParams, in its order, with what they are if they are left out.
 DEFAULTS = {
@@ -82,7 +83,7 @@ class Attention:
     def flash(self) -> Iterator[str]:
         yield from self._general_reasons("Flash", private.is_flash_attention_enabled())
         if self.params.attn_mask is not None:
-            yield "Flash Attention does not support non-null attn_mask."
+            yield MESSAGES["flash mask"]
         if len(set(self.heads)) > 1 or self.heads[0] > LONGEST_HEAD:
             yield MESSAGES["flash heads"].format(*self.heads)
         if not self.is_ampere:
@@ -133,7 +134,7 @@ class Attention:
         yield from self._general_reasons("cuDNN", private.is_cudnn_attention_enabled())
         if torch.are_deterministic_algorithms_enabled():
             if not torch.is_deterministic_algorithms_warn_only_enabled():
-                yield "cuDNN SDPA is not deterministic."
+                yield MESSAGES["nondeterministic"]
         yield from self._type_reasons(self.half_types)
         if not self.is_ampere:
             yield MESSAGES["capability"].format("cuDNN MHA", *self.capability)
@@ -141,9 +142,9 @@ class Attention:
 
         query, _, value = self.heads
         if max(query, value) > LONGEST_CUDNN_HEAD:
-            yield "head_dim should be no more than 128"
-        if query % 8 or value % 8:
-            yield "head_dim should be a multiple of 8"
+            yield MESSAGES["long cudnn heads"].format(LONGEST_CUDNN_HEAD)
+        if query % CUDNN_STEP or value % CUDNN_STEP:
+            yield MESSAGES["cudnn heads"].format(CUDNN_STEP)
 
     def _general_reasons(self, name: str, enabled: bool) -> Iterator[str]:
         if not enabled:
@@ -167,7 +168,7 @@ class Attention:
             shapes = [list(tensor.shape) for tensor in self.tensors]
             yield MESSAGES["batch"].format(*shapes)
         if 0 in (self.params.query.shape[-2], self.params.key.shape[-2]):
-            yield "All fused kernels do not support zero seq_len_q or seq_len_kv."
+            yield MESSAGES["empty"]
 
         strides = [tensor.stride(-1) for tensor in self.tensors]
         fits = strides == [1, 1, 1] or (ignore_single and self.heads[0] == 1)
@@ -260,9 +261,9 @@ def choose(params: SDPAParams) -> str:
             if refusals[kernel] is None:
                 return kernel
     for kernel, title in TITLES.items():
-        warnings.warn(f"{title} kernel not used because:", stacklevel=4)
+        warnings.warn(MESSAGES["not used"].format(title), stacklevel=4)
         warnings.warn(refusals[kernel], stacklevel=4)
-    raise RuntimeError("No available kernel. Aborting execution.")
+    raise RuntimeError(MESSAGES["no kernel"])
 
 
 def _flash(params: SDPAParams, scale: float | None) -> Tensor:
