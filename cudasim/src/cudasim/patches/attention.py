@@ -175,8 +175,9 @@ class Attention:
         text = MESSAGES["strides"].format(*strides)
         mask = self.params.attn_mask
         if mask is not None:
-            fits = fits and mask.stride(-1) == 1
             text += MESSAGES["stride of mask"].format(mask.stride(-1))
+            if mask.stride(-1) != 1:
+                fits = False
         if not fits:
             yield text
 
@@ -234,8 +235,8 @@ def attend(original: Callable, query: Tensor, *args, **kwargs) -> Tensor:
     if not is_plain or gpu_of(query) is None:
         return original(query, *args, **kwargs)
 
-    values = dict(zip(DEFAULTS, (query, *args), strict=False))
-    arguments = DEFAULTS | values | {**kwargs, "scale": None}
+    positional = dict(zip(DEFAULTS, (query, *args), strict=False))
+    arguments = DEFAULTS | positional | kwargs
     params = SDPAParams(*[arguments[name] for name in DEFAULTS])
     kernel = choose(params)
     if kernel == "math":
@@ -271,36 +272,46 @@ def _flash(params: SDPAParams, scale: float | None) -> Tensor:
     head = params.query.shape[-1]
     if scale is None:
         scale = head**-0.5
+    tensors = [params.query, params.key, params.value]
     padding = -head % FLASH_STEP
-    tensors = params.query, params.key, params.value
-    padded = [
-        functional.pad(each, (0, padding)) if padding else each for each in tensors
-    ]
-    operator = kernels.flash
-    out = operator(*padded, params.dropout, params.is_causal, False, scale=scale)[0]
+    if padding:
+        tensors = [functional.pad(tensor, (0, padding)) for tensor in tensors]
+    out, *_ = kernels.flash(*tensors, params.dropout, params.is_causal, scale=scale)
     return out[..., :head] if padding else out
 
 
 def _efficient(params: SDPAParams, scale: float | None) -> Tensor:
-    operator = kernels.efficient
-    tensors = params.query, params.key, params.value
-    mask = _additive(params)
-    options = mask, _needs_gradients(tensors), params.dropout, params.is_causal
-    return operator(*tensors, *options, scale=scale)[0]
+    out, *_ = kernels.efficient(
+        params.query,
+        params.key,
+        params.value,
+        _additive_mask(params),
+        _needs_gradients(params),
+        params.dropout,
+        params.is_causal,
+        scale=scale,
+    )
+    return out
 
 
 def _cudnn(params: SDPAParams, scale: float | None) -> Tensor:
-    operator = kernels.cudnn
-    tensors = params.query, params.key, params.value
-    mask = _additive(params)
-    options = mask, _needs_gradients(tensors), params.dropout, params.is_causal, False
-    return operator(*tensors, *options, scale=scale)[0]
+    out, *_ = kernels.cudnn(
+        params.query,
+        params.key,
+        params.value,
+        _additive_mask(params),
+        _needs_gradients(params),
+        params.dropout,
+        params.is_causal,
+        scale=scale,
+    )
+    return out
 
 
 KERNELS = {"flash": _flash, "efficient": _efficient, "cudnn": _cudnn}
 
 
-def _additive(params: SDPAParams) -> Tensor | None:
+def _additive_mask(params: SDPAParams) -> Tensor | None:
     """Return the mask as numbers that are added to the scores, one for each of them."""
     mask = params.attn_mask
     if mask is None:
@@ -312,8 +323,10 @@ def _additive(params: SDPAParams) -> Tensor | None:
     return mask.expand(*query.shape[:3], key.shape[2])
 
 
-def _needs_gradients(tensors: tuple) -> bool:
-    return torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
+def _needs_gradients(params: SDPAParams) -> bool:
+    tensors = (params.query, params.key, params.value)
+    needed = any(tensor.requires_grad for tensor in tensors)
+    return needed and torch.is_grad_enabled()
 
 
 @replaces(*dispatch.FLEX_ATTENTION_GRAPH, when=_has_kernels)
