@@ -327,7 +327,13 @@ class Packed(NamedTuple):
     begins: Tensor | None
     begins_of_keys: Tensor | None
 
-    def calls(self, bias: Tensor | None, causal: str | None, named: dict) -> list[Call]:
+    def calls(
+        self,
+        named: dict[str, Any],
+        bias: Tensor | None,
+        causal: str | None,
+        seed: int,
+    ) -> list[Call]:
         """Return a call for each sequence; `causal` counts from the `start` or the `end`."""
         queries = self.split(self.query, self.begins)
         keys = self.split(self.key, self.begins_of_keys)
@@ -345,7 +351,7 @@ class Packed(NamedTuple):
                 dropout=named["dropout_p"],
                 is_causal=causal is not None,
                 scale=named["scale"],
-                seed=named["seed"],
+                seed=seed,
                 shift=shift,
             )
             calls.append(call)
@@ -403,82 +409,104 @@ def _packed(
 def packed_flash(func: Callable, args: tuple, kwargs: dict) -> Any:
     packed, named = _packed(func, args, kwargs, "cum_seq")
     gpu = _require_gpu(packed.query)
-    named["seed"] = _new_seed(named["dropout_p"], gpu)
+    seed = _new_seed(named["dropout_p"], gpu)
     causal = "end" if named["is_causal"] else None
-    results = [compute(call) for call in packed.calls(None, causal, named)]
-    out = packed.join([out for out, _ in results], packed.query)
-    sums = [logsumexp for _, logsumexp in results]
-    logsumexp = sums[0] if packed.begins is None else torch.cat(sums, -1).squeeze(0)
+    out, sums = _packed_forward(packed, packed.calls(named, None, causal, seed))
+    if packed.begins is None:
+        logsumexp = sums[0]
+    else:
+        logsumexp = torch.cat(sums, -1).squeeze(0)
+
+    unused = torch.empty(0, dtype=torch.int64)
+    debug_mask = torch.empty(0, dtype=out.dtype)
     return (
-        tag_results(out.contiguous(), gpu),
+        tag_results(out, gpu),
         tag_results(logsumexp, gpu),
-        tag_results(torch.tensor([named["seed"], 0]), gpu),
-        tag_results(torch.empty(0, dtype=torch.int64), gpu),
-        tag_results(torch.empty(0, dtype=out.dtype), gpu),
+        tag_results(torch.tensor([seed, 0]), gpu),
+        tag_results(unused, gpu),
+        tag_results(debug_mask, gpu),
     )
 
 
 @rule(kernels.packed_flash_backward)
 def packed_flash_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
     packed, named = _packed(func, args, kwargs, "cum_seq")
-    named["seed"] = int(named["rng_state"][0])
+    seed = int(named["rng_state"][0])
     causal = "end" if named["is_causal"] else None
-    return _packed_backward(packed, named, named["grad_out"], None, causal)
+    calls = packed.calls(named, None, causal, seed)
+    return _packed_backward(packed, calls, named["grad_out"])
 
 
 @rule(kernels.packed_efficient)
 def packed_efficient(func: Callable, args: tuple, kwargs: dict) -> Any:
     packed, named = _packed(func, args, kwargs, "cu_seqlens")
     gpu = _require_gpu(packed.query)
-    named["seed"] = _new_seed(named["dropout_p"], gpu)
+    seed = _new_seed(named["dropout_p"], gpu)
     causal = CAUSAL[named["custom_mask_type"]]
-    results = [compute(call) for call in packed.calls(named["bias"], causal, named)]
-    out = packed.join([out for out, _ in results], packed.query)
-    longest = max(logsumexp.shape[-1] for _, logsumexp in results)
-    shape = (len(results), out.shape[-2], _padded_rows(named, longest))
-    sums = out.new_full(shape, math.inf, dtype=torch.float)
-    longest_key = named["max_seqlen_k"] or packed.key.shape[1]
+    calls = packed.calls(named, named["bias"], causal, seed)
+    out, sums = _packed_forward(packed, calls)
+    longest = max(logsumexp.shape[-1] for logsumexp in sums)
+    # What is kept for backward is not read there: it is computed again.
+    shape = (len(sums), out.shape[-2], _padded_rows(named, longest))
+    kept = out.new_full(shape, math.inf, dtype=torch.float)
     return (
-        tag_results(out.contiguous(), gpu),
-        tag_results(sums, gpu),
-        put(torch.tensor(named["seed"]), None),
+        tag_results(out, gpu),
+        tag_results(kept, gpu),
+        put(torch.tensor(seed), None),
         put(torch.tensor(0), None),
         named["max_seqlen_q"] or longest,
-        longest_key,
+        named["max_seqlen_k"] or packed.key.shape[1],
     )
 
 
 @rule(kernels.packed_efficient_backward)
 def packed_efficient_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
     packed, named = _packed(func, args, kwargs, "cu_seqlens")
-    named["seed"] = int(named["philox_seed"])
+    seed = int(named["philox_seed"])
     causal = CAUSAL[named["custom_mask_type"]]
     bias = named["bias"]
     if bias is not None and named["bias_requires_grad"]:
         raise NotImplementedError(WORDS["attention"]["window"])
-    gradients = _packed_backward(packed, named, named["grad_out_"], bias, causal)
+    calls = packed.calls(named, bias, causal, seed)
+    gradients = _packed_backward(packed, calls, named["grad_out_"])
     return *gradients, torch.Tensor()
 
 
-def _packed_backward(
-    packed: Packed,
-    named: dict,
-    gradient: Tensor,
-    bias: Tensor | None,
-    causal: str | None,
-) -> tuple[Tensor, ...]:
-    gradients = Packed.split(gradient, packed.begins)
+def _packed_forward(packed: Packed, calls: list[Call]) -> tuple[Tensor, list[Tensor]]:
+    """Return the result of all sequences, and the logarithms of the sums of each."""
     parts = []
-    for call, part in zip(packed.calls(bias, causal, named), gradients, strict=True):
+    sums = []
+    for call in calls:
+        out, logsumexp = compute(call)
+        parts.append(out)
+        sums.append(logsumexp)
+    return packed.join(parts, packed.query).contiguous(), sums
+
+
+def _packed_backward(
+    packed: Packed, calls: list[Call], gradient: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of the queries, the keys and the values of all sequences."""
+    of_queries = []
+    of_keys = []
+    of_values = []
+    gradients = packed.split(gradient, packed.begins)
+    for call, part in zip(calls, gradients, strict=True):
         # Computed again, because the results are laid out otherwise.
         out, logsumexp = compute(call)
-        parts.append(compute_backward(call, part, out, logsumexp, False)[:3])
+        of_query, of_key, of_value, _ = compute_backward(
+            call, part, out, logsumexp, needs_bias=False
+        )
+        of_queries.append(of_query)
+        of_keys.append(of_key)
+        of_values.append(of_value)
+
     gpu = _require_gpu(packed.query)
-    joined = []
-    for position, like in enumerate(packed[:3]):
-        whole = packed.join([part[position] for part in parts], like)
-        joined.append(tag_results(whole.contiguous(), gpu))
-    return tuple(joined)
+    return (
+        tag_results(packed.join(of_queries, packed.query).contiguous(), gpu),
+        tag_results(packed.join(of_keys, packed.key).contiguous(), gpu),
+        tag_results(packed.join(of_values, packed.value).contiguous(), gpu),
+    )
 
 
 def _arguments(func: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
