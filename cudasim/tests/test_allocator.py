@@ -183,7 +183,7 @@ def test_what_waits_in_the_log_changes_nothing(seed):
     for step in range(600):
         if step == 300:  # from here on there are streams
             for memory in (waiting, immediate):
-                memory.change(stream=current_stream)
+                memory.set_stream(current_stream)
 
         chance = choice.random()
         if held and chance < 0.45:

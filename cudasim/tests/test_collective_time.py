@@ -263,3 +263,19 @@ def test_a_group_of_one_rank_meets_nobody():
     assert dist.Work.wait is wait
     assert torch.autograd._engine_run_backward is run_backward
     assert not clocks.of_works
+
+
+def test_the_operation_after_a_collective_that_fails_is_booked():
+    with cudasim.simulate(clock="modelled"):
+        dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+        try:
+            x = torch.ones(2**20, device="cuda")
+            too_small = torch.empty(3, device="cuda")
+            with pytest.raises(RuntimeError, match="invalid tensor size"):
+                dist.all_gather([too_small], x)
+            with cudasim.timeline() as timeline:
+                x * 2
+            kernels = [span.name for span in timeline.spans if span.kind == "kernel"]
+            assert kernels == ["mul"]
+        finally:
+            dist.destroy_process_group()

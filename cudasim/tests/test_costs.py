@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import cudasim
 from cudasim.clock import costs
 from cudasim.clock.costs import without_rule, work_of
 from cudasim.clock.estimate import Estimate
@@ -199,6 +200,47 @@ def test_attention_is_one_kernel_and_half_the_work_if_causal():
     assert work.flops == flops
     causal = only(lambda: flash(q, q, q, 0.0, True))
     assert causal.flops == flops / 2
+    assert only(lambda: flash(q, q, q, is_causal=True)).flops == flops / 2
+
+
+def test_attention_that_needs_gradients_is_not_taken_for_causal():
+    """Whether the sums are kept for backward is an argument of its own."""
+    q = meta(2, 4, 128, 64, dtype=torch.float16)
+    efficient = aten._scaled_dot_product_efficient_attention.default
+    flops = 4 * 2 * 4 * 128 * 128 * 64
+    assert only(lambda: efficient(q, q, q, None, True)).flops == flops
+    causal = only(lambda: efficient(q, q, q, None, True, 0.0, True))
+    assert causal.flops == flops / 2
+
+
+def test_attention_with_its_gradients_costs_the_whole_work():
+    """The same for a program that trains: causal attention takes half of the rest."""
+
+    def flops_of_training(is_causal):
+        with cudasim.simulate(gpus=1, force=True):
+            q = torch.ones(1, 2, 64, 8, device="cuda", requires_grad=True)
+            attention = partial(F.scaled_dot_product_attention, is_causal=is_causal)
+            kernels = works(lambda: attention(q, q, q).sum().backward())
+        return sum(work.flops for work in kernels if work.kind == "attention")
+
+    flops = (4 + 10) * 2 * 64 * 64 * 8
+    assert flops_of_training(is_causal=False) == flops
+    assert flops_of_training(is_causal=True) == flops / 2
+
+
+@pytest.mark.parametrize("option", ["groups", "transposed", "is_causal"])
+def test_the_places_of_arguments_are_those_of_the_schemas(option):
+    """Options of this name are the places of arguments."""
+    checked = 0
+    for row in costs._data["rules"]:
+        place = row.get("options", {}).get(option)
+        if place is None:
+            continue
+        for name in row["operators"]:
+            argument = getattr(aten, name).default._schema.arguments[place]
+            assert argument.name == option, name
+            checked += 1
+    assert checked
 
 
 def test_bytes_of_copies_and_sums():

@@ -40,6 +40,12 @@ def test_what_the_card_cannot_hold_is_never_made_on_the_host(answers, name):
     assert answer.left == 0  # what was taken for it is given back
 
 
+def test_an_empty_nested_tensor_is_computed_with():
+    with cudasim.simulate(gpus=1, force=True):
+        nested = torch.nested.nested_tensor([torch.empty(0, 3)], device="cuda")
+        assert nested.softmax(-1).is_cuda
+
+
 def bytes_of_a_program():
     """Return the bytes that a program holds, and the most that it has held."""
     with cudasim.simulate(gpus=1, force=True):

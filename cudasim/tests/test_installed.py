@@ -8,7 +8,7 @@ ADVICE = (
     "pip install 'torch>=2.11' --index-url https://download.pytorch.org/whl/cpu "
     "(or another build of https://pytorch.org/get-started)"
 )
-MISSING = f"cudasim needs PyTorch, which is not here: {ADVICE}"
+MISSING = f"cudasim needs PyTorch, which is not installed: {ADVICE}"
 OLD = f"cudasim needs PyTorch 2.11 or newer; this is 2.6.0+cpu: {ADVICE}"
 # Modules that stand for another torch, or none.
 NO_TORCH = "raise ModuleNotFoundError('no torch', name='torch')\n"

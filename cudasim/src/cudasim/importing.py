@@ -9,10 +9,11 @@ from types import ModuleType
 from typing import Any
 
 
-class After(MetaPathFinder):
-    """A finder before Python's own that calls `action` once the module `name` is loaded.
+class ImportWatcher(MetaPathFinder):
+    """Call `action` once the module `name` is loaded.
 
-    It goes when the module is found.
+    Among the finders of `sys.meta_path` it stands before Python's own. When Python looks
+    for the module, it takes itself out, and wraps the loader that the others find.
     """
 
     def __init__(self, name: str, action: Callable[[], Any]) -> None:
@@ -25,12 +26,13 @@ class After(MetaPathFinder):
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec is None or spec.loader is None:
-            sys.meta_path.insert(0, self)  # the module is not there yet
+            sys.meta_path.insert(0, self)  # there may be such a module later
             return spec
+
         loader = spec.loader
 
         def exec_module(module: ModuleType) -> None:
-            del loader.exec_module  # the loader is again what Python made
+            del loader.exec_module  # which leaves the loader as Python made it
             loader.exec_module(module)
             self._action()
 
@@ -46,11 +48,11 @@ def after_import(name: str, action: Callable[[], Any]) -> Callable[[], None]:
     if name in sys.modules:
         action()
         return lambda: None
-    finder = After(name, action)
-    sys.meta_path.insert(0, finder)
+    watcher = ImportWatcher(name, action)
+    sys.meta_path.insert(0, watcher)
 
     def give_up() -> None:
-        if finder in sys.meta_path:
-            sys.meta_path.remove(finder)
+        if watcher in sys.meta_path:
+            sys.meta_path.remove(watcher)
 
     return give_up

@@ -15,15 +15,15 @@ def check_torch() -> None:
         if error.name != "torch":
             raise
         raise ImportError(
-            f"cudasim needs PyTorch, which is not here: {ADVICE}"
+            f"cudasim needs PyTorch, which is not installed: {ADVICE}"
         ) from None
-    if numbers(torch.__version__) < numbers(OLDEST):
+    if minor_version(torch.__version__) < minor_version(OLDEST):
         message = (
             f"cudasim needs PyTorch {OLDEST} or newer; this is {torch.__version__}"
         )
         raise ImportError(f"{message}: {ADVICE}")
 
 
-def numbers(version: str) -> tuple[int, ...]:
+def minor_version(version: str) -> tuple[int, ...]:
     """Return the major and the minor number of a version such as `2.13.0+cpu`."""
     return tuple(int(part) for part in version.split(".")[:2])

@@ -17,6 +17,7 @@ from cudasim.device.settings import Settings
 from cudasim.device.types import DEFAULT, DeviceType
 from cudasim.patching import Patches
 from cudasim.torch_private.dispatch import TorchDispatchMode
+from cudasim.words import WORDS
 
 # A stream: (index of its GPU, id of the stream). The id of a default stream is 0.
 StreamKey = tuple[int, int]
@@ -41,8 +42,8 @@ class ThreadState(threading.local):
     """What a thread of the program is doing."""
 
     index = 0  # of its current GPU
-    # Whether its last operation needs no booking: a collective, or one made of others.
-    already_booked = False
+    # Whether the operation that it runs books itself: a collective, or one made of others.
+    skip_next_booking = False
     # Whether C++ now makes tensors that an object of its own keeps.
     makes_lasting = False
     is_printing = False  # whether it prints a tensor, or lists its numbers
@@ -145,7 +146,7 @@ class Session:
         if self.forked:
             raise self.type.cannot_fork()
         if not self.count():
-            raise RuntimeError(f"No {self.type.key} GPUs are available")
+            raise RuntimeError(WORDS["devices"]["none"].format(self.type.key))
         self.used = True
         module = getattr(torch, self.type.name)
         if hasattr(module, "_initialized"):  # `torch.utils.checkpoint` reads it
@@ -181,7 +182,7 @@ class Session:
         self.thread.streams[index] = stream
         # Until now each thread was on the default one, and memory had no need to ask.
         current_stream = functools.partial(self.current_stream, index)
-        self.gpu(index).memory.change(stream=current_stream)
+        self.gpu(index).memory.set_stream(current_stream)
 
     def change_settings(self, text: str) -> None:
         """Let the allocators follow a text such as that of PYTORCH_ALLOC_CONF.

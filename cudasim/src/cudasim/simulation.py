@@ -17,7 +17,7 @@ from cudasim.device.specs import Card
 from cudasim.dispatch import autocast, booking
 from cudasim.dispatch.mode import mode_for
 from cudasim.dispatch.races import Order, with_race_mode
-from cudasim.installed import numbers
+from cudasim.installed import minor_version
 from cudasim.patches import attention, classes, compiler, factories, guards, readings
 from cudasim.patches.tensor import patch_tensor
 from cudasim.patching import Patches, patch_functions
@@ -192,7 +192,8 @@ def _read_allocator_settings() -> None:
 def _warn_if_untested() -> None:
     first, last = TESTED
     version = torch.__version__
-    if not numbers(first) <= numbers(version) <= numbers(last):
+    installed = minor_version(version)
+    if not minor_version(first) <= installed <= minor_version(last):
         message = WORDS["simulation"]["untested"].format(first, last, version)
         warnings.warn(message, stacklevel=4)
 

@@ -3,7 +3,7 @@
 import sys
 
 from cudasim import config
-from cudasim.importing import After, after_import
+from cudasim.importing import ImportWatcher, after_import
 
 
 def begin() -> None:
@@ -12,7 +12,7 @@ def begin() -> None:
     Called as Python starts if CUDASIM_GPUS is set, by the file of `startup_file` or by
     the `sitecustomize` that a simulation gives to its child processes.
     """
-    if not any(isinstance(finder, After) for finder in sys.meta_path):
+    if not any(isinstance(finder, ImportWatcher) for finder in sys.meta_path):
         after_import("torch", simulate_as_asked)
 
 

@@ -1,10 +1,9 @@
-"""Tracebacks without the simulator's lines: on a card there would be none of them."""
+"""Tracebacks without the simulator's lines, which a program on a real card would not have."""
 
 import os
 from types import TracebackType
 
-# Where the lines of a traceback are that the program did not write: in this package, and
-# in Python's importer.
+# How the file names begin that are left out: this package, and what runs modules in Python.
 _OURS = (
     os.path.dirname(os.path.abspath(__file__)) + os.sep,
     "<frozen importlib",
@@ -15,24 +14,25 @@ _OURS = (
 def hide_our_lines(error: BaseException) -> None:
     """Take this package's lines out of the traceback of `error`.
 
-    Those of its cause, and of the error that was being handled, lose them too.
+    Do the same for its cause and for the error that was being handled, and so on.
     """
-    errors = [error]
+    waiting = [error]
     seen = set()
-    while errors:
-        error = errors.pop()
-        if id(error) in seen:
+    while waiting:
+        current = waiting.pop()
+        if current is None or id(current) in seen:
             continue
-        seen.add(id(error))
-        error.__traceback__ = without_our_lines(error.__traceback__)
-        for other in (error.__cause__, error.__context__):
-            if other is not None:
-                errors.append(other)
+        seen.add(id(current))
+        current.__traceback__ = without_our_lines(current.__traceback__)
+        waiting += [current.__cause__, current.__context__]
 
 
 def without_our_lines(trace: TracebackType | None) -> TracebackType | None:
     """Return a traceback without this package's lines, as real GPUs would have it."""
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith(_OURS):
+            break
         trace = trace.tb_next
     if trace is not None:
         trace.tb_next = without_our_lines(trace.tb_next)

@@ -1,4 +1,7 @@
-"""Texts of errors and warnings, whole: words of PyTorch, CUDA and NCCL, and long ones of ours."""
+"""Texts of errors and warnings: those of PyTorch, CUDA and NCCL, and long ones of ours.
+
+A short text may also stand where it is raised, if that is a single place.
+"""
 
 import json
 from pathlib import Path

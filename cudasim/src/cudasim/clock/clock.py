@@ -109,7 +109,7 @@ class Stream:
         self.queue: deque[int] = deque(maxlen=QUEUE)  # ends of the last kernels
 
 
-class Card:
+class CardLanes:
     """One GPU: an engine for computing, one for copies each way, its streams, what is loaded."""
 
     def __init__(self, name: str) -> None:
@@ -173,7 +173,7 @@ class Clock:
 
     def restart(self) -> None:
         """Begin again at 0, with idle cards, as a process does that was forked."""
-        self.cards = [Card(name) for name in self.names]
+        self.cards = [CardLanes(name) for name in self.names]
         self.thread = ThreadTime()
         self._lock = threading.Lock()
         self._spans: deque[tuple] = deque(maxlen=MAX_SPANS)
@@ -216,9 +216,11 @@ class Clock:
             thread.began = thread.now
         thread.now += nanoseconds(seconds)
 
-    def call(self, duration: int) -> int:
+    def call_cost(self, duration: int) -> int:
         """Return what a call costs here that costs `duration` from a line of Python."""
-        return duration - self.python if self.thread.by_engine else duration
+        if self.thread.by_engine:
+            return duration - self.python
+        return duration
 
     def sleep(self, seconds: float) -> None:
         self.spend(nanoseconds(seconds), "sleep", "sleep")
@@ -242,12 +244,13 @@ class Clock:
         kernels: int = 1,
         kind: str = "other",
         fills: bool = False,
-        call: int | None = None,
+        call_duration: int | None = None,
     ) -> None:
         """Call an operation that launches `kernels`, which take `duration` in all.
 
-        Kernels that do not fill the card run beside others. `call` is what an unusual
-        call costs the host, without launches.
+        Kernels that do not fill the card run beside others. `call_duration` is what the
+        call costs the host from a line of Python, without launches; None stands for what
+        most operations cost.
         """
         thread = self.thread
         gpu = self.cards[card]
@@ -257,7 +260,7 @@ class Clock:
             stream = gpu.stream(stream_id)
             ready = thread.now
             if not thread.in_graph:
-                ready = self._submit(stream, name, kernels, call)
+                ready = self._submit(stream, name, kernels, call_duration)
                 # The first kernel has begun while the host launched the others.
                 ready -= min((kernels - 1) * self.launch, duration)
             begin = max(ready, stream.end)
@@ -345,7 +348,11 @@ class Clock:
             stream.end = max(stream.end, until)
 
     def _submit(
-        self, stream: Stream, name: str, launches: int = 1, call: int | None = None
+        self,
+        stream: Stream,
+        name: str,
+        launches: int = 1,
+        call_duration: int | None = None,
     ) -> int:
         """Wait for a place in the queue, call and launch; return when the host has."""
         thread = self.thread
@@ -356,14 +363,14 @@ class Clock:
             thread.began = None
         start = now if thread.began is None else thread.began
         thread.began = None
-        if call is None:
-            call = self.operation
-        now += self.call(call) + self.launch * launches
+        if call_duration is None:
+            call_duration = self.operation
+        now += self.call_cost(call_duration) + self.launch * launches
         self._keep(thread.lane, name, start, now, "operation")
         thread.now = now
         return now
 
-    def _load(self, card: Card, name: str | None, kind: str) -> None:
+    def _load(self, card: CardLanes, name: str | None, kind: str) -> None:
         """Load what an operation needs the first time: the context, a library, a kernel."""
         loads = []
         if not card.loaded:

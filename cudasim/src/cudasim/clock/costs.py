@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cudasim.clock import rules
-from cudasim.clock.rules import Rule, is_mask
+from cudasim.clock import work_rules
+from cudasim.clock.work_rules import Rule, is_mask
 from cudasim.timing.formulas import Work
 
 aten = torch.ops.aten
@@ -32,7 +32,7 @@ _without_rule: set[str] = set()
 def _read_rules() -> dict[str, Rule]:
     rule_of_name = {}
     for row in _data["rules"]:
-        rule = partial(getattr(rules, row["rule"]), **row.get("options", {}))
+        rule = partial(getattr(work_rules, row["rule"]), **row.get("options", {}))
         for name in row["operators"]:
             rule_of_name[name] = rule
     return rule_of_name
@@ -64,25 +64,26 @@ def without_rule() -> list[str]:
 @cache
 def rule_of(func: Callable) -> Rule:
     if getattr(func, "namespace", None) == COLLECTIVES:
-        return rules.traffic  # the time of the links is booked where the ranks meet
+        # The time of the links is booked where the ranks meet.
+        return work_rules.traffic
     name = _table_name(func)
     if name in RULES:
         return RULES[name]
 
     tags = getattr(func, "tags", ())
     if getattr(func, "is_view", False) or torch.Tag.inplace_view in tags:
-        return rules.no_work
+        return work_rules.no_work
     if name.startswith("_foreach_"):
-        return rules.foreach
+        return work_rules.foreach
     if torch.Tag.pointwise in tags:
-        return rules.pointwise
+        return work_rules.pointwise
     if torch.Tag.reduction in tags:
-        return rules.reduction
+        return work_rules.reduction
     if torch.Tag.view_copy in tags:
-        return partial(rules.traffic, kind="copy", reads=[1])
+        return partial(work_rules.traffic, kind="copy", reads=[1])
 
     _without_rule.add(str(func))
-    return rules.traffic
+    return work_rules.traffic
 
 
 def _table_name(func: Callable) -> str:

@@ -28,6 +28,11 @@ Held = list[Any]
 WIDEST = 16  # bytes of a complex number, the widest type there is
 
 
+def default_stream() -> int:
+    """Return the number of the default stream, on which every thread begins."""
+    return 0
+
+
 class Memory:
     """What a card's memory holds; `limit` is what PyTorch may take of its `size` bytes."""
 
@@ -50,15 +55,16 @@ class Memory:
         self._counts = Total(self.small.counts, self.large.counts)
         self.history: History | None = None
 
-        # Set by others:
-        # - the thread that takes nothing, because it replays a graph that has its memory
-        self.suspended = 0
-        # - raises where nothing can be taken any more
+        # Set by `suspend`: the thread that takes nothing, 0 if none.
+        self._suspended = 0
+        # Set by `set_check`: raises where nothing can be taken any more.
         self.check: Callable[[], None] | None = None
+        # Set by `set_stream`: returns the number of the current stream.
+        self.stream = default_stream
+
+        # Set by others:
         # - called when memory is refused
         self.observers: list[Callable[[int, int, int, int], None]] = []
-        # - the number of the current stream; that of the default stream is 0
-        self.stream: Callable[[], int] = int
         # - called when segments come or go
         self.watch: Callable[[], None] = lambda: None
         # - the other processes that use the card, and how many bytes each has
@@ -85,12 +91,39 @@ class Memory:
         """Cut a block for `requested` bytes (malloc); None in a suspended thread."""
         if self.check:
             self.check()
-        if self.suspended == threading.get_ident():
+        if self._suspended == threading.get_ident():
             return None
         return self.settle(self._take, requested)
 
-    def change(self, **attributes: Any) -> None:
-        self.settle(vars(self).update, attributes)
+    def suspend(self) -> None:
+        """Take nothing in this thread, because it replays a graph that has its memory."""
+        self._set_suspended(threading.get_ident())
+
+    def resume(self) -> None:
+        """Take memory again in every thread."""
+        self._set_suspended(0)
+
+    def _set_suspended(self, thread: int) -> None:
+        def change() -> None:
+            self._suspended = thread
+
+        self.settle(change)
+
+    def set_check(self, check: Callable[[], None] | None) -> None:
+        """Call `check` before memory is taken; it raises if there is none any more."""
+
+        def change() -> None:
+            self.check = check
+
+        self.settle(change)
+
+    def set_stream(self, current_stream: Callable[[], int]) -> None:
+        """Take memory for the stream whose number `current_stream` returns."""
+
+        def change() -> None:
+            self.stream = current_stream
+
+        self.settle(change)
 
     def settle(self, action: Callable[..., Any] | None = None, *args: Any) -> Any:
         """Do what the log says, then return `action(*args)`.
@@ -114,12 +147,14 @@ class Memory:
     @property
     def _is_plain(self) -> bool:
         """Is every request served by size alone, on the default stream?"""
-        is_default = self.stream is int
+        is_default = self.stream is default_stream
         is_special = bool(self.routes) or self.history is not None
         return self.settings.plain and is_default and not is_special
 
     def _find_slack(self) -> int:
-        if not self._is_plain or self.suspended or self.check or not self.small.free:
+        if not self._is_plain or self._suspended or self.check:
+            return 0
+        if not self.small.free:
             return 0
         largest = self.small.free[-1][1]
         return min(largest, SMALL)
@@ -206,9 +241,9 @@ class Memory:
         """
         self.touch()
         if pool.small or size < sizes.HUGE:
-            wanted = pool.grain
+            wanted = pool.segment_size
         else:
-            wanted = round_up(size, sizes.GRAIN)
+            wanted = round_up(size, sizes.ROUNDING)
         ask_driver = partial(self._from_driver, pool, size, wanted, stream)
 
         block = ask_driver()
@@ -318,7 +353,7 @@ class Memory:
                 del self.private[pools.id]
 
     def _release_free(self, pool: Pool) -> None:
-        """Give back the segments of a pool, and the grains, that are free."""
+        """Give back what is free of a pool: whole segments, and pieces of those that expand."""
         free = [entry[-1] for entry in pool.free]
         for block in free:
             if block.range is None and not block.is_split:
@@ -357,17 +392,20 @@ class Memory:
             if _growable_from(block) >= size:
                 return block
 
-        length = round_up(self.size + self.size // 8, pool.grain)
-        range = Range(self._find_addresses(length), length, pool.grain)
+        length = round_up(self.size + self.size // 8, pool.segment_size)
+        range = Range(self._find_addresses(length), length)
         block = Block(pool, stream, range.address, length, range)
         block.mapped = False
         pool.insert(block)
         return block
 
     def _map(self, block: Block, size: int) -> bool:
-        """Put memory behind the first `size` bytes of `block`, whole grains (map_block)."""
+        """Put memory behind the first `size` bytes of `block` (map_block).
+
+        An expandable segment has memory in pieces of the size of an ordinary segment.
+        """
         pool = block.pool
-        mapped = round_up(size, pool.grain)
+        mapped = round_up(size, pool.segment_size)
         if mapped > self.free:
             return False
         pool.remove(block)
@@ -381,11 +419,12 @@ class Memory:
         return True
 
     def _unmap(self, block: Block) -> None:
-        """Give back the whole grains of a free `block` (unmap_block)."""
+        """Give back the whole pieces of memory behind a free `block` (unmap_block)."""
         pool = block.pool
         start = block.range.address
-        begin = start + round_up(block.address - start, pool.grain)
-        end = start + (block.end - start) // pool.grain * pool.grain
+        begin = start + round_up(block.address - start, pool.segment_size)
+        pieces = (block.end - start) // pool.segment_size
+        end = start + pieces * pool.segment_size
         if begin >= end:
             return
 
@@ -454,13 +493,22 @@ class Memory:
 
         With one, a block that is given back is freed at once, so that it is noted.
         """
-        give_back = self._give_back_at_once if history else self.log.append
-        self.change(history=history, give_back=give_back)
+
+        def change() -> None:
+            self.history = history
+            self.give_back = self._give_back_at_once if history else self.log.append
+
+        self.settle(change)
 
     def set_fraction(self, fraction: float) -> None:
         """Limit PyTorch to this part of the card; 0 is no limit, on MPS."""
         limit = self.type.memory_limit(fraction, self.size)
-        self.change(fraction=fraction, limit=limit)
+
+        def change() -> None:
+            self.fraction = fraction
+            self.limit = limit
+
+        self.settle(change)
 
     def reset_peaks(self) -> None:
         for counts in (self.small.counts, self.large.counts, self.counts):
@@ -505,5 +553,5 @@ def _growable_from(block: Block | None) -> int:
     return size
 
 
-def round_up(size: int, grain: int) -> int:
-    return -(-size // grain) * grain
+def round_up(size: int, unit: int) -> int:
+    return -(-size // unit) * unit

@@ -44,14 +44,14 @@ class GPU:
         """Lose the context: from now on any use of the GPU raises what `error` makes."""
         self.alive = False
         self.lost = error
-        self.memory.change(check=self.check)
+        self.memory.set_check(self.check)
 
     def recover(self) -> None:
         """Give the GPU a new context, as a new process would; its tensors stay."""
         if self.lost is not None:
             self.alive = True
             self.lost = None
-            self.memory.change(check=None)
+            self.memory.set_check(None)
 
     def check(self) -> None:
         if self.lost is not None:

@@ -20,11 +20,10 @@ END = ([None],)  # after a log: an entry that gives nothing back
 
 
 class Range(NamedTuple):
-    """Addresses that an expandable segment may fill, `grain` bytes of memory at a time."""
+    """Addresses that an expandable segment may fill with memory."""
 
     address: int
     size: int
-    grain: int
 
 
 class Block:
@@ -126,7 +125,8 @@ class Pool:
         self.id = id
         self.serves_log = small and id == PUBLIC
         self.counts = Counts() if counts is None else counts
-        self.grain = SMALL_SEGMENT if small else LARGE_SEGMENT  # if segments expand
+        # Of an ordinary segment, and of each piece of memory in one that expands.
+        self.segment_size = SMALL_SEGMENT if small else LARGE_SEGMENT
         # Both sorted: (stream, size, address, block), and (stream, address, block).
         self.free: list[tuple[int, int, int, Block]] = []
         self.unmapped: list[tuple[int, int, Block]] = []

@@ -10,5 +10,5 @@ SMALL = MIB  # the largest request that the pool of small blocks serves (kSmallS
 SMALL_SEGMENT = 2 * MIB  # taken from the driver for small requests (kSmallBuffer)
 LARGE_SEGMENT = 20 * MIB  # taken for larger ones, below the next (kLargeBuffer)
 HUGE = 10 * MIB  # from here on a request has a segment of its own (kMinLargeAlloc)
-GRAIN = 2 * MIB  # such a segment has a multiple of this (kRoundLarge)
+ROUNDING = 2 * MIB  # such a segment has a multiple of this (kRoundLarge)
 FIRST = 0x7F0000000000  # the lowest address of the first GPU; each has a tebibyte

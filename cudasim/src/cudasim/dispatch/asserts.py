@@ -13,7 +13,7 @@ import torch
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import operands_of
-from cudasim.dispatch.operators import Rule, around, name_of
+from cudasim.dispatch.operators import Rule, layer, name_of
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
@@ -24,7 +24,7 @@ from cudasim.words import WORDS
 _ASSERTED = re.compile("|".join(WORDS["asserted"]["patterns"]))
 
 
-@around(*TABLES["asserting"], idle=lambda args: True)
+@layer(*TABLES["asserting"], idle=lambda args: True)
 def lose_gpu_on_assertion(
     inner: Rule, func: Callable, args: tuple, kwargs: dict
 ) -> Any:

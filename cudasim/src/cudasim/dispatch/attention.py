@@ -14,7 +14,7 @@ from torch import Tensor
 from cudasim.device.gpu import GPU
 from cudasim.dispatch import random
 from cudasim.dispatch.operators import rule
-from cudasim.dispatch.placement import settle
+from cudasim.dispatch.placement import tag_results
 from cudasim.dispatch.tags import gpu_of, put
 from cudasim.torch_private.operators import attention as kernels
 from cudasim.torch_private.operators import schema_of
@@ -42,21 +42,27 @@ class Call(NamedTuple):
     @property
     def fits_cpu(self) -> bool:
         """Whether the CPU has a fused kernel for the call, which takes little memory."""
-        heads = {tensor.shape[-1] for tensor in self[:3]}
-        lengths = {tensor.shape[1] for tensor in self[:3]}
-        return (
-            not self.dropout
-            and not self.shift
-            and len(heads) == len(lengths) == 1
-            and 0 not in heads
-        )
+        if self.dropout or self.shift:
+            return False
+        tensors = (self.query, self.key, self.value)
+        heads = {tensor.shape[1] for tensor in tensors}
+        lengths_of_heads = {tensor.shape[-1] for tensor in tensors}
+        if len(heads) > 1 or len(lengths_of_heads) > 1:
+            return False
+        return 0 not in lengths_of_heads
 
 
 def compute(call: Call) -> tuple[Tensor, Tensor]:
     """Return the result of `call`, and the logarithm of each row's sum of exponentials."""
     if call.fits_cpu:
-        options = {"attn_mask": call.bias, "scale": call.scale}
-        return kernels.on_cpu(*call[:3], 0.0, call.is_causal, **options)
+        return kernels.on_cpu(
+            call.query,
+            call.key,
+            call.value,
+            is_causal=call.is_causal,
+            attn_mask=call.bias,
+            scale=call.scale,
+        )
 
     scores, _, value = _scores(call)
     weights = scores.softmax(-1)
@@ -70,10 +76,10 @@ def compute(call: Call) -> tuple[Tensor, Tensor]:
 def _scores(call: Call) -> tuple[Tensor, Tensor, Tensor]:
     """Return the scores of all pairs, and the keys and values, one head for each query's."""
     dtype = SUMS.get(call.query.dtype, call.query.dtype)
-    query, key, value = (tensor.to(dtype) for tensor in call[:3])
-    repeats = query.shape[1] // key.shape[1]
-    key = key.repeat_interleave(repeats, 1)
-    value = value.repeat_interleave(repeats, 1)
+    repeats = call.query.shape[1] // call.key.shape[1]
+    query = call.query.to(dtype)
+    key = call.key.to(dtype).repeat_interleave(repeats, 1)
+    value = call.value.to(dtype).repeat_interleave(repeats, 1)
 
     scores = query @ key.transpose(-1, -2) * _scale(call)
     if call.bias is not None:
@@ -104,9 +110,19 @@ def compute_backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """Return the gradients of the queries, the keys, the values and the bias."""
     if call.fits_cpu and not needs_bias:
-        options = {"attn_mask": call.bias, "scale": call.scale}
-        arguments = (gradient, *call[:3], out, logsumexp, 0.0, call.is_causal)
-        return *kernels.on_cpu_backward(*arguments, **options), None
+        gradients = kernels.on_cpu_backward(
+            gradient,
+            call.query,
+            call.key,
+            call.value,
+            out,
+            logsumexp,
+            call.dropout,
+            call.is_causal,
+            attn_mask=call.bias,
+            scale=call.scale,
+        )
+        return *gradients, None
 
     scores, key, value = _scores(call)
     weights = scores.softmax(-1)
@@ -124,12 +140,14 @@ def compute_backward(
     of_key = of_scores.transpose(-1, -2) @ query * _scale(call)
     of_value = kept.transpose(-1, -2) @ gradient
     heads = call.key.shape[1]
-    grouped = [_sum_groups(tensor, heads) for tensor in (of_key, of_value)]
-    of_bias = of_scores.sum_to_size(call.bias.shape) if needs_bias else None
+    of_key = _sum_groups(of_key, heads)
+    of_value = _sum_groups(of_value, heads)
 
     dtype = call.query.dtype
-    gradients = [tensor.to(dtype) for tensor in (of_query, *grouped)]
-    return *gradients, None if of_bias is None else of_bias.to(dtype)
+    of_bias = None
+    if needs_bias:
+        of_bias = of_scores.sum_to_size(call.bias.shape).to(dtype)
+    return of_query.to(dtype), of_key.to(dtype), of_value.to(dtype), of_bias
 
 
 def _sum_groups(tensor: Tensor, heads: int) -> Tensor:
@@ -137,20 +155,29 @@ def _sum_groups(tensor: Tensor, heads: int) -> Tensor:
     return tensor.unflatten(1, (heads, -1)).sum(2)
 
 
+def _call_of(
+    named: dict[str, Any], bias: Tensor | None, seed: int, shift: int = 0
+) -> Call:
+    """Return what a kernel computes with, from its arguments by name."""
+    return Call(
+        query=named["query"],
+        key=named["key"],
+        value=named["value"],
+        bias=bias,
+        dropout=named["dropout_p"],
+        is_causal=named["is_causal"],
+        scale=named["scale"],
+        seed=seed,
+        shift=shift,
+    )
+
+
 def _forward(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    bias: Tensor | None,
-    dropout: float,
-    is_causal: bool,
-    scale: float | None,
-    shift: int = 0,
+    named: dict[str, Any], bias: Tensor | None = None, shift: int = 0
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the result, the logarithms of its sums, and the seed of its dropout."""
-    seed = _new_seed(dropout, _require_gpu(query))
-    call = Call(query, key, value, bias, dropout, is_causal, scale, seed, shift)
-    out, logsumexp = compute(call)
+    seed = _new_seed(named["dropout_p"], _require_gpu(named["query"]))
+    out, logsumexp = compute(_call_of(named, bias, seed, shift))
     return out, logsumexp, torch.tensor(seed)
 
 
@@ -178,24 +205,23 @@ def _like_query(out: Tensor, query: Tensor) -> Tensor:
 @rule(kernels.flash)
 def flash(func: Callable, args: tuple, kwargs: dict) -> Any:
     named = _arguments(func, args, kwargs)
-    query, key, value = args[:3]
-    options = named["dropout_p"], named["is_causal"], named["scale"]
-    shift = _flash_shift(named)
-    out, logsumexp, seed = _forward(query, key, value, None, *options, shift)
+    query, key = args[:2]
+    out, logsumexp, seed = _forward(named, shift=_flash_shift(named))
+    seed_and_offset = torch.stack([seed, torch.tensor(0)])
+    unused = torch.empty(0, dtype=torch.int64)
+    debug_mask = torch.empty(0, dtype=query.dtype)
     gpu = gpu_of(query)
-    nothing = torch.empty(0, dtype=query.dtype)
-    result = (
-        settle(_like_query(out, query), gpu),
-        settle(logsumexp, gpu),
+    return (
+        tag_results(_like_query(out, query), gpu),
+        tag_results(logsumexp, gpu),
         None,
         None,
         query.shape[2],
         key.shape[2],
-        settle(torch.stack([seed, torch.tensor(0)]), gpu),
-        settle(torch.empty(0, dtype=torch.int64), gpu),
-        settle(nothing, gpu),
+        tag_results(seed_and_offset, gpu),
+        tag_results(unused, gpu),
+        tag_results(debug_mask, gpu),
     )
-    return result
 
 
 @rule(kernels.flash_backward)
@@ -203,7 +229,9 @@ def flash_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
     named = _arguments(func, args, kwargs)
     seed = int(named["philox_seed"][0])
     shift = _flash_shift(named)
-    gradients = _backward(named, named["grad_out"], None, seed, False, shift)
+    gradients = _backward(
+        named, named["grad_out"], None, seed, needs_bias=False, shift=shift
+    )
     return gradients[:3]
 
 
@@ -217,20 +245,27 @@ def _flash_shift(named: dict[str, Any]) -> int:
 @rule(kernels.efficient)
 def efficient(func: Callable, args: tuple, kwargs: dict) -> Any:
     named = _arguments(func, args, kwargs)
-    query, key, value, bias = args[:4]
-    out, logsumexp, seed = _forward(
-        query, key, value, bias, named["dropout_p"], named["is_causal"], named["scale"]
-    )
-    gpu = gpu_of(query)
-    rows = 0
-    if named["compute_log_sumexp"]:
-        rows = math.ceil(logsumexp.shape[-1] / ROWS) * ROWS
+    out, logsumexp, seed = _forward(named, named["attn_bias"])
+    length = logsumexp.shape[-1]
+    rows = _padded_rows(named, length)
     padded = logsumexp.new_full((*logsumexp.shape[:2], rows), math.inf)
     if rows:
-        padded[..., : logsumexp.shape[-1]] = logsumexp
+        padded[..., :length] = logsumexp
     by_rows = out.transpose(1, 2).contiguous().transpose(1, 2)
-    host = put(seed, None), put(torch.tensor(0), None)
-    return settle(by_rows, gpu), settle(padded, gpu), *host
+    gpu = gpu_of(named["query"])
+    return (
+        tag_results(by_rows, gpu),
+        tag_results(padded, gpu),
+        put(seed, None),
+        put(torch.tensor(0), None),
+    )
+
+
+def _padded_rows(named: dict[str, Any], length: int) -> int:
+    """Return how many sums the efficient kernel keeps for backward, for `length` rows."""
+    if not named["compute_log_sumexp"]:
+        return 0
+    return math.ceil(length / ROWS) * ROWS
 
 
 @rule(kernels.efficient_backward)
@@ -240,42 +275,41 @@ def efficient_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
     needed = named["grad_input_mask"]
     seed = int(named["philox_seed"])
     gradients = _backward(named, named["grad_out_"], bias, seed, needed[3])
-    none = torch.Tensor()
-    return tuple(
-        gradient if is_needed and gradient is not None else none
-        for gradient, is_needed in zip(gradients, needed, strict=True)
-    )
+    results = []
+    for gradient, is_needed in zip(gradients, needed, strict=True):
+        if is_needed and gradient is not None:
+            results.append(gradient)
+        else:
+            results.append(torch.Tensor())
+    return tuple(results)
 
 
 @rule(kernels.cudnn)
 def cudnn(func: Callable, args: tuple, kwargs: dict) -> Any:
     named = _arguments(func, args, kwargs)
-    query, key, value, bias = args[:4]
-    out, logsumexp, seed = _forward(
-        query, key, value, bias, named["dropout_p"], named["is_causal"], named["scale"]
-    )
+    query, key = args[:2]
+    out, logsumexp, seed = _forward(named, named["attn_bias"])
+    debug_mask = torch.empty(0, dtype=query.dtype)
     gpu = gpu_of(query)
-    result = (
-        settle(_like_query(out, query), gpu),
-        settle(logsumexp.unsqueeze(-1), gpu),
+    return (
+        tag_results(_like_query(out, query), gpu),
+        tag_results(logsumexp.unsqueeze(-1), gpu),
         None,
         None,
         query.shape[2],
         key.shape[2],
         put(seed, None),
         put(torch.tensor(0), None),
-        settle(torch.empty(0, dtype=query.dtype), gpu),
+        tag_results(debug_mask, gpu),
     )
-    return result
 
 
 @rule(kernels.cudnn_backward)
 def cudnn_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
     named = _arguments(func, args, kwargs)
+    seed = int(named["philox_seed"])
     bias = named["attn_bias"]
-    gradients = _backward(
-        named, named["grad_out"], bias, int(named["philox_seed"]), False
-    )
+    gradients = _backward(named, named["grad_out"], bias, seed, needs_bias=False)
     return gradients[:3]
 
 
@@ -293,19 +327,35 @@ class Packed(NamedTuple):
     begins: Tensor | None
     begins_of_keys: Tensor | None
 
-    def calls(self, bias: Tensor | None, causal: str | None, named: dict) -> list[Call]:
+    def calls(
+        self,
+        named: dict[str, Any],
+        bias: Tensor | None,
+        causal: str | None,
+        seed: int,
+    ) -> list[Call]:
         """Return a call for each sequence; `causal` counts from the `start` or the `end`."""
+        queries = self.split(self.query, self.begins)
+        keys = self.split(self.key, self.begins_of_keys)
+        values = self.split(self.value, self.begins_of_keys)
         calls = []
-        for query, key, value in zip(
-            *map(self.split, self[:3], self._starts()), strict=True
-        ):
-            shift = key.shape[2] - query.shape[2] if causal == "end" else 0
-            options = named["dropout_p"], causal is not None, named["scale"]
-            calls.append(Call(query, key, value, bias, *options, named["seed"], shift))
+        for query, key, value in zip(queries, keys, values, strict=True):
+            shift = 0
+            if causal == "end":
+                shift = key.shape[2] - query.shape[2]
+            call = Call(
+                query=query,
+                key=key,
+                value=value,
+                bias=bias,
+                dropout=named["dropout_p"],
+                is_causal=causal is not None,
+                scale=named["scale"],
+                seed=seed,
+                shift=shift,
+            )
+            calls.append(call)
         return calls
-
-    def _starts(self) -> tuple:
-        return self.begins, self.begins_of_keys, self.begins_of_keys
 
     @staticmethod
     def split(tensor: Tensor, begins: Tensor | None) -> list[Tensor]:
@@ -323,13 +373,17 @@ class Packed(NamedTuple):
         if self.begins is None:
             return parts[0].transpose(1, 2)
         rows = [part.squeeze(0).transpose(0, 1) for part in parts]
+        count = sum(map(len, rows))
+        rest = like.shape[-3] - count  # rows that no sequence has
+        rows.append(rows[0].new_zeros(rest, *rows[0].shape[1:]))
         joined = torch.cat(rows)
-        rest = like.shape[-3] - joined.shape[0]  # that no sequence has
-        joined = torch.cat([joined, joined.new_zeros(rest, *joined.shape[1:])])
         return joined.unsqueeze(0) if like.dim() == 4 else joined
 
 
 CAUSAL = {0: None, 1: "start", 2: "end"}  # the efficient kernel's numbers
+# Arguments that nothing here computes with.
+WINDOWS = ("window_size_left", "window_size_right", "window_size")
+OTHERS = ("alibi_slopes", "seqused_k", "seqlen_k", "block_table")
 
 
 def _packed(
@@ -337,99 +391,122 @@ def _packed(
 ) -> tuple[Packed, dict]:
     """Return the sequences of a call whose arguments for their begins are named alike."""
     named = _arguments(func, args, kwargs)
-    for name in ("window_size_left", "window_size_right", "window_size"):
-        if named.get(name) not in (None, -1):
-            raise NotImplementedError(WORDS["attention"]["window"])
-    for name in ("alibi_slopes", "seqused_k", "seqlen_k", "block_table"):
-        if named.get(name) is not None:
-            raise NotImplementedError(WORDS["attention"]["window"])
-    tensors = (named[name] for name in ("query", "key", "value"))
-    return Packed(*tensors, named[f"{begins}_q"], named[f"{begins}_k"]), named
+    has_window = any(named.get(name) not in (None, -1) for name in WINDOWS)
+    has_others = any(named.get(name) is not None for name in OTHERS)
+    if has_window or has_others:
+        raise NotImplementedError(WORDS["attention"]["window"])
+    packed = Packed(
+        named["query"],
+        named["key"],
+        named["value"],
+        begins=named[f"{begins}_q"],
+        begins_of_keys=named[f"{begins}_k"],
+    )
+    return packed, named
 
 
 @rule(kernels.packed_flash)
 def packed_flash(func: Callable, args: tuple, kwargs: dict) -> Any:
     packed, named = _packed(func, args, kwargs, "cum_seq")
     gpu = _require_gpu(packed.query)
-    named["seed"] = _new_seed(named["dropout_p"], gpu)
+    seed = _new_seed(named["dropout_p"], gpu)
     causal = "end" if named["is_causal"] else None
-    results = [compute(call) for call in packed.calls(None, causal, named)]
-    out = packed.join([out for out, _ in results], packed.query)
-    sums = [logsumexp for _, logsumexp in results]
-    logsumexp = sums[0] if packed.begins is None else torch.cat(sums, -1).squeeze(0)
+    out, sums = _packed_forward(packed, packed.calls(named, None, causal, seed))
+    if packed.begins is None:
+        logsumexp = sums[0]
+    else:
+        logsumexp = torch.cat(sums, -1).squeeze(0)
+
+    unused = torch.empty(0, dtype=torch.int64)
+    debug_mask = torch.empty(0, dtype=out.dtype)
     return (
-        settle(out.contiguous(), gpu),
-        settle(logsumexp, gpu),
-        settle(torch.tensor([named["seed"], 0]), gpu),
-        settle(torch.empty(0, dtype=torch.int64), gpu),
-        settle(torch.empty(0, dtype=out.dtype), gpu),
+        tag_results(out, gpu),
+        tag_results(logsumexp, gpu),
+        tag_results(torch.tensor([seed, 0]), gpu),
+        tag_results(unused, gpu),
+        tag_results(debug_mask, gpu),
     )
 
 
 @rule(kernels.packed_flash_backward)
 def packed_flash_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
     packed, named = _packed(func, args, kwargs, "cum_seq")
-    named["seed"] = int(named["rng_state"][0])
+    seed = int(named["rng_state"][0])
     causal = "end" if named["is_causal"] else None
-    return _packed_backward(packed, named, named["grad_out"], None, causal)
+    calls = packed.calls(named, None, causal, seed)
+    return _packed_backward(packed, calls, named["grad_out"])
 
 
 @rule(kernels.packed_efficient)
 def packed_efficient(func: Callable, args: tuple, kwargs: dict) -> Any:
     packed, named = _packed(func, args, kwargs, "cu_seqlens")
     gpu = _require_gpu(packed.query)
-    named["seed"] = _new_seed(named["dropout_p"], gpu)
+    seed = _new_seed(named["dropout_p"], gpu)
     causal = CAUSAL[named["custom_mask_type"]]
-    results = [compute(call) for call in packed.calls(named["bias"], causal, named)]
-    out = packed.join([out for out, _ in results], packed.query)
-    longest = max(logsumexp.shape[-1] for _, logsumexp in results)
-    rows = math.ceil(longest / ROWS) * ROWS if named["compute_log_sumexp"] else 0
-    sums = out.new_full(
-        (len(results), out.shape[-2], rows), math.inf, dtype=torch.float
-    )
-    longest_key = named["max_seqlen_k"] or packed.key.shape[1]
+    calls = packed.calls(named, named["bias"], causal, seed)
+    out, sums = _packed_forward(packed, calls)
+    longest = max(logsumexp.shape[-1] for logsumexp in sums)
+    # What is kept for backward is not read there: it is computed again.
+    shape = (len(sums), out.shape[-2], _padded_rows(named, longest))
+    kept = out.new_full(shape, math.inf, dtype=torch.float)
     return (
-        settle(out.contiguous(), gpu),
-        settle(sums, gpu),
-        put(torch.tensor(named["seed"]), None),
+        tag_results(out, gpu),
+        tag_results(kept, gpu),
+        put(torch.tensor(seed), None),
         put(torch.tensor(0), None),
         named["max_seqlen_q"] or longest,
-        longest_key,
+        named["max_seqlen_k"] or packed.key.shape[1],
     )
 
 
 @rule(kernels.packed_efficient_backward)
 def packed_efficient_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
     packed, named = _packed(func, args, kwargs, "cu_seqlens")
-    named["seed"] = int(named["philox_seed"])
+    seed = int(named["philox_seed"])
     causal = CAUSAL[named["custom_mask_type"]]
     bias = named["bias"]
     if bias is not None and named["bias_requires_grad"]:
         raise NotImplementedError(WORDS["attention"]["window"])
-    gradients = _packed_backward(packed, named, named["grad_out_"], bias, causal)
+    calls = packed.calls(named, bias, causal, seed)
+    gradients = _packed_backward(packed, calls, named["grad_out_"])
     return *gradients, torch.Tensor()
 
 
-def _packed_backward(
-    packed: Packed,
-    named: dict,
-    gradient: Tensor,
-    bias: Tensor | None,
-    causal: str | None,
-) -> tuple[Tensor, ...]:
-    gradients = Packed.split(gradient, packed.begins)
+def _packed_forward(packed: Packed, calls: list[Call]) -> tuple[Tensor, list[Tensor]]:
+    """Return the result of all sequences, and the logarithms of the sums of each."""
     parts = []
-    for call, part in zip(packed.calls(bias, causal, named), gradients, strict=True):
-        out, logsumexp = compute(
-            call
-        )  # again: they are laid out otherwise in the results
-        parts.append(compute_backward(call, part, out, logsumexp, False)[:3])
+    sums = []
+    for call in calls:
+        out, logsumexp = compute(call)
+        parts.append(out)
+        sums.append(logsumexp)
+    return packed.join(parts, packed.query).contiguous(), sums
+
+
+def _packed_backward(
+    packed: Packed, calls: list[Call], gradient: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of the queries, the keys and the values of all sequences."""
+    of_queries = []
+    of_keys = []
+    of_values = []
+    gradients = packed.split(gradient, packed.begins)
+    for call, part in zip(calls, gradients, strict=True):
+        # Computed again, because the results are laid out otherwise.
+        out, logsumexp = compute(call)
+        of_query, of_key, of_value, _ = compute_backward(
+            call, part, out, logsumexp, needs_bias=False
+        )
+        of_queries.append(of_query)
+        of_keys.append(of_key)
+        of_values.append(of_value)
+
     gpu = _require_gpu(packed.query)
-    joined = []
-    for position, like in enumerate(packed[:3]):
-        whole = packed.join([part[position] for part in parts], like)
-        joined.append(settle(whole.contiguous(), gpu))
-    return tuple(joined)
+    return (
+        tag_results(packed.join(of_queries, packed.query).contiguous(), gpu),
+        tag_results(packed.join(of_keys, packed.key).contiguous(), gpu),
+        tag_results(packed.join(of_values, packed.value).contiguous(), gpu),
+    )
 
 
 def _arguments(func: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
@@ -451,17 +528,15 @@ def _backward(
     needs_bias: bool,
     shift: int = 0,
 ) -> list[Tensor | None]:
-    query, key, value = (named[name] for name in ("query", "key", "value"))
-    has_bias = bias is not None and bias.numel()
-    call = Call(
-        *(query, key, value, bias if has_bias else None),
-        *(named["dropout_p"], named["is_causal"], named["scale"], seed, shift),
-    )
+    """Return the gradients of a call of one kernel, None for those that it has not."""
+    if bias is not None and not bias.numel():
+        bias = None
+    call = _call_of(named, bias, seed, shift)
     logsumexp = named["logsumexp"]
     if logsumexp.dim() == 4:  # cuDNN's
         logsumexp = logsumexp.squeeze(-1)
-    logsumexp = logsumexp[..., : query.shape[2]].contiguous()
-    needs_bias = bool(needs_bias and has_bias)
+    logsumexp = logsumexp[..., : call.query.shape[2]].contiguous()
+    needs_bias = needs_bias and bias is not None
     gradients = compute_backward(call, gradient, named["out"], logsumexp, needs_bias)
-    gpu = gpu_of(query)
-    return [None if each is None else settle(each, gpu) for each in gradients]
+    gpu = gpu_of(call.query)
+    return [tag_results(result, gpu) for result in gradients]

@@ -46,11 +46,12 @@ class Plan(NamedTuple):
     kernels: int
     kind: str
     fills: bool
-    call: int  # on the host, to have a card compute it, without the launches
+    # On the host, to have a card compute it, without the launches.
+    call_duration: int
 
 
-class Operation:
-    """How one operation is booked, and its plans so far."""
+class Costing:
+    """How the calls of one operator are booked, and its plans so far."""
 
     def __init__(self, func: Callable) -> None:
         packet = getattr(func, "overloadpacket", None)
@@ -62,25 +63,23 @@ class Operation:
         self.plans: dict[tuple, Plan] = {}
 
 
-_operations: dict[Callable, Operation] = {}
+_costings: dict[Callable, Costing] = {}
 
 
 def forget() -> None:
     """Forget all costs: they are those of one card."""
-    _operations.clear()
+    _costings.clear()
 
 
 def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
     """Book what `func` did with its arguments, and the host's wait for it if there is one."""
     clock = session.clock
     thread = session.thread
-    if thread.already_booked:
-        thread.already_booked = False
-        return
-    operation = _operations.get(func)
-    if operation is None:
-        operation = _operations[func] = Operation(func)
-    if operation.copies and _book_crossing(func, args, kwargs, out):
+    costing = _costings.get(func)
+    if costing is None:
+        costing = Costing(func)
+        _costings[func] = costing
+    if costing.copies and _book_crossing(func, args, kwargs, out):
         return
 
     gpu = (
@@ -88,22 +87,32 @@ def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
         or _home_of(out)
         or _gpu_among((*args, *kwargs.values()))
     )
-    if gpu is not None and operation.reads_back:
-        read_back(gpu, operation.name, args[0].element_size())
+    if gpu is not None and costing.reads_back:
+        read_back(gpu, costing.name, args[0].element_size())
         return
-    plan = _plan(operation, func, args, kwargs, out)
+    plan = _plan(costing, func, args, kwargs, out)
     if gpu is None or plan.card is None:
-        clock.spend(clock.call(plan.host), operation.name)
+        clock.spend(clock.call_cost(plan.host), costing.name)
         return
 
     stream = thread.streams.get(gpu.index, 0)
     if (gpu.index, stream) in session.capturing:
-        duration = clock.call(plan.call) + clock.launch * plan.kernels
-        clock.spend(duration, operation.name)
+        launches = clock.launch * plan.kernels
+        duration = clock.call_cost(plan.call_duration) + launches
+        clock.spend(duration, costing.name)
         return
-    clock.kernel(gpu.index, stream, operation.name, *plan[1:])
-    if operation.may_wait and waits(func, args, kwargs):
-        read_back(gpu, operation.name)
+    clock.kernel(
+        gpu.index,
+        stream,
+        costing.name,
+        duration=plan.card,
+        kernels=plan.kernels,
+        kind=plan.kind,
+        fills=plan.fills,
+        call_duration=plan.call_duration,
+    )
+    if costing.may_wait and waits(func, args, kwargs):
+        read_back(gpu, costing.name)
 
 
 def read_back(gpu: GPU, name: Any, size: int = COUNT_SIZE) -> None:
@@ -225,25 +234,25 @@ def _book_host_copy(
 
 
 def _plan(
-    operation: Operation, func: Callable, args: tuple, kwargs: dict, out: Any
+    costing: Costing, func: Callable, args: tuple, kwargs: dict, out: Any
 ) -> Plan:
     """Return the plan for a call, from those that are remembered if it is there."""
     key = [isinstance(out, Tensor) and out.is_meta]
     _describe((*args, *kwargs.values(), out), key)
-    if operation.depends_on_tf32:
+    if costing.depends_on_tf32:
         for setting in _TF32_SETTINGS:
             key.append(read_fp32_precision("cuda", setting))
     key = tuple(key)
 
-    plan = operation.plans.get(key)
+    plan = costing.plans.get(key)
     if plan is None:
         plan = _make_plan(session.clock, func, args, kwargs, out)
-        if plan.kind in _TF32_KINDS and not operation.depends_on_tf32:
-            operation.depends_on_tf32 = True  # from now on keys hold the settings
+        if plan.kind in _TF32_KINDS and not costing.depends_on_tf32:
+            costing.depends_on_tf32 = True  # from now on keys hold the settings
             return plan
-        if len(operation.plans) >= MAX_PLANS:
-            operation.plans.clear()
-        operation.plans[key] = plan
+        if len(costing.plans) >= MAX_PLANS:
+            costing.plans.clear()
+        costing.plans[key] = plan
     return plan
 
 
@@ -276,7 +285,7 @@ def _make_plan(
             kernels=0,
             kind="other",
             fills=False,
-            call=0,
+            call_duration=0,
         )
     setup = clock.host.setup.get(work.kind, 0)
     return Plan(
@@ -285,5 +294,5 @@ def _make_plan(
         kernels=work.kernels,
         kind=work.kind,
         fills=fills(work, clock.sheet),
-        call=nanoseconds(call),
+        call_duration=nanoseconds(call),
     )

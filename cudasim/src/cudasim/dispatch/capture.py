@@ -6,7 +6,6 @@ does the work again, in the memory of the capture
 (https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs).
 """
 
-import threading
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -159,12 +158,12 @@ class Capture(LightMode):
                 break
 
         for gpu in session.gpus:
-            gpu.memory.change(suspended=threading.get_ident())
+            gpu.memory.suspend()
         try:
             self._run_steps()
         finally:
             for gpu in session.gpus:
-                gpu.memory.change(suspended=0)
+                gpu.memory.resume()
 
     def _run_steps(self) -> None:
         # `no_grad` restores what the steps set.

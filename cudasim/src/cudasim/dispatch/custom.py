@@ -97,5 +97,5 @@ def _in_mode(value: Any) -> Any:
 
 def _booked(out: Any) -> Any:
     """Return the result of an operator whose cost was booked with what ran within it."""
-    session.thread.already_booked = session.clock is not None
+    session.thread.skip_next_booking = session.clock is not None
     return out

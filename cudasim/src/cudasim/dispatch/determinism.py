@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cudasim.dispatch.arguments import arguments_by_name
 from cudasim.dispatch.autocast import overload
-from cudasim.dispatch.operators import Rule, around
+from cudasim.dispatch.operators import Rule, layer
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of
 from cudasim.torch_private.dispatch import alert_not_deterministic, is_deterministic
@@ -66,7 +66,7 @@ _KERNELS: dict[str, str] = TABLES["nondeterministic"]
 _NAMES = {overload(name): name for name in _KERNELS}
 
 
-@around(*_NAMES, idle=lambda args: not is_deterministic())
+@layer(*_NAMES, idle=lambda args: not is_deterministic())
 def refuse_nondeterministic(
     inner: Rule, func: Callable, args: tuple, kwargs: dict
 ) -> Any:

@@ -19,6 +19,8 @@ from cudasim.torch_private.operators import schema_of, to_dense
 
 aten = torch.ops.aten
 LARGE_RESULT = 2**22  # elements; only memory for results of so many is taken in advance
+# Elements, in the place of a number that is not known: more than any card holds.
+UNKNOWN_SIZE = 2**62
 
 # (arguments, tensors among them) -> at most how many elements the results have
 Bound = Callable[[tuple, Sequence[Tensor]], int]
@@ -101,6 +103,17 @@ def _on_meta(tensor: Tensor) -> Tensor:
 # The bounds. Each is called for many operations, so they are quick rather than exact.
 
 
+def _extent(tensor: Tensor) -> int:
+    """Return the product of the sizes of `tensor`, without those of 0.
+
+    An empty tensor may have a large result, such as the sum over its empty dimension.
+    """
+    elements = tensor.numel()
+    if elements or tensor.is_nested:  # nested tensors have no sizes
+        return elements
+    return math.prod([size for size in tensor.shape if size])
+
+
 def no_results(args: tuple, operands: Sequence[Tensor]) -> int:
     """For operations whose results take no memory."""
     return 0
@@ -108,7 +121,7 @@ def no_results(args: tuple, operands: Sequence[Tensor]) -> int:
 
 def _sum(args: tuple, operands: Sequence[Tensor]) -> int:
     """For results with no more elements than all operands together."""
-    return sum([tensor.numel() for tensor in operands])
+    return sum([_extent(tensor) for tensor in operands])
 
 
 def _broadcast(args: tuple, operands: Sequence[Tensor]) -> int:
@@ -127,7 +140,7 @@ def _product(args: tuple, operands: Sequence[Tensor]) -> int:
     left, right = operands[-2:]
     if left.dim() < 2 or right.dim() < 2:
         return _sum(args, operands)
-    return left.numel() // max(left.shape[-1], 1) * right.shape[-1]
+    return math.prod(left.shape[:-1]) * right.shape[-1]
 
 
 def _convolution(args: tuple, operands: Sequence[Tensor]) -> int:
@@ -191,7 +204,7 @@ def _spread(args: tuple, operands: Sequence[Tensor]) -> int:
     """For results that may be larger than the operands: all their sizes, multiplied."""
     bound = 1
     for tensor in operands:
-        bound *= max(tensor.numel(), 1)
+        bound *= _extent(tensor)
     for value in args:
         for number in value if isinstance(value, list | tuple) else [value]:
             if type(number) is int:
@@ -220,8 +233,8 @@ def _bounds_by_operator() -> dict[str, Bound]:
 
 BOUNDS = _bounds_by_operator()
 
-# Some bounds are at most this factor times the product of the operands' numbers of elements.
-# Their operands are all the tensors that count.
+# Some bounds are at most this factor times the product of the operands' numbers of elements,
+# if none of them is empty. Their operands are all the tensors that count.
 BOUND_FACTORS: dict[Bound, int] = {
     _sum: 1,
     _broadcast: 1,

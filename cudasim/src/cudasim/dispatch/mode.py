@@ -13,16 +13,16 @@ from cudasim.dispatch import asserts, attention, determinism, only_cuda, rules
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.booking import book
 from cudasim.dispatch.devices import resolve
-from cudasim.dispatch.foresight import LARGE_RESULT
+from cudasim.dispatch.foresight import LARGE_RESULT, UNKNOWN_SIZE
 from cudasim.dispatch.operators import operator_of
-from cudasim.dispatch.placement import NUMBERS, make_on, run, settle
+from cudasim.dispatch.placement import NUMBERS, make_on, run, tag_results
 from cudasim.dispatch.tags import gpu_of, storage_of
 from cudasim.modes import LightMode
 from cudasim.session import session
 from cudasim.torch_private.dispatch import FakeTensor, FunctionalTensor
 
-# These modules register rules as they are imported.
-REGISTERED = (rules, attention, determinism, asserts, only_cuda)
+# These modules register rules and layers as they are imported, in any order.
+REGISTERED = (asserts, attention, determinism, only_cuda, rules)
 
 # The tensors that PyTorch traces with. They record their own device and hold no data.
 TRACED = (FakeTensor, FunctionalTensor)
@@ -62,7 +62,8 @@ class DeviceMode(LightMode):
         # Function modes, if there are any, would see what is read from tensors here.
         if short and not has_torch_function_unary(None):
             gpu = UNKNOWN
-            # Times the elements of each operand: at most how many a result has.
+            # Times the elements of each operand: at most how many a result has. Only
+            # `max_elements` can tell for an empty operand.
             quick_bound = operator.bound_factor
             operands = args
             if not operator.only_tensors:
@@ -71,14 +72,15 @@ class DeviceMode(LightMode):
                 for value in operands:
                     kind = type(value)
                     if kind is Tensor or kind is Parameter:
-                        home = value.untyped_storage()._cudasim  # TAG
-                        if home is not None:
-                            home = home.gpu
+                        home = None
+                        tag = value.untyped_storage()._cudasim  # TAG
+                        if tag is not None:
+                            home = tag.gpu
                             if home is None:  # scratch
                                 gpu = UNKNOWN
                                 break
                             if quick_bound:
-                                quick_bound *= value.numel()
+                                quick_bound *= value.numel() or UNKNOWN_SIZE
                         if home is not gpu:
                             if gpu is not UNKNOWN:  # several devices
                                 gpu = UNKNOWN
@@ -121,11 +123,11 @@ class DeviceMode(LightMode):
                         or type(out) is not Tensor
                         or session.traced
                     ):
-                        return settle(out, gpu)
+                        return tag_results(out, gpu)
                     try:
                         storage = out.untyped_storage()
                     except RuntimeError:
-                        return settle(out, gpu)
+                        return tag_results(out, gpu)
                     if storage._cudasim is None:
                         storage._cudasim = Allocation(gpu, storage.nbytes())
                     return out
@@ -171,11 +173,17 @@ class TimedMode(DeviceMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple, kwargs: Any = None
     ) -> Any:
-        out = super().__torch_dispatch__(func, types, args, kwargs)
-        if out is NotImplemented or (types and is_traced(types)):
+        thread = session.thread
+        try:
+            out = super().__torch_dispatch__(func, types, args, kwargs)
+            if out is NotImplemented or (types and is_traced(types)):
+                return out
+            if not thread.skip_next_booking:
+                book(func, args, kwargs or {}, out)
             return out
-        book(func, args, kwargs or {}, out)
-        return out
+        finally:
+            # Also after an error, or the next operation would not be booked.
+            thread.skip_next_booking = False
 
 
 def mode_for(type: DeviceType, clock: Clock | None = None) -> type[DeviceMode]:

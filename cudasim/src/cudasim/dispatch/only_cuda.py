@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from cudasim.dispatch.arguments import tensors_in
-from cudasim.dispatch.operators import Rule, around, name_of, operator_of
-from cudasim.dispatch.placement import general, settle
+from cudasim.dispatch.operators import Rule, layer, name_of, operator_of
+from cudasim.dispatch.placement import general, tag_results
 from cudasim.dispatch.tags import gpu_of, put
 from cudasim.session import session
 from cudasim.torch_private.operators import schema_of
@@ -37,7 +37,7 @@ def is_on_cuda(value: Any) -> bool:
     return gpu_of(value) is not None
 
 
-@around("_linalg_svd")
+@layer("_linalg_svd")
 def svd(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Accept cuSOLVER's drivers, which differ in speed only: the CPU has one."""
     driver = kwargs.get("driver")
@@ -48,7 +48,7 @@ def svd(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     return inner(func, args, {**kwargs, "driver": None})
 
 
-@around("linalg_lu", "linalg_lu_factor_ex")
+@layer("linalg_lu", "linalg_lu_factor_ex")
 def lu(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Decompose a matrix without pivoting, which the CPU's kernel cannot do."""
     if kwargs.get("pivot", True) or not is_on_cuda(args[0]):
@@ -61,7 +61,7 @@ def lu(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
         no_permutation = factors.new_empty(0)
         lower, upper = _triangles(factors)
         out = (no_permutation, lower, upper)
-    return settle(out, gpu_of(args[0]))
+    return tag_results(out, gpu_of(args[0]))
 
 
 def _factorize(matrix: Tensor) -> Tensor:
@@ -102,7 +102,7 @@ def _triangles(factors: Tensor) -> tuple[Tensor, Tensor]:
     return lower, upper
 
 
-@around("cudnn_convolution")
+@layer("cudnn_convolution")
 def cudnn_convolution(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Run a convolution under cuDNN's name; its last arguments only choose a kernel."""
     if not is_on_cuda(args[0]):
@@ -124,7 +124,7 @@ def cudnn_convolution(inner: Rule, func: Callable, args: tuple, kwargs: dict) ->
     return convolve(aten.convolution.default, arguments, {})
 
 
-@around("floor_divide", *ROUNDED_DIVISIONS, *REMAINDERS)
+@layer("floor_divide", *ROUNDED_DIVISIONS, *REMAINDERS)
 def divide_by_zero(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Divide integers by zero, which no GPU refuses.
 
@@ -144,7 +144,7 @@ def divide_by_zero(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> An
     quotient = inner(_not_in_place(func), (first, divisor, *args[2:]), kwargs)
     replacement = first if name_of(func) in REMAINDERS else -1
     out = torch.where(is_zero, replacement, quotient)
-    settle(out, gpu_of(quotient))
+    tag_results(out, gpu_of(quotient))
     is_in_place = schema_of(func).name.endswith("_")
     return first.copy_(out) if is_in_place else out
 
@@ -168,7 +168,7 @@ def _not_in_place(func: Callable) -> Callable:
     return getattr(packet, overload)
 
 
-@around(aten.div.Tensor, aten.div_.Tensor, aten.div.Scalar, aten.div_.Scalar)
+@layer(aten.div.Tensor, aten.div_.Tensor, aten.div.Scalar, aten.div_.Scalar)
 def divide_by_number(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Divide by a number as CUDA does: by a product with its reciprocal.
 

@@ -19,9 +19,6 @@ from cudasim.torch_private.operators import (
 # The attribute of an operator that holds its record.
 RECORD = "_cudasim"
 
-# The `bound_factor` of operators of whose results only `max_elements` can tell the size.
-_UNKNOWN_FACTOR = 2**62
-
 # (operator, its arguments) -> its result
 Rule = Callable[[Callable, tuple, dict], Any]
 # arguments -> whether a layer has nothing to do
@@ -38,10 +35,19 @@ class Layer(NamedTuple):
 
 # The rules of operators that do not follow the general one of `placement`.
 RULES: dict[Callable, Rule] = {}
-# The same for kinds of operators: each returns the rule of an operator, or None.
+# The same for kinds of operators: each returns the rule of an operator, or None. The first
+# that returns one decides: those of `custom`, then those of `rules`, which imports it.
 RULE_FINDERS: list[Callable[[Callable], Rule | None]] = []
-# The layers around rules, innermost first.
+# The layers around rules, in the order in which they are registered.
 LAYERS: list[Layer] = []
+# The modules that register layers. Those of the first run innermost, next to the rule, and
+# those of the last outermost; of the layers of one module the last runs outermost.
+LAYER_MODULES = (
+    "cudasim.dispatch.asserts",
+    "cudasim.dispatch.determinism",
+    "cudasim.dispatch.only_cuda",
+    "cudasim.dispatch.rules",
+)
 
 
 def rule(*operators: Callable) -> Callable:
@@ -54,8 +60,8 @@ def rule(*operators: Callable) -> Callable:
     return register
 
 
-def around(*operators: str | Callable, idle: Idle = lambda args: False) -> Callable:
-    """Let the decorated function run around the rules of `operators`.
+def layer(*operators: str | Callable, idle: Idle = lambda args: False) -> Callable:
+    """Let the decorated function run as a layer around the rules of `operators`.
 
     It is given the rule so far, then what a rule is given. A name among `operators` stands
     for all overloads of one of PyTorch's operators and for its in-place form.
@@ -104,15 +110,11 @@ class Operator:
     def __init__(self, func: Callable) -> None:
         self.func = func  # keeps it alive, so that no other has its identity
         own_rule = _own_rule(func)
-        name = name_of(func)
-        layers = []
-        for layer in LAYERS:
-            if name in layer.operators or func in layer.operators:
-                layers.append(layer)
+        layers = _layers_of(func)
         # None where the general rule alone runs.
         self.rule = _wrap(own_rule, layers)
         # None where there are no layers, which is the same as idle ones.
-        self.idle = _all_idle([layer.is_idle for layer in layers])
+        self.idle = _all_idle([around.is_idle for around in layers])
         # Whether the mode may run it without looking at its rule.
         self.direct = False
 
@@ -161,8 +163,9 @@ class Operator:
         # What the operands' numbers of elements are multiplied by for a quick bound.
         self.bound_factor = 0
         if self.makes_tensors:
-            factors = foresight.BOUND_FACTORS
-            self.bound_factor = factors.get(self.max_elements, _UNKNOWN_FACTOR)
+            self.bound_factor = foresight.BOUND_FACTORS.get(
+                self.max_elements, foresight.UNKNOWN_SIZE
+            )
 
 
 def _own_rule(func: Callable) -> Rule | None:
@@ -175,14 +178,30 @@ def _own_rule(func: Callable) -> Rule | None:
     return None
 
 
+def _layers_of(func: Callable) -> list[Layer]:
+    """Return the layers around the rule of an operator, innermost first."""
+    name = name_of(func)
+    layers = []
+    for registered in LAYERS:
+        if name in registered.operators or func in registered.operators:
+            layers.append(registered)
+    layers.sort(key=_position)
+    return layers
+
+
+def _position(registered: Layer) -> int:
+    """Return how far from the rule a layer runs."""
+    return LAYER_MODULES.index(registered.function.__module__)
+
+
 def _wrap(own_rule: Rule | None, layers: list[Layer]) -> Rule | None:
     """Return the rule of an operator with its layers around it; None if it has neither."""
     # `placement` imports this module.
     from cudasim.dispatch.placement import general
 
     wrapped = own_rule
-    for layer in layers:
-        wrapped = functools.partial(layer.function, wrapped or general)
+    for around in layers:
+        wrapped = functools.partial(around.function, wrapped or general)
     return wrapped
 
 

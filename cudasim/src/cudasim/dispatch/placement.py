@@ -86,7 +86,7 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
     reserved = _reserve(operator, gpu, args, kwargs, operands)
     out = _compute(operator, gpu, args, kwargs)
     if operator.makes_tensors or may_be_copied:
-        return settle(out, gpu, reserved)
+        return tag_results(out, gpu, reserved)
     return out
 
 
@@ -168,11 +168,12 @@ def _run_without_gpu(
         args = as_tensors(func, args)
     out = func(*args, **kwargs)
     if unplaced:
-        return settle(out, None)
+        return tag_results(out, None)
     # Python's bindings always name pin_memory. So a call without it comes from C++, within
     # an operation whose device it takes from tensors that it believes to be on the CPU.
     if "pin_memory" not in kwargs and not scratch.is_called_by_program(func):
-        return settle(out, state.last_gpu if scratch.is_called_by_engine() else None)
+        gpu = state.last_gpu if scratch.is_called_by_engine() else None
+        return tag_results(out, gpu)
     return out
 
 
@@ -189,7 +190,7 @@ def _run_in_factory(
     if gpu.type.missing:
         for tensor in tensors_in((out,)):
             gpu.type.check_dtype(tensor)
-    return settle(out, gpu, reserved)
+    return tag_results(out, gpu, reserved)
 
 
 def as_tensors(func: Callable, args: tuple) -> tuple:
@@ -225,14 +226,14 @@ def make_on(gpu: GPU, func: Callable, args: tuple, kwargs: dict) -> Any:
     return put(out, gpu, reserved[0] if reserved else None)
 
 
-def settle(out: Any, gpu: GPU | None, reserved: Reserved = None) -> Any:
+def tag_results(out: Any, gpu: GPU | None, reserved: Reserved = None) -> Any:
     """Tag the new storages among the results of an operation; return the results.
 
     They live on `gpu`, or are scratch if it is None.
     """
     if isinstance(out, list | tuple):
         for result in out:
-            settle(result, gpu, reserved)
+            tag_results(result, gpu, reserved)
         return out
     if not isinstance(out, Tensor) or out.is_meta:
         return out

@@ -36,7 +36,7 @@ from cudasim.torch_private.tensors import backward_id
 from cudasim.words import WORDS
 
 MESSAGES = WORDS["races"]
-ACCESSES = "_cudasim_accesses"  # the attribute of a storage that holds its `Memory`
+ACCESSES = "_cudasim_accesses"  # the attribute of a storage that holds its `MemoryUses`
 
 # Operators that do not read their operands, by how their names begin.
 UNREAD = (
@@ -77,7 +77,7 @@ class Access(NamedTuple):
 
 
 @dataclass(eq=False)
-class Memory:
+class MemoryUses:
     """Who has used a memory since it was last written, and who had it before."""
 
     order: "Order"
@@ -91,7 +91,7 @@ class Memory:
     # The streams that `record_stream` named, for which the allocator waits.
     recorded: set[StreamKey] = field(default_factory=set)
 
-    def overlaps(self, other: "Memory") -> bool:
+    def overlaps(self, other: "MemoryUses") -> bool:
         return self.begin < other.end and other.begin < self.end
 
     def unrecorded(self) -> list[Access]:
@@ -108,7 +108,7 @@ class Order:
         # For each stream, how far it knows the others to be.
         self.known: dict[StreamKey, dict[StreamKey, int]] = defaultdict(dict)
         # The memories that were in use last, by GPU.
-        self.areas: dict[int, list[Memory]] = defaultdict(list)
+        self.areas: dict[int, list[MemoryUses]] = defaultdict(list)
 
     def learn(self, stream: StreamKey, known: dict[StreamKey, int]) -> None:
         """Let a stream know what is `known` elsewhere."""
@@ -175,7 +175,7 @@ class Order:
                 if memory is not None:
                     self._use(memory, access)
 
-    def _memory(self, tensor: Tensor) -> Memory | None:
+    def _memory(self, tensor: Tensor) -> MemoryUses | None:
         """Return the memory of a tensor if it is a GPU's or pinned."""
         storage = storage_of(tensor)
         if storage is None:
@@ -188,7 +188,7 @@ class Order:
         gpu = None if tag is None else tag.gpu
         if gpu is None and not hasattr(storage, PINNED):
             return None
-        memory = Memory(self)
+        memory = MemoryUses(self)
         if gpu is not None and tag.block is not None:
             memory.begin = tag.block.address
             memory.end = memory.begin + tag.block.size
@@ -196,7 +196,7 @@ class Order:
         setattr(storage, ACCESSES, memory)
         return memory
 
-    def _hand_out(self, memory: Memory, gpu: GPU) -> None:
+    def _hand_out(self, memory: MemoryUses, gpu: GPU) -> None:
         """Let new memory know who had its addresses before."""
         kept = []
         for area in self.areas[gpu.index]:
@@ -206,7 +206,7 @@ class Order:
                 kept.append(area)
         self.areas[gpu.index] = [*kept, memory]
 
-    def _use(self, memory: Memory, access: Access) -> None:
+    def _use(self, memory: MemoryUses, access: Access) -> None:
         """Check an access against the earlier ones, and remember it."""
         conflicts = [use for use in memory.uses if use.writes or access.writes]
         for other in (*memory.earlier, *conflicts):

@@ -8,7 +8,7 @@ To give another operator a rule, decorate a function that runs it:
 
 `run` compares the devices of the operands that it is given, and puts the results on their
 GPU. To keep the rule of an operator and only do something before or after it, decorate a
-function with `around` instead.
+function with `layer` instead.
 """
 
 import math
@@ -31,12 +31,12 @@ from cudasim.dispatch.foresight import LARGE_RESULT
 from cudasim.dispatch.operators import (
     RULE_FINDERS,
     Rule,
-    around,
+    layer,
     name_of,
     operator_of,
     rule,
 )
-from cudasim.dispatch.placement import general, make_on, run, settle
+from cudasim.dispatch.placement import general, make_on, run, tag_results
 from cudasim.dispatch.tags import device_of, gpu_of, is_scratch, put, storage_of
 from cudasim.dispatch.waiting import wait_for, waits, watch_copy
 from cudasim.session import session
@@ -270,7 +270,7 @@ def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
     for results in result_lists:
         for result, home, memory in zip(results or (), homes, reserved, strict=False):
             if home is not None:
-                settle(result, home, memory)
+                tag_results(result, home, memory)
     return out
 
 
@@ -352,7 +352,7 @@ def _find_profiler(func: Callable) -> Rule | None:
 # What runs around rules: the wait of the host, and checks of dtypes.
 
 
-@around(*WAITS, idle=lambda args: not session.watching)
+@layer(*WAITS, idle=lambda args: not session.watching)
 def wait_for_result(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Let the host wait for the operations whose result it needs."""
     if session.watching and waits(func, args, kwargs):
@@ -368,7 +368,7 @@ def _has_common_dtype(args: tuple) -> bool:
     return getattr(args[0], "dtype", None) in COMMON_DTYPES
 
 
-@around(*dtypes.KERNELS, idle=_has_common_dtype)
+@layer(*dtypes.KERNELS, idle=_has_common_dtype)
 def check_dtype(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Refuse dtypes for which CUDA has no kernel."""
     tensors = operands_of(args, kwargs)
@@ -403,8 +403,8 @@ CHECKS: dict[Callable, Callable] = {
 }
 
 
-@around(*PRODUCTS, idle=lambda args: True)
-@around(*CHECKS)
+@layer(*PRODUCTS, idle=lambda args: True)
+@layer(*CHECKS)
 def check_arguments(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Run the check of an operator if it runs on a GPU."""
     if session.type.lists_kernels and any(map(gpu_of, tensors_in(args))):

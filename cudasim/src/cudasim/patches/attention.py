@@ -35,6 +35,7 @@ LONGEST_HEAD = 256  # numbers of a head in flash attention
 LONGEST_CUDNN_HEAD = 128
 SMALL_MEMORY = ((8, 6), (8, 9), (12, 0), (12, 1))
 FLASH_STEP = 8  # numbers: flash attention pads heads to a multiple of these
+CUDNN_STEP = 8  # numbers: cuDNN takes heads of a multiple of these
 
 # The arguments of SDPAParams, in its order, with what they are if they are left out.
 DEFAULTS = {
@@ -82,7 +83,7 @@ class Attention:
     def flash(self) -> Iterator[str]:
         yield from self._general_reasons("Flash", private.is_flash_attention_enabled())
         if self.params.attn_mask is not None:
-            yield "Flash Attention does not support non-null attn_mask."
+            yield MESSAGES["flash mask"]
         if len(set(self.heads)) > 1 or self.heads[0] > LONGEST_HEAD:
             yield MESSAGES["flash heads"].format(*self.heads)
         if not self.is_ampere:
@@ -133,7 +134,7 @@ class Attention:
         yield from self._general_reasons("cuDNN", private.is_cudnn_attention_enabled())
         if torch.are_deterministic_algorithms_enabled():
             if not torch.is_deterministic_algorithms_warn_only_enabled():
-                yield "cuDNN SDPA is not deterministic."
+                yield MESSAGES["nondeterministic"]
         yield from self._type_reasons(self.half_types)
         if not self.is_ampere:
             yield MESSAGES["capability"].format("cuDNN MHA", *self.capability)
@@ -141,9 +142,9 @@ class Attention:
 
         query, _, value = self.heads
         if max(query, value) > LONGEST_CUDNN_HEAD:
-            yield "head_dim should be no more than 128"
-        if query % 8 or value % 8:
-            yield "head_dim should be a multiple of 8"
+            yield MESSAGES["long cudnn heads"].format(LONGEST_CUDNN_HEAD)
+        if query % CUDNN_STEP or value % CUDNN_STEP:
+            yield MESSAGES["cudnn heads"].format(CUDNN_STEP)
 
     def _general_reasons(self, name: str, enabled: bool) -> Iterator[str]:
         if not enabled:
@@ -167,15 +168,16 @@ class Attention:
             shapes = [list(tensor.shape) for tensor in self.tensors]
             yield MESSAGES["batch"].format(*shapes)
         if 0 in (self.params.query.shape[-2], self.params.key.shape[-2]):
-            yield "All fused kernels do not support zero seq_len_q or seq_len_kv."
+            yield MESSAGES["empty"]
 
         strides = [tensor.stride(-1) for tensor in self.tensors]
         fits = strides == [1, 1, 1] or (ignore_single and self.heads[0] == 1)
         text = MESSAGES["strides"].format(*strides)
         mask = self.params.attn_mask
         if mask is not None:
-            fits = fits and mask.stride(-1) == 1
             text += MESSAGES["stride of mask"].format(mask.stride(-1))
+            if mask.stride(-1) != 1:
+                fits = False
         if not fits:
             yield text
 
@@ -245,8 +247,8 @@ def attend(original: Callable, query: Tensor, *args, **kwargs) -> Tensor:
     if not is_plain or gpu_of(query) is None:
         return original(query, *args, **kwargs)
 
-    values = dict(zip(DEFAULTS, (query, *args), strict=False))
-    arguments = DEFAULTS | values | {**kwargs, "scale": None}
+    positional = dict(zip(DEFAULTS, (query, *args), strict=False))
+    arguments = DEFAULTS | positional | kwargs
     params = SDPAParams(*[arguments[name] for name in DEFAULTS])
     kernel = choose(params)
     if kernel == "math":
@@ -272,9 +274,9 @@ def choose(params: SDPAParams) -> str:
             if refusals[kernel] is None:
                 return kernel
     for kernel, title in TITLES.items():
-        warnings.warn(f"{title} kernel not used because:", stacklevel=4)
+        warnings.warn(MESSAGES["not used"].format(title), stacklevel=4)
         warnings.warn(refusals[kernel], stacklevel=4)
-    raise RuntimeError("No available kernel. Aborting execution.")
+    raise RuntimeError(MESSAGES["no kernel"])
 
 
 def _flash(params: SDPAParams, scale: float | None) -> Tensor:
@@ -282,36 +284,46 @@ def _flash(params: SDPAParams, scale: float | None) -> Tensor:
     head = params.query.shape[-1]
     if scale is None:
         scale = head**-0.5
+    tensors = [params.query, params.key, params.value]
     padding = -head % FLASH_STEP
-    tensors = params.query, params.key, params.value
-    padded = [
-        functional.pad(each, (0, padding)) if padding else each for each in tensors
-    ]
-    operator = kernels.flash
-    out = operator(*padded, params.dropout, params.is_causal, False, scale=scale)[0]
+    if padding:
+        tensors = [functional.pad(tensor, (0, padding)) for tensor in tensors]
+    out, *_ = kernels.flash(*tensors, params.dropout, params.is_causal, scale=scale)
     return out[..., :head] if padding else out
 
 
 def _efficient(params: SDPAParams, scale: float | None) -> Tensor:
-    operator = kernels.efficient
-    tensors = params.query, params.key, params.value
-    mask = _additive(params)
-    options = mask, _needs_gradients(tensors), params.dropout, params.is_causal
-    return operator(*tensors, *options, scale=scale)[0]
+    out, *_ = kernels.efficient(
+        params.query,
+        params.key,
+        params.value,
+        _additive_mask(params),
+        _needs_gradients(params),
+        params.dropout,
+        params.is_causal,
+        scale=scale,
+    )
+    return out
 
 
 def _cudnn(params: SDPAParams, scale: float | None) -> Tensor:
-    operator = kernels.cudnn
-    tensors = params.query, params.key, params.value
-    mask = _additive(params)
-    options = mask, _needs_gradients(tensors), params.dropout, params.is_causal, False
-    return operator(*tensors, *options, scale=scale)[0]
+    out, *_ = kernels.cudnn(
+        params.query,
+        params.key,
+        params.value,
+        _additive_mask(params),
+        _needs_gradients(params),
+        params.dropout,
+        params.is_causal,
+        scale=scale,
+    )
+    return out
 
 
 KERNELS = {"flash": _flash, "efficient": _efficient, "cudnn": _cudnn}
 
 
-def _additive(params: SDPAParams) -> Tensor | None:
+def _additive_mask(params: SDPAParams) -> Tensor | None:
     """Return the mask as numbers that are added to the scores, one for each of them."""
     mask = params.attn_mask
     if mask is None:
@@ -323,8 +335,10 @@ def _additive(params: SDPAParams) -> Tensor | None:
     return mask.expand(*query.shape[:3], key.shape[2])
 
 
-def _needs_gradients(tensors: tuple) -> bool:
-    return torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
+def _needs_gradients(params: SDPAParams) -> bool:
+    tensors = (params.query, params.key, params.value)
+    needed = any(tensor.requires_grad for tensor in tensors)
+    return needed and torch.is_grad_enabled()
 
 
 @replaces(*dispatch.FLEX_ATTENTION_GRAPH, when=_has_kernels)

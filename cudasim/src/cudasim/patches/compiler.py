@@ -27,7 +27,8 @@ from cudasim.words import WORDS
 
 MESSAGES = WORDS["compiler"]
 DYNAMO = "torch._dynamo"  # the compiler, which most programs never import
-# What builds with CUDA have, and `torch._inductor` imports for graphs that are never made.
+# What only builds with CUDA have. `torch._inductor` imports it for CUDA graphs, which are
+# never made here.
 ONLY_IN_CUDA_BUILDS = {
     private.ALLOCATOR_STATE: type("AllocatorState", (), {}),
     private.CACHE_TENSORS: lambda enabled: None,
@@ -47,10 +48,10 @@ def patch_compile(patches: Patches) -> None:
 
     _warn_once.cache_clear()
     if DYNAMO in sys.modules:
-        from cudasim.torch_private import compiler as private
+        from cudasim.torch_private import compiler as dynamo
 
         # What was compiled so far does not ask on which simulated device a tensor is.
-        private.forget_compiled()
+        dynamo.forget_compiled()
     give_up = after_import(DYNAMO, partial(_prepare, patches))
     patches.finally_do(give_up)
 
@@ -66,15 +67,15 @@ def _warn_once(message: str) -> None:
 
 def _prepare(patches: Patches) -> None:
     """Let the compiler trace simulated tensors."""
-    from cudasim.torch_private import compiler as private
+    from cudasim.torch_private import compiler as dynamo
 
-    patches.finally_do(private.forget_compiled)
-    patches.forget(private.trace_rules)
-    private.leave_alone(Path(__file__).parents[1])
+    patches.finally_do(dynamo.forget_compiled)
+    patches.forget(dynamo.trace_rules)
+    dynamo.leave_alone(Path(__file__).parents[1])
     _allow_replaced(patches)
-    patches.wrap(*private.TENSOR_MATCH, guard_device)
-    patches.wrap(*private.RUN_ON_CONSTANTS, run_on_constants)
-    patches.wrap(*private.INDUCTOR, compile_on_gpu)
+    patches.wrap(*dynamo.TENSOR_MATCH, guard_device)
+    patches.wrap(*dynamo.RUN_ON_CONSTANTS, run_on_constants)
+    patches.wrap(*dynamo.INDUCTOR, compile_on_gpu)
 
 
 def _allow_replaced(patches: Patches) -> None:
@@ -82,19 +83,19 @@ def _allow_replaced(patches: Patches) -> None:
 
     A function may stand under several names, of which the compiler knows one.
     """
-    from cudasim.torch_private import compiler as private
+    from cudasim.torch_private import compiler as dynamo
 
     in_graphs = set()
     for before, now in patches.replaced():
-        if private.is_in_graphs(before) or private.is_in_graphs(now):
+        if dynamo.is_in_graphs(before) or dynamo.is_in_graphs(now):
             in_graphs.add(id(before))
-    for replacement in patches.replaced():
-        if id(replacement[0]) not in in_graphs:
+    for before, now in patches.replaced():
+        if id(before) not in in_graphs:
             continue
-        for function in replacement:  # the program may have taken either by name
-            if not private.is_in_graphs(function):
-                private.allow_in_graphs(function)
-                patches.finally_do(private.forbid_in_graphs, function)
+        for function in (before, now):  # the program may have taken either by name
+            if not dynamo.is_in_graphs(function):
+                dynamo.allow_in_graphs(function)
+                patches.finally_do(dynamo.forbid_in_graphs, function)
 
 
 @contextmanager
@@ -109,29 +110,29 @@ def guard_device(original: Callable, self: Any, guard: Any, value: Any = None) -
 
     The compiler's own guard reads the device from C++, which says `cpu`.
     """
-    from cudasim.torch_private import compiler as private
+    from cudasim.torch_private import compiler as dynamo
 
     original(self, guard, value)
     tensor = value if isinstance(value, torch.Tensor) else self.get(guard)
-    private.add_guard(self, guard, tensor.device)
+    dynamo.add_guard(self, guard, tensor.device)
 
 
 def compile_on_gpu(
     original: Callable, self: Any, graph: Any, inputs: Any, **options
 ) -> Callable:
-    """Compile a graph: for the CPU as ever, for simulated GPUs by what generates no code."""
-    from cudasim.torch_private import compiler as private
+    """Compile a graph by Inductor for the CPU, or by `aot_eager` for simulated GPUs."""
+    from cudasim.torch_private import compiler as dynamo
 
-    types = {tensor.device.type for tensor in private.tensors_of(graph, inputs)}
+    types = {tensor.device.type for tensor in dynamo.tensors_of(graph, inputs)}
     if session.type.name not in types:
         return original(self, graph, inputs, **options)
     _warn_once(MESSAGES["no code"])
-    return private.find_backend("aot_eager")(graph, inputs)
+    return dynamo.find_backend("aot_eager")(graph, inputs)
 
 
 @checks(torch.export, "export")
 def export(name: str, *args, strict: bool = False, **kwargs) -> None:
-    """Refuse an export that would compile, or in which C++ would end the process."""
+    """Refuse a strict export, which compiles, and one in which C++ would end the process."""
     if strict:
         raise NotImplementedError(MESSAGES["strict"])
     if registry() is None:

@@ -12,7 +12,9 @@ from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import CPU, device_of, gpu_of
 from cudasim.patches.functional import require_same_device
 from cudasim.patching import replaces
+from cudasim.words import WORDS
 
+MESSAGES = WORDS["devices"]
 # The parts of each constructor. The last are the values, whose device is the whole's.
 PARTS = TABLES["sparse"]
 
@@ -52,13 +54,12 @@ def refuse_apart(tensors: dict[str, Tensor]) -> None:
     For COO the words are the dispatcher's, for the others those of
     aten/src/ATen/native/sparse/SparseCsrTensor.cpp.
     """
-    message = "device of {name} (={there}) must match device of values (={here})"
-    if "indices" in tensors:
-        message = "Expected all tensors to be on the same device, but found at least two devices, "
-        if device_of(tensors["indices"]) == CPU:
-            message += "{here} and {there}!"
-        else:
-            message += "{there} and {here}!"
+    if "indices" not in tensors:
+        message = MESSAGES["compressed parts"]
+    elif device_of(tensors["indices"]) == CPU:
+        message = MESSAGES["parts"]
+    else:
+        message = MESSAGES["swapped parts"]
     first = next(iter(tensors.values()))
     require_same_device(tensors.get("values", first), tensors.items(), message)
 

@@ -40,7 +40,7 @@ class Refusal(Exception):
         self.code = code
 
 
-class Card(NamedTuple):
+class CardState(NamedTuple):
     """A simulated card; sizes are in bytes."""
 
     index: int
@@ -69,7 +69,7 @@ class Process(NamedTuple):
     used: int  # bytes of that card
 
 
-Row = Card | Process
+Row = CardState | Process
 Value = Callable[[Any], object]
 Fields = dict[str, tuple[Value, str]]  # name -> (the value in a row, the unit)
 
@@ -114,12 +114,12 @@ PROCESS_FIELDS: Fields = {
 }
 
 
-def published(folder: str | None) -> tuple[list[Card], list[Process]]:
+def published(folder: str | None) -> tuple[list[CardState], list[Process]]:
     """Return the cards, and the processes on them, of the simulation of `folder`.
 
     Raises Refusal if no process publishes there.
     """
-    cards: dict[int, Card] = {}
+    cards: dict[int, CardState] = {}
     processes: list[Process] = []
     for about, sizes in _read_figures(folder):
         for index, used in enumerate(sizes):
@@ -138,9 +138,9 @@ def published(folder: str | None) -> tuple[list[Card], list[Process]]:
     return ordered, processes
 
 
-def _card(index: int, about: dict[str, Any]) -> Card:
+def _card(index: int, about: dict[str, Any]) -> CardState:
     """Return a card of which nothing is known to be used, as a process describes it."""
-    return Card(
+    return CardState(
         index=index,
         uuid=about["uuids"][index],
         name=about["name"],
@@ -153,7 +153,7 @@ def _card(index: int, about: dict[str, Any]) -> Card:
     )
 
 
-def _process(card: Card, used: int, about: dict[str, Any]) -> Process:
+def _process(card: CardState, used: int, about: dict[str, Any]) -> Process:
     return Process(
         pid=about["pid"],
         program=about["program"],
@@ -197,9 +197,9 @@ def is_alive(pid: int) -> bool:
     return state not in ("Z", "X")
 
 
-def select_cards(cards: list[Card], wanted: str) -> list[Card]:
+def select_cards(cards: list[CardState], wanted: str) -> list[CardState]:
     """Return those of `cards` that `--id` names: indices, identities or bus numbers."""
-    by_name: dict[str, Card] = {}
+    by_name: dict[str, CardState] = {}
     for card in cards:
         by_name[str(card.index)] = card
         by_name[card.uuid] = card
@@ -210,7 +210,7 @@ def select_cards(cards: list[Card], wanted: str) -> list[Card]:
         raise Refusal("No devices were found", NOT_FOUND) from None
 
 
-def draw_table(cards: list[Card], processes: list[Process]) -> list[str]:
+def draw_table(cards: list[CardState], processes: list[Process]) -> list[str]:
     about = ["SIMULATED GPUs, by cudasim: no NVIDIA driver is involved"]
     if processes:
         context = max(card.context for card in cards) // MIB

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from cudasim.dispatch.operators import rule
-from cudasim.dispatch.placement import settle
+from cudasim.dispatch.placement import tag_results
 from cudasim.dispatch.tags import gpu_of
 
 
@@ -151,7 +151,7 @@ def compute(function: Callable, func: Callable, args: tuple, kwargs: dict) -> An
     gpu = gpu_of(args[0])
     if gpu is None:
         return func(*args, **kwargs)
-    return settle(function(*args), gpu)
+    return tag_results(function(*args), gpu)
 
 
 FUNCTIONS = (

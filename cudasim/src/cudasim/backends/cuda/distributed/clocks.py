@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 import torch.distributed as dist
 
 from cudasim.backends.cuda.distributed.rollcall import Roll, host
-from cudasim.clock.clock import Card, Clock, Stream, nanoseconds
+from cudasim.clock.clock import CardLanes, Clock, Stream, nanoseconds
 from cudasim.patching import Patches
 from cudasim.session import session
 from cudasim.timing.scaling import Cluster, Link, card_link, collective_seconds, links
@@ -87,7 +87,7 @@ def book(
     clock = session.clock
     if clock is None:
         return
-    session.thread.already_booked = True  # the mode need not book it
+    session.thread.skip_next_booking = True  # the mode need not book it
     card = clock.cards[gpu]
     current = card.stream(session.current_stream(gpu))
     stream = _nccl_stream(card, roll.name) if own else current
@@ -119,10 +119,10 @@ def _wait_later(end: End) -> None:
     elif thread.backward_passes:
         of_backward.append(end)
     else:  # what C++ asks for outside of the backward pass, it waits for
-        _settle([end])
+        _hold_streams([end])
 
 
-def _nccl_stream(card: Card, group: str) -> Stream:
+def _nccl_stream(card: CardLanes, group: str) -> Stream:
     """Return the stream of a group on a card: the first has no number."""
     number = 1 + sum(isinstance(name, str) for name in card.streams)
     suffix = f" {number}" if number > 1 else ""
@@ -177,7 +177,7 @@ def _exchange_message(
     return find
 
 
-def _settle(ends: list[End]) -> None:
+def _hold_streams(ends: list[End]) -> None:
     """Let the current streams wait for `ends`, which are then forgotten."""
     for gpu, when in ends:
         end = when() if callable(when) else when
@@ -202,14 +202,14 @@ def awaited(function: Callable, *args: Any, **kwargs: Any) -> Any:
     if work is not None and ends:
         of_works[work] = ends
     else:
-        _settle(ends)
+        _hold_streams(ends)
     return work
 
 
 def _wait(original: Callable, work: dist.Work, *args: Any, **kwargs: Any) -> Any:
     done = original(work, *args, **kwargs)
     # What a function that runs now has started is of this very work.
-    _settle(thread.started or of_works.pop(work, []))
+    _hold_streams(thread.started or of_works.pop(work, []))
     return done
 
 
@@ -221,7 +221,7 @@ def _run_backward(original: Callable, *args: Any, **kwargs: Any) -> Any:
     finally:
         thread.backward_passes -= 1
         if not thread.backward_passes:
-            _settle(of_backward)
+            _hold_streams(of_backward)
 
 
 def patch_clocks(patches: Patches) -> None:

@@ -20,8 +20,8 @@ from cudasim.backends.cuda.distributed.rollcall import Request, Roll
 from cudasim.backends.cuda.distributed.table import COLLECTIVES, PAIRWISE, Collective
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import arguments_by_name, tensors_in
+from cudasim.dispatch.operators import rule
 from cudasim.dispatch.placement import run
-from cudasim.dispatch.rules import rule
 from cudasim.dispatch.tags import gpu_of, is_scratch, put
 from cudasim.session import session
 from cudasim.torch_private.distributed import functional_operators

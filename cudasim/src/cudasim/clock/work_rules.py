@@ -375,15 +375,21 @@ def _is_channels_last(x: Tensor, weight: Tensor) -> bool:
     return filters and weight.stride(3) > 1
 
 
-def attention(args: tuple, kwargs: dict, out: Any, products: int, first: int) -> Work:
+def attention(
+    args: tuple, kwargs: dict, out: Any, products: int, first: int, is_causal: int
+) -> Work:
     """Compute fused attention (https://arxiv.org/abs/2307.08691).
 
-    Arguments `first` and `first` + 1 are the queries and the keys.
+    Arguments `first` and `first` + 1 are the queries and the keys. `is_causal` is the
+    place of the argument of this name, which halves the work.
     """
     query, key = args[first : first + 2]
     flops = 2.0 * products * prod(query.shape) * key.shape[-2]
-    is_causal = kwargs.get("is_causal") or any(value is True for value in args)
-    if is_causal:
+    if len(args) > is_causal:
+        causal = args[is_causal]
+    else:
+        causal = kwargs.get("is_causal", False)
+    if causal:
         flops /= 2
     size = float(size_of(args, out))
     return Work("attention", flops, size, _product_precision(query, "matmul"))
