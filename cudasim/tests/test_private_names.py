@@ -29,7 +29,15 @@ from cudasim.torch_private import (
 # imported, and the first test says which names are missing.
 TORCH = Path(torch.__file__).parent
 FOLDER = PACKAGE / "torch_private"
-GROUPS = ("dispatch", "operators", "tensors", "devices", "distributed", "compiler")
+GROUPS = (
+    "dispatch",
+    "operators",
+    "tensors",
+    "devices",
+    "distributed",
+    "compiler",
+    "flex",
+)
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 NOT_IN_PYTORCH = (

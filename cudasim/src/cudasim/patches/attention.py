@@ -6,6 +6,7 @@ computes it.
 """
 
 import math
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -28,6 +29,9 @@ from cudasim.torch_private import tensors as private
 from cudasim.torch_private.operators import attention as kernels
 from cudasim.words import WORDS
 
+# Modules that most programs never import.
+BIASES = "torch.nn.attention.bias"
+FLEX_ATTENTION = "torch.nn.attention.flex_attention"
 HALF_TYPES = (torch.float16, torch.bfloat16)
 VOLTA = (7, 0)  # the first cards with units that multiply matrices
 AMPERE = (8, 0)  # the first with flash attention, cuDNN's, and bfloat16 in any of them
@@ -210,16 +214,14 @@ def patch_attention(patches: Patches) -> None:
     attention = patches.wrap(*private.ATTENTION, attend)
     patches.replace(functional, "scaled_dot_product_attention", attention)
     # That module imports the compiler, which takes a second.
-    give_up = after_import("torch.nn.attention.bias", partial(_patch_biases, patches))
+    give_up = after_import(BIASES, partial(_patch_biases, patches))
     patches.finally_do(give_up)
-    give_up = after_import(
-        private.FLEX_ATTENTION, partial(_run_flex_uncompiled, patches)
-    )
+    give_up = after_import(FLEX_ATTENTION, partial(_run_flex_uncompiled, patches))
     patches.finally_do(give_up)
 
 
 def _patch_biases(patches: Patches) -> None:
-    biases = torch.nn.attention.bias.CausalBias
+    biases = sys.modules[BIASES].CausalBias
     patches.replace(biases, "__new__", staticmethod(_make_bias))
 
 
@@ -228,7 +230,9 @@ def _run_flex_uncompiled(patches: Patches) -> None:
 
     It compiles itself otherwise, and C++'s engine has no queue for gradients of a GPU.
     """
-    patches.replace(*private.flex_is_uncompiled(), True)
+    from cudasim.torch_private import flex
+
+    patches.replace(*flex.RUN_UNCOMPILED, True)
 
 
 def _make_bias(cls: type, *arguments) -> Tensor:

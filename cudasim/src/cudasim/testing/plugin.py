@@ -40,7 +40,9 @@ MARKERS = (
 
 announcement = pytest.StashKey[str]()  # the line with which the simulation began
 wanted = pytest.StashKey["Config | None"]()
+leads = pytest.StashKey[bool]()  # whether workers of pytest-xdist run the tests
 WORKER = "PYTEST_XDIST_WORKER"  # the variable that pytest-xdist sets in its workers
+LEADER = "CUDASIM_PYTEST_LEADER"  # the process that leads them
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -66,7 +68,10 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     config = early_config
     wish = _read_options(config.known_args_namespace)
     config.stash[wanted] = wish
-    if wish is None or _leads_workers(config):
+    if wish is None:
+        return
+    config.stash[leads] = _leads_workers(config)
+    if config.stash[leads]:
         return
     try:
         from cudasim import installed
@@ -116,15 +121,24 @@ def _read_options(options: argparse.Namespace) -> "Config | None":
 
 
 def _leads_workers(config: pytest.Config) -> bool:
-    """Return whether this process leaves the tests to workers of pytest-xdist."""
+    """Return whether this process leaves the tests to workers of pytest-xdist.
+
+    A worker has the same options. It is known by its parent: the variables alone are
+    inherited by a pytest that one of its tests starts, too.
+    """
     options = config.known_args_namespace
     has_workers = getattr(options, "numprocesses", None) or getattr(options, "tx", None)
-    return bool(has_workers) and WORKER not in os.environ
+    if not has_workers:
+        return False
+    if WORKER in os.environ and os.environ.get(LEADER) == str(os.getppid()):
+        return False
+    os.environ[LEADER] = str(os.getpid())
+    return True
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
     wish = config.stash[wanted]
-    if wish is not None and _leads_workers(config):
+    if wish is not None and config.stash[leads]:
         gpus = f"{wish.gpus} GPUs; {wish.find_card().name}, simulated, where none are"
         return f"cudasim: each worker has {gpus}"
     return config.stash.get(announcement, None)

@@ -1,6 +1,5 @@
 """Tensors and storages, and what works on them: autograd, modules, compilers."""
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -126,13 +125,3 @@ def has_tangent(tensor: torch.Tensor) -> bool:
 def attention_order() -> list[int]:
     """Return the numbers of the kernels of attention, in the order in which they are tried."""
     return torch._C._get_sdp_priority_order()
-
-
-# The module of `flex_attention`, which most programs never import.
-FLEX_ATTENTION = "torch.nn.attention.flex_attention"
-
-
-def flex_is_uncompiled() -> Attribute:
-    """Return the switch that lets `flex_attention` run uncompiled."""
-    module = sys.modules[FLEX_ATTENTION]
-    return Attribute(module, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG")
