@@ -103,7 +103,7 @@
     const whole = (count, grain) => Math.ceil(count / grain) * grain;
     const cut = whole(size, sizes.BLOCK);
     const shared = cut <= sizes.SMALL ? sizes.SMALL_SEGMENT : sizes.LARGE_SEGMENT;
-    const segment = cut < sizes.HUGE ? shared : whole(cut, sizes.GRAIN);
+    const segment = cut < sizes.HUGE ? shared : whole(cut, sizes.ROUNDING);
     const apart = cut <= sizes.SMALL || segment - cut > sizes.SMALL; // else the rest stays with it
     const block = apart ? cut : segment;
     const fit = Math.floor(segment / block);

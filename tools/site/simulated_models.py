@@ -15,17 +15,18 @@ from facts.cards import described
 from facts.training import Training, efficiency, least_efficiency
 
 PLACES = ("inside", "between")  # servers
+# Sizes of the caching allocator that the page script of `moved.js` computes with.
+SIZES = ("BLOCK", "SMALL", "SMALL_SEGMENT", "LARGE_SEGMENT", "HUGE", "ROUNDING")
 
 
 def main() -> None:
     question = json.load(sys.stdin)
     interconnects = question["interconnects"]
-    allocator = vars(sizes).items()
     answer = {
         "cards": [described(name) for name in sheet_names()],
         "links": {place: link_facts(place) for place in PLACES},
         "shares": [linear_shares(question, joined) for joined in interconnects],
-        "sizes": {name: size for name, size in allocator if name.isupper()},
+        "sizes": {name: getattr(sizes, name) for name in SIZES},
     }
     print(json.dumps(answer))
 
