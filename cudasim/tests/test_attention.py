@@ -126,7 +126,7 @@ def test_which_kernel_is_taken():
     assert "Attention" not in attend(double, double, double).grad_fn.name()
 
 
-def test_a_second_derivative_is_refused_by_the_kernels_name_and_math_has_it():
+def test_a_second_derivative_is_refused_and_math_has_it():
 
     def second():
         x = torch.rand(1, 2, 8, 16, device="cuda", requires_grad=True)

@@ -313,7 +313,7 @@ def is_of_torch(owner):
     return module.startswith("torch")
 
 
-def test_a_simulation_replaces_what_is_listed_and_nothing_else_that_is_private():
+def test_a_simulation_replaces_what_is_listed_and_no_more():
     # This imports the compiler, some of whose names are replaced only then.
     listed_names = {attribute.name for attribute in listed()}
     replaced = replaced_in_simulations()

@@ -1,5 +1,6 @@
 """`torch.compile` traces code for simulated GPUs as it does for real ones."""
 
+import shutil
 import warnings
 
 import pytest
@@ -159,19 +160,29 @@ def test_streams_are_traced():
     assert out.tolist() == [4, 4]
 
 
-def test_inductor_generates_code_for_the_cpu_alone():
+def sin_and_add(x):
+    return x.sin() + 1
+
+
+NO_COMPILER = "no C++ compiler (g++): inductor can generate no code for the CPU"
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason=NO_COMPILER)
+def test_inductor_generates_code_for_the_cpu():
     counter = CompileCounterWithBackend("inductor")
-
-    def f(x):
-        return x.sin() + 1
-
     x = torch.ones(3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        torch.testing.assert_close(torch.compile(f, backend=counter)(x), f(x))
+        out = torch.compile(sin_and_add, backend=counter)(x)
+    torch.testing.assert_close(out, sin_and_add(x))
+    assert counter.frame_count == 1
+
+
+def test_inductor_generates_no_code_for_gpus_and_says_so_once():
+    x = torch.ones(3)
     with pytest.warns(UserWarning, match="inductor generates no code") as warned:
         for place in GPU0, GPU1:
-            out = torch.compile(f)(x.to(place))
+            out = torch.compile(sin_and_add)(x.to(place))
             assert out.device == place
     ours = [each for each in warned if "cudasim" in str(each.message)]
     assert len(ours) == 1

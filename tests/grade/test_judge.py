@@ -162,7 +162,7 @@ def test_points_are_rounded_down_to_the_half(won, most, worth, points):
     assert json.dumps(judgement.results[2].points) == points
 
 
-def test_an_answer_that_loses_a_quarter_is_asked_again_and_has_its_remark():
+def test_an_answer_that_loses_a_quarter_is_asked_again():
     assignment = with_share(3, 4, 1)
     question = assignment.exercises[1]
     question.remarks[0] = replace(question.remarks[0], code=ANSWERS[2])
