@@ -332,7 +332,7 @@ def test_a_simulation_replaces_what_is_listed_and_no_more():
     assert not unused, lines_of("not replaced, take out of the list:", unused)
 
 
-def test_the_versions_of_the_list_are_those_that_cudasim_was_tested_with():
+def test_the_versions_of_the_list_are_those_tried():
     from cudasim import simulation
 
     assert simulation.TESTED == (TRIED[0], TRIED[-1])

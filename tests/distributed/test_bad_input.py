@@ -110,7 +110,7 @@ def test_checkpoints_of_another_run_are_refused(job, undisturbed, setting):
 
 
 @pytest.mark.full
-def test_a_checkpoint_of_another_world_size_is_taken_and_old_ones_go(job, undisturbed):
+def test_a_checkpoint_of_another_world_size_is_taken(job, undisturbed):
     undisturbed.give(job, 2)
     job.torchrun(*ONE, *RESUME, "--epochs", 6)
     assert sorted(epochs(job.succeed())) == [2, 3, 4, 5]

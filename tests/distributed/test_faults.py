@@ -40,7 +40,7 @@ def test_a_fault_of_one_rank_ends_them_all(job, fault, words):
 
 
 @pytest.mark.full
-def test_a_checkpoint_cut_short_or_of_another_script_is_passed_over(job, undisturbed):
+def test_a_checkpoint_that_does_not_fit_is_passed_over(job, undisturbed):
     newest = undisturbed.give(job, 3)
     newest.write_bytes(newest.read_bytes()[:1000])
     torch.save({"epoch": 7}, newest.with_name("epoch-0007.pt"))

@@ -200,7 +200,7 @@ def test_form(student, rng):
 """
 
 
-def test_the_review_shows_a_test_that_broke_off_once_with_its_line(grade, out):
+def test_the_review_shows_a_broken_test_with_its_line(grade, out):
     assignment = small()
     assignment.exercises[0].tests = BROKEN_TEST
     grade.assignments = [assignment]

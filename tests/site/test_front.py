@@ -71,7 +71,7 @@ def test_every_version_that_runs_has_its_own_timeline(front):
         assert len(figure.select("rect")) == len(drawn.select("rect"))
 
 
-def test_the_first_words_have_the_figures_of_the_first_and_the_last(front):
+def test_the_first_words_have_the_figures_of_the_walk(front):
     lead = text_of(front.select_one(".front-lead"))
     for version in (RUNNING[0], RUNNING[-1]):
         assert version.takes in lead
