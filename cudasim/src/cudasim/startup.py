@@ -12,8 +12,10 @@ def begin() -> None:
     Called as Python starts if CUDASIM_GPUS is set, by the file of `startup_file` or by
     the `sitecustomize` that a simulation gives to its child processes.
     """
-    if not any(isinstance(finder, ImportWatcher) for finder in sys.meta_path):
-        after_import("torch", simulate_as_asked)
+    for finder in sys.meta_path:
+        if isinstance(finder, ImportWatcher) and finder.name == "torch":
+            return  # the simulation awaits torch already
+    after_import("torch", simulate_as_asked)
 
 
 def simulate_as_asked() -> None:

@@ -287,7 +287,7 @@ def _flash(params: SDPAParams, scale: float | None) -> Tensor:
     """Call flash attention, which pads the numbers of a head with zeros."""
     head = params.query.shape[-1]
     if scale is None:
-        scale = head**-0.5
+        scale = max(1, head) ** -0.5
     tensors = [params.query, params.key, params.value]
     padding = -head % FLASH_STEP
     if padding:
@@ -296,8 +296,9 @@ def _flash(params: SDPAParams, scale: float | None) -> Tensor:
     return out[..., :head] if padding else out
 
 
-def _efficient(params: SDPAParams, scale: float | None) -> Tensor:
-    out, *_ = kernels.efficient(
+def _with_mask(kernel: Callable, params: SDPAParams, scale: float | None) -> Tensor:
+    """Call a kernel that takes a mask, and keeps what gradients need if some are needed."""
+    out, *_ = kernel(
         params.query,
         params.key,
         params.value,
@@ -310,21 +311,11 @@ def _efficient(params: SDPAParams, scale: float | None) -> Tensor:
     return out
 
 
-def _cudnn(params: SDPAParams, scale: float | None) -> Tensor:
-    out, *_ = kernels.cudnn(
-        params.query,
-        params.key,
-        params.value,
-        _additive_mask(params),
-        _needs_gradients(params),
-        params.dropout,
-        params.is_causal,
-        scale=scale,
-    )
-    return out
-
-
-KERNELS = {"flash": _flash, "efficient": _efficient, "cudnn": _cudnn}
+KERNELS = {
+    "flash": _flash,
+    "efficient": partial(_with_mask, kernels.efficient),
+    "cudnn": partial(_with_mask, kernels.cudnn),
+}
 
 
 def _additive_mask(params: SDPAParams) -> Tensor | None:

@@ -101,7 +101,8 @@ def _allow_replaced(patches: Patches) -> None:
 @contextmanager
 def run_on_constants(original: Callable) -> Iterator[Any]:
     """Run operations on the constants of a graph, which may be on a GPU, on real tensors."""
-    with original() as fake_mode, session.mode or nullcontext():
+    mode = type(session.mode)() if session.mode else nullcontext()  # of this thread
+    with original() as fake_mode, mode:
         yield fake_mode
 
 

@@ -30,7 +30,10 @@ TENSOR_MATCH = Attribute(torch._dynamo.guards.GuardBuilder, "TENSOR_MATCH")
 
 
 def leave_alone(folder: Path) -> None:
-    """Let the compiler run the functions of a folder as they are written."""
+    """Let the compiler run the functions of a folder as they are written.
+
+    That holds for the rest of the process: no other code is in this package's folder.
+    """
     name = str(folder)
     if name not in trace_rules.SKIP_DIRS:
         trace_rules.SKIP_DIRS.append(name)
