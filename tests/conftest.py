@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+from pathlib import Path
 
 import pytest
 from filelock import FileLock
@@ -46,8 +47,10 @@ def linked_book(small_book):
     """That book with links to where it is published, and outputs that no kernel printed."""
     (small_book / "_config.yml").write_text(CONFIG)
     (small_book / "README.md").write_text(README)
-    (small_book / "cudasim").mkdir()
-    shutil.copy(ROOT / "cudasim" / "pyproject.toml", small_book / "cudasim")
+    package = Path("cudasim", "src", "cudasim")
+    (small_book / package).mkdir(parents=True)
+    for name in (Path("cudasim", "pyproject.toml"), package / "__init__.py"):
+        shutil.copy(ROOT / name, small_book / name)
     setup = code("setup", "", tags=["setup"])
     write(small_book, "second", prose("title", "# Second"), setup, code("sum", "2 + 2"))
     write_links(Book(small_book))

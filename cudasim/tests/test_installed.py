@@ -5,7 +5,7 @@ import os
 from programs import PROJECT, run, write
 
 ADVICE = (
-    "pip install 'torch>=2.11' --index-url https://download.pytorch.org/whl/cpu "
+    'pip install "torch>=2.11,<2.15" --index-url https://download.pytorch.org/whl/cpu '
     "(or another build of https://pytorch.org/get-started)"
 )
 MISSING = f"cudasim needs PyTorch, which is not installed: {ADVICE}"

@@ -78,15 +78,12 @@ def environment(**variables: str) -> dict[str, str]:
     """Return the variables of a room's processes.
 
     They have what a service has and a test machine may lack, and nothing else of this
-    process. The book's address leads to a clone of this repository.
+    process.
     """
     passed = {name: value for name, value in os.environ.items() if PASSED.match(name)}
     home = ROOMS / "home"
     home.mkdir(parents=True, exist_ok=True)
     own = {
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": f"url.{REPOSITORY.as_uri()}.insteadOf",
-        "GIT_CONFIG_VALUE_0": read_repository(ROOT).url,
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         # Python compiles what is imported, which is far less.
         "PIP_COMPILE": "0",
@@ -111,7 +108,7 @@ def path_outside() -> str:
 
 
 def make_repository() -> None:
-    """Make a repository that holds this folder as it is, for pip to clone.
+    """Make a repository that holds this folder as it is, for Binder to clone.
 
     Nothing is committed here.
     """
@@ -270,7 +267,6 @@ MAKERS = {
 @contextmanager
 def copied(name: str) -> Iterator[Room]:
     """Yield a copy of a room, which is removed afterwards."""
-    once(REPOSITORY, make_repository)
     base = Room(name)
     once(base.folder, MAKERS[name], base)
     with tempfile.TemporaryDirectory(dir=ROOMS) as folder:

@@ -18,6 +18,7 @@ import pytest
 from helpers import CHAPTERS, ROOT, cell, code, copy_kernel, read
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+from release_page import pip_variables
 from rooms import CUDA, Room, binder_python, copied, environment, run
 
 from kernels import start
@@ -125,7 +126,7 @@ def execute(notebook, room, folder, monkeypatch):
         timeout=600,
         resources={"metadata": {"path": str(folder)}},
     )
-    return client.execute(env=environment())
+    return client.execute(env=environment(**pip_variables()))
 
 
 def seconds(executed_cell):

@@ -15,6 +15,7 @@ from tools.book.links import (
     write_links,
 )
 from tools.book.repository import Repository, make_repository, notebook_links
+from tools.book.setup_cells import simulator_version, simulator_wheel
 
 # An address of a service, up to what ends it in Markdown, HTML or code.
 ADDRESS = re.compile(
@@ -22,7 +23,10 @@ ADDRESS = re.compile(
     r"|(?:www\.)?kaggle\.com/kernels/|mybinder\.org/v2/|raw\.githubusercontent\.com/"
     r"|nbgitpuller\.readthedocs\.io/en/latest/link|[^\s)\"'`]*/git-pull\?)[^\s)\"'`]*"
 )
-GIT = re.compile(r"git\+(https://[^\s@'\"]+)@([^\s#'\"]+)")
+# What installs the simulator: pip's words, a wheel, a clone.
+INSTALLED = re.compile(
+    r"\bcudasim(?:\[\w+\])?==\d[\w.]*\d|https://[^\s'\"]+\.whl|git\+https:[^\s'\"]+"
+)
 TEXTS = [*ROOT.glob("*.md"), *ROOT.glob("book/*.md"), *ROOT.glob("notebooks/*.ipynb")]
 
 
@@ -31,7 +35,7 @@ def addresses(text):
 
 
 def strangers(text, repository):
-    """Return the addresses in a text that lead to another repository or branch."""
+    """Return the addresses in a text that lead to another repository, branch or version."""
     slug = f"{repository.owner}/{repository.name}"
     outside = []
     for address in addresses(text):
@@ -39,8 +43,10 @@ def strangers(text, repository):
         is_current = re.search(rf"[/=]{repository.branch}\b", address)
         if not is_ours or not is_current:
             outside.append(address)
-    for installed in GIT.findall(text):
-        if installed != (repository.url, repository.branch):
+    version = simulator_version(ROOT)
+    for installed in INSTALLED.findall(text):
+        is_release = installed.endswith(f"=={version}")
+        if not is_release and installed != simulator_wheel(repository, version):
             outside.append(installed)
     return outside
 

@@ -24,7 +24,13 @@ from tools.book.chapters import Chapter
 from tools.book.pins import read_pins
 from tools.book.repository import Repository
 from tools.book.runners import read_runners
-from tools.book.setup_cells import PYTHON, SWITCH, chapter_needs, setup_source
+from tools.book.setup_cells import (
+    PYTHON,
+    SWITCH,
+    chapter_needs,
+    setup_source,
+    simulator_version,
+)
 
 SIMULATOR = ROOT / "cudasim" / "src"
 LARGEST = "neural-networks-on-gpus"
@@ -57,7 +63,7 @@ PRINTS_COMMANDS = """
 import subprocess
 def record(command, **options):
     print(*command[1:])
-    return subprocess.CompletedProcess(command, {code}, "", "no git")
+    return subprocess.CompletedProcess(command, {code}, "", "not found")
 subprocess.run = record
 """
 TINY = {"tiny": "tiny"}
@@ -252,10 +258,10 @@ def test_with_an_old_torch_the_cpu_alone_will_do():
     assert count == "0"
 
 
-def test_without_a_network_or_git_the_cpu_alone_will_do():
+def test_without_a_network_the_cpu_alone_will_do():
     printed = run(DEFAULT + COUNT, before=pip_that_ends(1))
     _, _, message, count = printed.splitlines()
-    assert_one_line(message, "no simulated GPUs. no git+https")
+    assert_one_line(message, "no simulated GPUs. no https://github.com/")
     assert count == "0"
 
 
@@ -298,10 +304,12 @@ def test_what_d2l_needs_is_installed_and_its_pin_kept():
     assert f"{{'d2l': 'd2l=={read_pins(ROOT)['d2l']}'}}" in source
 
 
-def test_cudasim_is_installed_from_the_repository():
-    package = "git+https://github.com/a/b@main#subdirectory=cudasim"
+def test_cudasim_is_installed_from_the_page_of_its_release():
+    tag = f"cudasim-{simulator_version(ROOT)}"
+    releases = "https://github.com/a/b/releases/download"
+    package = f"{releases}/{tag}/{tag}-py3-none-any.whl"
     printed = run(IMPORTING, before=pip_that_ends(1))
     installing, command, message = printed.splitlines()
     assert installing == f"Set-up: installing {package}"
     assert f"--no-deps {package}" in command
-    assert message.startswith("Not ready: no git+https")
+    assert message.startswith("Not ready: no https://github.com/")

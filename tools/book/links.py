@@ -1,7 +1,8 @@
 """Write what depends on where the book is published, for `python -m tools links`.
 
 That is a row of links and the set-up in every chapter, with the recordings that carry them,
-a table in `README.md`, and an address for pip where a text says how to install the simulator.
+and a table in `README.md`. Where a text says how to install the simulator, the version is
+written too.
 """
 
 import re
@@ -15,7 +16,7 @@ from tools.book.grammar import LINKS_CELL
 from tools.book.notebooks import write_changed
 from tools.book.recordings import read_recordings
 from tools.book.repository import Repository, notebook_links, services_row
-from tools.book.setup_cells import with_setup
+from tools.book.setup_cells import simulator_version, simulator_wheel, with_setup
 from tools.errors import BookError
 from tools.files import read_text
 
@@ -24,7 +25,7 @@ SENTENCE = (
     "Run the two cells below first, and again after a restart of the kernel. A machine "
     "without a GPU gets two simulated ones; `SIMULATE_GPUS = False` leaves it the CPU alone."
 )
-# The files that say how to install the simulator from the repository.
+# The files that name the version of the simulator to install.
 INSTALLS = (
     "book/testing.md",
     "cudasim/README.md",
@@ -32,9 +33,12 @@ INSTALLS = (
     "cudasim/docs/other-devices.md",
     "cudasim/docs/other-projects.md",
     "cudasim/example/README.md",
-    "cudasim/example/.github/workflows/tests.yml",
+    "cudasim/example/pyproject.toml",
 )
-PIP = re.compile(r"git\+https?://\S+(?=#subdirectory=cudasim)")
+# A version of the simulator: after `cudasim==` or `cudasim[test]==`, or in a tag's name.
+VERSION = re.compile(r"(?<=\bcudasim)(\[\w+\])?(==|-)\d+\.\d+\.\d+")
+# The address of its wheel, in a set-up cell that was written by hand.
+WHEEL = re.compile(r"https://github\.com/[^\s'\"]+/cudasim-[^\s'\"/]+\.whl")
 TABLE = re.compile(r"(<!-- [\w -]*links -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -56,14 +60,15 @@ def write_links(book: Book) -> list[str]:
     for name in INSTALLS:
         if (book.root / name).is_file():
             text = read_text(book.root / name, book.root)
-            texts[name] = PIP.sub(pip_address(book.repository), text)
+            texts[name] = with_version(text, simulator_version(book.root))
     return write_changed(pairs, book.root, texts)
 
 
 def linked_chapter(chapter: Chapter, book: Book) -> Chapter:
     """Return the chapter with the row of links after its title, and its set-up.
 
-    In another framework than PyTorch set-up and advice are its own, written by hand.
+    In another framework than PyTorch set-up and advice are its own, written by hand. Only
+    the address of the simulator is filled in.
     """
     title, *others = [cell for cell in chapter.notebook.cells if cell.id != LINKS_CELL]
     row = services_row(chapter.where, book.repository)
@@ -72,8 +77,17 @@ def linked_chapter(chapter: Chapter, book: Book) -> Chapter:
     notebook.cells = [title, new_markdown_cell(text, id=LINKS_CELL), *others]
     linked = Chapter(chapter.name, notebook)
     if chapter.framework != MAIN:
-        return linked
+        return _with_wheel(linked, book)
     return with_setup(linked, book.repository, book.root)
+
+
+def _with_wheel(chapter: Chapter, book: Book) -> Chapter:
+    """Return the chapter with the address of the simulator's wheel filled in."""
+    wheel = simulator_wheel(book.repository, simulator_version(book.root))
+    copy = Chapter(chapter.name, deepcopy(chapter.notebook))
+    for cell in copy.setup_cells:
+        cell.source = WHEEL.sub(wheel, cell.source)
+    return copy
 
 
 def _advice(chapter: Chapter) -> str:
@@ -111,11 +125,12 @@ def readme_text(chapters: list[Chapter], book: Book) -> str:
         rows.append(f"| [{chapter.title}]({address}) | {', '.join(links)} |")
     block = "\n".join(rows) + "\n"
     text = TABLE.sub(lambda match: match[1] + block + match[2], text)
-    return PIP.sub(pip_address(book.repository), text)
+    return with_version(text, simulator_version(book.root))
 
 
-def pip_address(repository: Repository) -> str:
-    return f"git+{repository.url}@{repository.branch}"
+def with_version(text: str, version: str) -> str:
+    """Return the text with this version of the simulator wherever one is named."""
+    return VERSION.sub(lambda match: f"{match[1] or ''}{match[2]}{version}", text)
 
 
 def colab_link(chapter: Chapter, repository: Repository) -> str:

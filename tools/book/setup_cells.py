@@ -32,7 +32,7 @@ PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn"}
 # What `from d2l import torch` imports. Its own list of requirements installs nowhere today.
 D2L = set("PIL matplotlib numpy pandas requests scipy torch torchvision".split())
 KERNEL = {"IPython"}  # there, or no cell would run
-CUDASIM = "cudasim"  # on no index: it comes from the book's repository
+CUDASIM = "cudasim"  # from the releases of the book's repository: see `simulator_wheel`
 ALONE = {"d2l", CUDASIM}  # installed without their own lists of requirements
 
 FOLDED = METADATA["folded"]
@@ -76,14 +76,31 @@ def setup_source(chapter: Chapter, repository: Repository, root: Path) -> str:
         "OLDEST_PYTHON": str(PYTHON),
         "OLDEST_TORCH": str(TORCH),
         "OLDEST_TORCH_SIMULATING": f"({major}, {minor})",
-        "REPOSITORY": repository.url,
-        "BRANCH": repository.branch,
+        "SIMULATOR_WHEEL": simulator_wheel(repository, simulator_version(root)),
         "IMPORTS_SIMULATOR": str(CUDASIM in modules),
         "NEEDS": _dictionary(chapter_needs(chapter)),
         "ALONE": _dictionary(alone),
     }
     template = TEMPLATE.read_text(encoding="utf-8").rstrip("\n")
     return re.sub(rf"\b({'|'.join(words)})\b", lambda match: words[match[1]], template)
+
+
+def simulator_version(root: Path) -> str:
+    """Return the version of the simulator that instructions and set-up cells install."""
+    [version] = _find(
+        r'^__version__ = "(\d+\.\d+\.\d+)"', "cudasim/src/cudasim/__init__.py", root
+    )
+    return version
+
+
+def simulator_wheel(repository: Repository, version: str) -> str:
+    """Return the address of the wheel on the page of a release of the simulator.
+
+    pip takes it without git, and without an index, where a package of another owner could
+    have the name in a fork's place. A book's own copy has the simulator of its own releases.
+    """
+    release = f"{repository.url}/releases/download/cudasim-{version}"
+    return f"{release}/cudasim-{version}-py3-none-any.whl"
 
 
 def chapter_needs(chapter: Chapter) -> dict[str, str]:

@@ -21,7 +21,7 @@ __all__ = [
     "timeline",
     "without_rule",
 ]
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 # The module of each public name. Modules are imported when a name is used, because a
 # Python that starts with CUDASIM_GPUS set imports this package, and should not import

@@ -1,8 +1,10 @@
 """Which PyTorch is installed: pip does not install one with this package."""
 
 OLDEST = "2.11"
+# The versions that the package was tried with. `pyproject.toml` and the pages name them too.
+REQUIREMENT = f"torch>={OLDEST},<2.15"
 ADVICE = (
-    f"pip install 'torch>={OLDEST}' --index-url https://download.pytorch.org/whl/cpu "
+    f'pip install "{REQUIREMENT}" --index-url https://download.pytorch.org/whl/cpu '
     "(or another build of https://pytorch.org/get-started)"
 )
 
