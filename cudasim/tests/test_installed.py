@@ -34,6 +34,13 @@ def test_a_program_with_an_old_torch(tmp_path):
     assert last_line(result) == f"ImportError: {OLD}"
 
 
+def test_the_command_without_torch(tmp_path):
+    write(tmp_path / "torch.py", NO_TORCH)
+    write(tmp_path / "program.py", "print('not reached')")
+    result = run("-m", "cudasim", "program.py", cwd=tmp_path, fresh=True)
+    assert (result.stdout, result.stderr) == ("", f"{MISSING}\n")
+
+
 def test_the_command_with_an_old_torch(tmp_path):
     write(tmp_path / "torch.py", OLD_TORCH)
     write(tmp_path / "program.py", "import torch")

@@ -10,7 +10,7 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 
-from cudasim import config, startup, startup_file
+from cudasim import __version__, config, startup, startup_file
 from cudasim.device.types import DEFAULT
 from cudasim.tracebacks import hide_our_lines
 
@@ -27,6 +27,9 @@ def parse() -> tuple[argparse.Namespace, config.Config]:
         allow_abbrev=False,
     )
     config.add_options(parser)
+    parser.add_argument(
+        "--version", action="version", version=f"%(prog)s {__version__}"
+    )
     parser.add_argument(
         "--full-traceback", action="store_true", help="show cudasim's lines too"
     )

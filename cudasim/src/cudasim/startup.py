@@ -20,11 +20,10 @@ def begin() -> None:
 
 def simulate_as_asked() -> None:
     """Simulate what the environment asks for; one line says so, or ends the program."""
-    import torch  # noqa: F401  (first, as a finder that awaits it comes here again)
-
     from cudasim import installed
 
     try:
+        # This imports torch. A finder that awaits it calls this function again meanwhile.
         installed.check_torch()
     except ImportError as error:
         sys.exit(str(error))
