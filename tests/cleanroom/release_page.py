@@ -34,8 +34,10 @@ class Page(BaseHTTPRequestHandler):
         self.send_response(200)
         self.end_headers()
         self.request = self.context.wrap_socket(self.connection, server_side=True)
-        # What follows is read from and written to the encrypted connection.
+        # What follows is read from and written to the encrypted connection. It would end
+        # here, as Python asks a proxy in HTTP 1.0.
         self.setup()
+        self.close_connection = False
 
     def do_GET(self) -> None:
         if self.path != ADDRESS.path:
