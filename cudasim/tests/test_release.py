@@ -51,11 +51,18 @@ def test_every_install_of_torch_takes_one_that_was_tried():
         assert words == f'"{requirement}"', name
 
 
-README = (PROJECT / "README.md").read_text(encoding="utf-8")
-LINKS = re.findall(r"\]\((\S+?)\)", README)
+def links(name):
+    return re.findall(r"\]\((\S+?)\)", (PROJECT / name).read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("link", LINKS)
+def test_the_links_of_the_changelog_are_absolute():
+    """The page of a release shows a section of it."""
+    assert links("CHANGELOG.md")
+    for link in links("CHANGELOG.md"):
+        assert link.startswith("https://")
+
+
+@pytest.mark.parametrize("link", links("README.md"))
 def test_a_link_of_the_readme_leads_to_a_file(link):
     """An index shows the README alone, so its links have to name a site."""
     if link.startswith(DOCUMENTATION):
