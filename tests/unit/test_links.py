@@ -125,6 +125,26 @@ def test_command_names_the_repository_everywhere(linked_book):
     assert write_links(book) == []
 
 
+def test_a_new_version_of_the_simulator_is_named_everywhere(linked_book):
+    package = linked_book / "cudasim" / "src" / "cudasim" / "__init__.py"
+    package.write_text('__version__ = "9.8.7"\n')
+    readme = linked_book / "README.md"
+    with readme.open("a") as file:
+        file.write("pip install cudasim==1.0.0 'cudasim[test]==1.0.0'\n")
+    by_hand = "'https://github.com/a/b/releases/download/cudasim-1/cudasim-1-py3.whl'"
+    setup = code("setup", by_hand, tags=["setup"])
+    write(linked_book, "second-jax", prose("title", "# Second"), setup)
+
+    write_links(Book(linked_book))
+
+    wheel = simulator_wheel(Book(linked_book).repository, "9.8.7")
+    chapters = Book(linked_book).chapters
+    assert f"'{wheel}'" in cell(chapters["first"].notebook, "setup").source
+    assert cell(chapters["second-jax"].notebook, "setup").source == f"'{wheel}'"
+    last_line = "pip install cudasim==9.8.7 'cudasim[test]==9.8.7'\n"
+    assert readme.read_text().endswith(last_line)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "part"),
     [
