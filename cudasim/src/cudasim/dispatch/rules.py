@@ -11,6 +11,7 @@ GPU. To keep the rule of an operator and only do something before or after it, d
 function with `layer` instead.
 """
 
+import itertools
 import math
 import sys
 from collections.abc import Callable
@@ -376,6 +377,19 @@ def check_dtype(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
         gpu = gpu_of(tensors[0])
         if gpu is not None:
             dtypes.check(func, args, kwargs, gpu)
+    return inner(func, args, kwargs)
+
+
+def _has_usual_dtype(args: tuple) -> bool:
+    return getattr(args[0], "dtype", None) not in dtypes.REFUSED
+
+
+@layer(*itertools.chain(*dtypes.REFUSED.values()), idle=_has_usual_dtype)
+def check_rare_dtype(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Refuse dtypes for which the CPU alone has a kernel."""
+    if not _has_usual_dtype(args) and session.type.lists_kernels:
+        if gpu_of(args[0]) is not None:
+            dtypes.check_rare(func, args)
     return inner(func, args, kwargs)
 
 
