@@ -8,7 +8,8 @@ types --sources FOLDER`.
 import functools
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,18 @@ def as_on_cuda(func: Callable, args: tuple, error: RuntimeError) -> RuntimeError
     if kernel != SHARED and str(dtype).removeprefix("torch.") in taken:
         return NotImplementedError(MESSAGES["not here"].format(operator, cpp_name))
     return refusal(kernel, dtype)
+
+
+@contextmanager
+def named_as_on_cuda(func: Callable, args: tuple) -> Iterator[None]:
+    """Raise the error of CUDA for that of the CPU's kernel, which runs within."""
+    try:
+        yield
+    except RuntimeError as error:
+        error_on_cuda = as_on_cuda(func, args, error)
+        if error_on_cuda is error:
+            raise
+        raise error_on_cuda from None
 
 
 @functools.cache

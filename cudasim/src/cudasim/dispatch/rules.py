@@ -29,6 +29,7 @@ from cudasim.dispatch.checks import disagreement
 from cudasim.dispatch.copies import copy_of
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.foresight import LARGE_RESULT
+from cudasim.dispatch.kernel_names import named_as_on_cuda
 from cudasim.dispatch.operators import (
     RULE_FINDERS,
     Rule,
@@ -266,7 +267,8 @@ def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
         if elements >= LARGE_RESULT:
             reserved = _reserve_results(lists[0], homes)
 
-    out = func(*args, **kwargs)
+    with named_as_on_cuda(func, args):
+        out = func(*args, **kwargs)
     result_lists = out if isinstance(out, tuple) else (out,)
     for results in result_lists:
         for result, home, memory in zip(results or (), homes, reserved, strict=False):
