@@ -27,7 +27,6 @@ from cudasim.dispatch.foresight import LARGE_RESULT
 from cudasim.dispatch.kernel_names import CPP_NAMES, kernel_name, refusal
 from cudasim.dispatch.operators import written_by
 from cudasim.dispatch.tables import TABLES
-from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
 from cudasim.torch_private.operators import to_copy
 from cudasim.torch_private.tensors import count_stored
@@ -65,7 +64,6 @@ SAME_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 REAL_AND_COMPLEX = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 # Of the dtypes without kernels, those that cuDNN knows (native/cudnn/Types.cpp).
 KNOWN_TO_CUDNN = (torch.int8, torch.uint8, torch.int32)
-SCALED_CAPABILITY = (8, 9)  # the least that has products of 8-bit floats
 
 Capability = tuple[int, int]
 
@@ -208,22 +206,6 @@ def check_int_product(first: Tensor, second: Tensor) -> None:
     for name, size in (("self", first.shape[1]), ("mat2", second.shape[1])):
         if not size or size % 8:
             raise RuntimeError(MESSAGES["columns"].format(name, size))
-
-
-def check_scaled_product(first: Tensor, second: Tensor, *scales: Tensor) -> None:
-    """Check a product of matrices of 8-bit floats, for which few cards have kernels."""
-    gpu = gpu_of(first)
-    if gpu is None:
-        return
-    if gpu.card.capability < SCALED_CAPABILITY:
-        raise RuntimeError(MESSAGES["scaled"])
-    if first.dtype is second.dtype is torch.float8_e5m2:
-        raise RuntimeError(
-            "Multiplication of two Float8_e5m2 matrices is not supported"
-        )
-    for matrix in (first.t(), second):
-        if matrix.stride(0) != 1 and matrix.shape[1] > 1:
-            raise RuntimeError(MESSAGES["heuristic"])
 
 
 def check_signal(sizes: list[int]) -> None:

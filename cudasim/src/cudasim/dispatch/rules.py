@@ -414,8 +414,6 @@ CHECKS: dict[Callable, Callable] = {
     aten.native_group_norm.default: dtypes.check_norm,
     private.int_mm: dtypes.check_int_product,
     private.sparse_addmm: dtypes.check_sparse,
-    private.scaled_mm: dtypes.check_scaled_product,
-    private.scaled_mm_out: dtypes.check_scaled_product,
 }
 
 
