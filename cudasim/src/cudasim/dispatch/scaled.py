@@ -1,8 +1,9 @@
-"""Products of matrices of 8-bit and 4-bit floats with scales, as cuBLAS computes them.
+"""Products of matrices of 8-bit floats with scales, as cuBLAS computes them.
 
 The checks, their order and their words are those of native/cuda/ScaledBlas.cpp and
 native/cuda/GroupedBlas.cpp. The numbers are multiplied by their scales and summed in
-float32, and the sum is rounded once.
+float32, and the sum is rounded once. Products of 4-bit floats, and those with scales for 16
+or 32 numbers, need a Blackwell card and are not computed.
 """
 
 import math
@@ -33,12 +34,9 @@ FLOAT8 = (
 # Those of AMD, which cuBLAS does not know.
 UNKNOWN_TO_CUBLAS = (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
 FLOAT4 = torch.float4_e2m1fn_x2
-# The values of the eight codes of a 4-bit float; the fourth bit is the sign.
-FLOAT4_VALUES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 ADA = (8, 9)  # the least capability with products of 8-bit floats
 HOPPER = 9
-BLACKWELL = 10
 
 # ScalingType of ATen/BlasBackend.h -> how many (rows, columns) share a scale; 0 is all.
 TENSOR_WISE, ROW_WISE, BLOCK_1X16, BLOCK_1X32, BLOCK_1X128, BLOCK_128X128 = range(6)
@@ -71,7 +69,6 @@ class Factor(NamedTuple):
     matrix: Tensor
     scale: Tensor
     scaling: int
-    global_scale: Tensor | None = None
 
     @property
     def columns(self) -> int:
@@ -115,46 +112,19 @@ class Factor(NamedTuple):
 
     def scaled(self) -> Tensor:
         """Return the numbers of the matrix times their scales, in float32."""
-        numbers = unpacked(self.matrix) if self.matrix.dtype is FLOAT4 else self.matrix
         scale = self.scale
-        if self.scaling in (BLOCK_1X16, BLOCK_1X32):
-            scale = unswizzled(scale, *self.blocks)
-        scale = scale.float()
         for dim, size in enumerate(BLOCKS[self.scaling]):
             if size > 1:
                 scale = scale.repeat_interleave(size, dim)
         if self.scaling != TENSOR_WISE:
-            scale = scale[: numbers.shape[0], : numbers.shape[1]]
-        if self.global_scale is not None:
-            scale = scale * self.global_scale
-        return numbers.float() * scale
+            rows, columns = self.matrix.shape
+            scale = scale[:rows, :columns]
+        return self.matrix.float() * scale
 
 
 def round_up(number: int, multiple: int) -> int:
     """Return the least multiple that is not below `number`."""
     return math.ceil(number / multiple) * multiple
-
-
-def unpacked(matrix: Tensor) -> Tensor:
-    """Return the 4-bit floats of a matrix, of which the first is in a byte's lower half.
-
-    That order is the one of torch/testing/_internal/common_quantized.py.
-    """
-    codes = torch.ops.aten.view.dtype(matrix, torch.uint8)
-    halves = torch.stack((codes & 15, codes >> 4), -1).flatten(-2)
-    values = torch.tensor(FLOAT4_VALUES)[(halves & 7).int()]
-    return torch.where(halves > 7, -values, values)
-
-
-def unswizzled(scale: Tensor, rows: int, columns: int) -> Tensor:
-    """Return scales in the order of their blocks (SWIZZLE_32_4_4 in cuBLAS's manual).
-
-    https://docs.nvidia.com/cuda/cublas/index.html#d-block-scaling-factors-layout
-    """
-    row_tiles = math.ceil(rows / 128)
-    tiles = scale.reshape(row_tiles, -1, 32, 4, 4)
-    in_order = tiles.permute(0, 3, 2, 1, 4)
-    return in_order.reshape(row_tiles * 128, -1)[:rows, :columns]
 
 
 def check_card(first: Tensor, words: str, refusal: type[Exception]) -> None:
@@ -201,7 +171,7 @@ def check_bias(bias: Tensor | None, result: torch.dtype) -> None:
 def check_layout(first: Tensor, second: Tensor) -> None:
     """Check that rows are multiplied by columns, as all cards before Blackwell demand."""
     major, _ = gpu_of(first).card.capability
-    if major >= BLACKWELL:
+    if major > HOPPER:
         return
     for matrix in (first.t(), second):
         if matrix.stride(0) != 1 and matrix.shape[0] > 1:
@@ -215,7 +185,9 @@ def check_blocks(first: Factor, second: Factor) -> None:
     kinds = {first.scaling, second.scaling}
     needs_blackwell = kinds & {BLOCK_1X16, BLOCK_1X32}
     needs_hopper = kinds & {BLOCK_1X128, BLOCK_128X128}
-    if (needs_blackwell and major < BLACKWELL) or (needs_hopper and major != HOPPER):
+    if needs_blackwell and major > HOPPER:
+        raise NotImplementedError(MESSAGES["small blocks"])
+    if needs_blackwell or (needs_hopper and major != HOPPER):
         raise RuntimeError(MESSAGES["heuristic"])
 
 
@@ -341,7 +313,7 @@ def described_factor(matrix: Tensor, scales: Sequence[Tensor], recipe: int) -> F
         # The blocks of a row are in a column, of whose padding nothing is read.
         _, columns = Factor(matrix, scale, recipe).blocks
         scale = scale.t()[:, :columns].contiguous()
-    return Factor(matrix, scale, recipe, scales[1] if len(scales) > 1 else None)
+    return Factor(matrix, scale, recipe)
 
 
 def computed(arguments: dict[str, Any], factors: tuple[Factor, Factor]) -> Tensor:
@@ -385,7 +357,7 @@ def check_groups(arguments: dict[str, Any]) -> None:
     first, second = arguments["self"], arguments["mat2"]
     offsets = arguments.get("offs")
     major, _ = gpu_of(first).card.capability
-    if major not in (HOPPER, BLACKWELL):
+    if major not in (HOPPER, 10):
         raise ValueError(MESSAGES["grouped card"])
     if first.stride(-1) != 1:
         raise ValueError("Expected mat1 to not be transposed")
