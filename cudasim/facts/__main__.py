@@ -102,10 +102,13 @@ def compare(options: argparse.Namespace) -> None:
 
 def types(options: argparse.Namespace) -> None:
     """compare the types that CUDA's kernels take with the torch in use, or write them"""
-    from facts import kernel_types
+    from facts import kernel_sources, kernel_types
 
     if options.card:
         print(json.dumps(kernel_types.read_database(options.card)))
+        return
+    if options.sources:
+        kernel_sources.renew(options.sources)
         return
     differences = kernel_types.renew(options.write)
     if differences:
@@ -236,6 +239,8 @@ def parse_arguments() -> argparse.Namespace:
     either = command.add_mutually_exclusive_group()
     either.add_argument("--write", action="store_true", help="write them")
     either.add_argument("--card", help="print what the database says for a card")
+    about = "write the names of kernels, from a folder of PyTorch's sources"
+    either.add_argument("--sources", type=Path, metavar="FOLDER", help=about)
 
     command = add(conformance)
     about = "the folder of PyTorch's sources: the tag of the torch in use"

@@ -15,13 +15,16 @@ from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import operands_of
 from cudasim.dispatch.operators import Rule, layer, name_of
 from cudasim.dispatch.tables import TABLES
-from cudasim.dispatch.tags import gpu_of
+from cudasim.dispatch.tags import gpu_of, put
 from cudasim.session import session
 from cudasim.torch_private.devices import read_device_index
 from cudasim.words import WORDS
 
 # The CPU's errors in whose place CUDA's kernel stops.
 _ASSERTED = re.compile("|".join(WORDS["asserted"]["patterns"]))
+# Operators for which Apple's MPSGraph gathers rows, and those whose kernels look at indices.
+_GATHERING = ("embedding", "index_select")
+_REPORTING = ("index", "index_put", "_index_put_impl")
 
 
 @layer(*TABLES["asserting"], idle=lambda args: True)
@@ -32,14 +35,56 @@ def lose_gpu_on_assertion(
     try:
         return inner(func, args, kwargs)
     except (IndexError, RuntimeError) as error:
-        assertion = session.type.assertion()
-        if assertion is None or not _is_assertion(func, args, error):
+        if not _is_assertion(func, args, error):
             raise
+        assertion = session.type.assertion()
+        if assertion is None:
+            return _answer_without_assertions(inner, func, args, kwargs, error)
         gpu = _first_gpu(args, kwargs)
         if gpu is None:
             raise
         lose(gpu)
         raise assertion from error
+
+
+def _answer_without_assertions(
+    inner: Rule, func: Callable, args: tuple, kwargs: dict, error: Exception
+) -> Any:
+    """Return or raise what Apple's kernels do about an index that is out of range.
+
+    Those of `index` and `index_put` report the CPU's message (mps/kernels/Indexing.metal),
+    which is raised when the host next waits; here it is raised at once.
+    """
+    name = name_of(func)
+    if _first_gpu(args, kwargs) is None:
+        raise error
+    if name in _GATHERING and args[0].numel():
+        return gather_zeros(inner, func, args, kwargs)
+    if name in _REPORTING:
+        raise torch.AcceleratorError(str(error)) from error
+    raise error
+
+
+def gather_zeros(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Return zeros for rows that do not exist, as the gather of Apple's MPSGraph does.
+
+    See pytorch/pytorch#144824. PyTorch 2.14 has a kernel of its own in its place.
+    """
+    is_embedding = name_of(func) == "embedding"
+    table = args[0]
+    dim = 0 if is_embedding else args[1] % table.dim()
+    position = 1 if is_embedding else 2
+    indices = args[position]
+    is_missing = (indices < 0) | (indices >= table.shape[dim])
+    existing = put(indices.masked_fill(is_missing, 0), gpu_of(indices))
+    out = inner(func, (*args[:position], existing, *args[position + 1 :]), kwargs)
+
+    shape = [1] * out.dim()
+    if is_embedding:
+        shape[:-1] = indices.shape
+    else:
+        shape[dim] = indices.numel()
+    return out.masked_fill_(is_missing.view(shape), 0)
 
 
 def _first_gpu(args: tuple, kwargs: dict) -> GPU | None:

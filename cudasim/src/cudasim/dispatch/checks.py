@@ -42,11 +42,6 @@ INNER_OPERATORS = {
 # Structured kernels that get their result when its shape is known, and compare it then.
 REDUCTIONS = "all amax amin any argmax argmin mean norm prod sum".split()
 
-# Kernels for whole numbers only, on the CPU (`gcd_cpu`) as on CUDA (`gcd_cuda`).
-WHOLE_NUMBERS = (
-    "bitwise_and bitwise_not bitwise_or bitwise_xor gcd lcm lshift rshift".split()
-)
-
 BATCH_NORMS = ("native_batch_norm", "_native_batch_norm_legit")
 
 
@@ -86,14 +81,6 @@ def disagreement(func: Callable, args: tuple, kwargs: dict) -> RuntimeError:
         if message:
             return RuntimeError(message)
     return RuntimeError(_check_elementwise(func, named))
-
-
-def name_kernel(error: NotImplementedError) -> None:
-    """Put the name of CUDA's kernel into the CPU's error for a dtype that both lack."""
-    name, _, dtype = str(error).partition('_cpu" not implemented for ')
-    suffix = session.type.kernel_suffix
-    if dtype and suffix and name.strip('"') in WHOLE_NUMBERS:
-        error.args = (f'{name}_{suffix}" not implemented for {dtype}',)
 
 
 def _check_meta(func: Callable, named: NamedTensors) -> str | None:

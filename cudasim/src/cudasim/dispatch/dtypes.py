@@ -24,9 +24,9 @@ from cudasim.dispatch.arguments import (
     tensors_in,
 )
 from cudasim.dispatch.foresight import LARGE_RESULT
+from cudasim.dispatch.kernel_names import CPP_NAMES, kernel_name, refusal
 from cudasim.dispatch.operators import written_by
 from cudasim.dispatch.tables import TABLES
-from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
 from cudasim.torch_private.operators import to_copy
 from cudasim.torch_private.tensors import count_stored
@@ -46,14 +46,24 @@ WIDER = {
     getattr(torch, dtype): getattr(torch, wider)
     for dtype, wider in TABLES["types"]["wider"].items()
 }
-# What C++ calls a dtype.
-CPP_NAMES = {
-    getattr(torch, dtype): name for dtype, name in TABLES["types"]["in_c++"].items()
+# Dtypes for which the CPU has kernels that CUDA lacks -> their operators.
+REFUSED: dict[torch.dtype, list[str]] = {
+    getattr(torch, dtype): names for dtype, names in TABLES["types"]["refused"].items()
 }
 
+# Operators that move numbers and look at none of them.
+MOVING = (
+    "channel_shuffle",
+    "flip",
+    "index_select",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+)
+# Bytes of a number -> whole numbers that have as many.
+SAME_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 REAL_AND_COMPLEX = (torch.float32, torch.float64, torch.complex64, torch.complex128)
-UNKNOWN_TO_CUDNN = (torch.int64, torch.int16, torch.bool)
-SCALED_CAPABILITY = (8, 9)  # the least that has products of 8-bit floats
+# Of the dtypes without kernels, those that cuDNN knows (native/cudnn/Types.cpp).
+KNOWN_TO_CUDNN = (torch.int8, torch.uint8, torch.int32)
 
 Capability = tuple[int, int]
 
@@ -121,9 +131,20 @@ def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
         _run_on_copies(func, args, kwargs)
     kernel = KERNELS[operator]
     if kernel is not None:
-        raise _not_implemented(kernel, dtype)
+        raise refusal(kernel, dtype)
     if torch.backends.cudnn.enabled:
         _check_cudnn(dtype)
+
+
+def check_rare(func: Callable, args: tuple) -> None:
+    """Raise CUDA's error for a dtype that has a kernel on the CPU alone.
+
+    A single number is read by the host, and nothing runs for none.
+    """
+    operator = func.overloadpacket.__name__.removesuffix("_")
+    tensor = args[0]
+    if operator in REFUSED[tensor.dtype] and tensor.numel() > 1:
+        raise refusal(kernel_name(operator), tensor.dtype)
 
 
 def _is_in_database(
@@ -142,21 +163,15 @@ def _run_on_copies(func: Callable, args: tuple, kwargs: dict) -> None:
         func(*args, **kwargs)
 
 
-def _not_implemented(kernel: str, dtype: torch.dtype) -> NotImplementedError:
-    name = CPP_NAMES[dtype]
-    return NotImplementedError(f"\"{kernel}\" not implemented for '{name}'")
-
-
 def _check_cudnn(dtype: torch.dtype) -> None:
-    if dtype in UNKNOWN_TO_CUDNN:
+    if dtype.is_complex:
+        return  # a convolution is several of real numbers
+    if dtype not in KNOWN_TO_CUDNN:
         raise RuntimeError(
             f"getCudnnDataTypeFromScalarType() not supported for {CPP_NAMES[dtype]}"
         )
-    # cuDNN knows the other whole numbers, and has no kernels for them.
-    if not dtype.is_floating_point and not dtype.is_complex:
-        raise RuntimeError(
-            "GET was unable to find an engine to execute this computation"
-        )
+    # cuDNN has no kernels for the whole numbers that it knows.
+    raise RuntimeError("GET was unable to find an engine to execute this computation")
 
 
 # Checks of operators that look at more than one dtype.
@@ -168,7 +183,7 @@ def check_sparse(*operands: Tensor) -> None:
         if operand.layout is not torch.sparse_coo or not count_stored(operand):
             continue
         if operand.dtype not in REAL_AND_COMPLEX:
-            raise _not_implemented("addmm_sparse_cuda", operand.dtype)
+            raise refusal("addmm_sparse_cuda", operand.dtype)
 
 
 def check_norm(image: Tensor, *others: Any) -> None:
@@ -193,22 +208,6 @@ def check_int_product(first: Tensor, second: Tensor) -> None:
             raise RuntimeError(MESSAGES["columns"].format(name, size))
 
 
-def check_scaled_product(first: Tensor, second: Tensor, *scales: Tensor) -> None:
-    """Check a product of matrices of 8-bit floats, for which few cards have kernels."""
-    gpu = gpu_of(first)
-    if gpu is None:
-        return
-    if gpu.card.capability < SCALED_CAPABILITY:
-        raise RuntimeError(MESSAGES["scaled"])
-    if first.dtype is second.dtype is torch.float8_e5m2:
-        raise RuntimeError(
-            "Multiplication of two Float8_e5m2 matrices is not supported"
-        )
-    for matrix in (first.t(), second):
-        if matrix.stride(0) != 1 and matrix.shape[1] > 1:
-            raise RuntimeError(MESSAGES["heuristic"])
-
-
 def check_signal(sizes: list[int]) -> None:
     """Check the sizes of a Fourier transform in half precision."""
     if any(size & (size - 1) for size in sizes):
@@ -223,6 +222,8 @@ def compute_wider(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
     if not session.type.lists_kernels:
         return NotImplemented
     name = func.overloadpacket.__name__
+    if name in MOVING and "out" not in kwargs and args[0].dtype in CPP_NAMES:
+        return _move(func, args, kwargs)
     dtypes = {tensor.dtype for tensor in operands_of(args, kwargs)}
     dtypes.add(kwargs.get("dtype"))
     narrow = dtypes & _only_on_cuda(name, gpu.card.capability)
@@ -242,6 +243,14 @@ def compute_wider(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
     for target, value in zip(written, tensors_in((result,)), strict=True):
         target.copy_(value)
     return written[0] if len(written) == 1 else tuple(written)
+
+
+def _move(func: Callable, args: tuple, kwargs: dict) -> Tensor:
+    """Move numbers of a dtype that the CPU lacks as whole numbers with the same bits."""
+    view = torch.ops.aten.view.dtype
+    source = args[0]
+    bits = view(source, SAME_SIZE[source.element_size()])
+    return view(func(bits, *args[1:], **kwargs), source.dtype)
 
 
 def _only_on_cuda(name: str, capability: Capability) -> frozenset[torch.dtype]:

@@ -15,10 +15,11 @@ from cudasim.device.generator import find
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import random, scratch, traces
 from cudasim.dispatch.arguments import operands_of, tensors_in
-from cudasim.dispatch.checks import disagreement, name_kernel, refuses
+from cudasim.dispatch.checks import disagreement, refuses
 from cudasim.dispatch.devices import in_fake_mode
 from cudasim.dispatch.dtypes import compute_wider
 from cudasim.dispatch.foresight import LARGE_RESULT, reserve, reserve_growth
+from cudasim.dispatch.kernel_names import as_on_cuda, named_as_on_cuda
 from cudasim.dispatch.operators import Operator, operator_of
 from cudasim.dispatch.scratch import Scratch
 from cudasim.dispatch.tags import CPU, TAG, gpu_of, put, recount, storage_of
@@ -119,10 +120,12 @@ def _compute(operator: Operator, gpu: GPU, args: tuple, kwargs: dict) -> Any:
         return operator.call(*args, **kwargs)
     except RuntimeError as error:
         out = compute_wider(func, args, kwargs, gpu)
-        if out is NotImplemented:
-            name_kernel(error)
+        if out is not NotImplemented:
+            return out
+        error_on_cuda = as_on_cuda(func, args, error)
+        if error_on_cuda is error:
             raise
-        return out
+        raise error_on_cuda from None
     finally:
         if operator.out_names:
             for tensor in tensors_in([kwargs[name] for name in operator.out_names]):
@@ -186,7 +189,8 @@ def _run_in_factory(
     reserved = None
     if operator.max_elements(args, operands) >= LARGE_RESULT:
         reserved = reserve(gpu, func, args, kwargs)
-    out = func(*args, **kwargs)
+    with named_as_on_cuda(func, args):
+        out = func(*args, **kwargs)
     if gpu.type.missing:
         for tensor in tensors_in((out,)):
             gpu.type.check_dtype(tensor)
@@ -222,7 +226,8 @@ def make_on(gpu: GPU, func: Callable, args: tuple, kwargs: dict) -> Any:
     reserved = None
     if operator_of(func).max_elements(args, tensors_in(args)) >= LARGE_RESULT:
         reserved = reserve(gpu, func, args, kwargs)
-    out = random.draw(func, args, kwargs, gpu)
+    with named_as_on_cuda(func, args):
+        out = random.draw(func, args, kwargs, gpu)
     return put(out, gpu, reserved[0] if reserved else None)
 
 

@@ -11,6 +11,7 @@ GPU. To keep the rule of an operator and only do something before or after it, d
 function with `layer` instead.
 """
 
+import itertools
 import math
 import sys
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from cudasim.dispatch.checks import disagreement
 from cudasim.dispatch.copies import copy_of
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.foresight import LARGE_RESULT
+from cudasim.dispatch.kernel_names import named_as_on_cuda
 from cudasim.dispatch.operators import (
     RULE_FINDERS,
     Rule,
@@ -265,7 +267,8 @@ def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
         if elements >= LARGE_RESULT:
             reserved = _reserve_results(lists[0], homes)
 
-    out = func(*args, **kwargs)
+    with named_as_on_cuda(func, args):
+        out = func(*args, **kwargs)
     result_lists = out if isinstance(out, tuple) else (out,)
     for results in result_lists:
         for result, home, memory in zip(results or (), homes, reserved, strict=False):
@@ -379,6 +382,19 @@ def check_dtype(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     return inner(func, args, kwargs)
 
 
+def _has_usual_dtype(args: tuple) -> bool:
+    return getattr(args[0], "dtype", None) not in dtypes.REFUSED
+
+
+@layer(*itertools.chain(*dtypes.REFUSED.values()), idle=_has_usual_dtype)
+def check_rare_dtype(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Refuse dtypes for which the CPU alone has a kernel."""
+    if not _has_usual_dtype(args) and session.type.lists_kernels:
+        if gpu_of(args[0]) is not None:
+            dtypes.check_rare(func, args)
+    return inner(func, args, kwargs)
+
+
 @RULE_FINDERS.append
 def _find_absent(func: Callable) -> Rule | None:
     return run_absent if name_of(func) in dtypes.ABSENT else None
@@ -398,8 +414,6 @@ CHECKS: dict[Callable, Callable] = {
     aten.native_group_norm.default: dtypes.check_norm,
     private.int_mm: dtypes.check_int_product,
     private.sparse_addmm: dtypes.check_sparse,
-    private.scaled_mm: dtypes.check_scaled_product,
-    private.scaled_mm_out: dtypes.check_scaled_product,
 }
 
 

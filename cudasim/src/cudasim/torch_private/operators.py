@@ -96,6 +96,16 @@ int_mm = torch.ops.aten._int_mm.default
 sparse_addmm = torch.ops.aten._sparse_addmm.default
 scaled_mm = torch.ops.aten._scaled_mm.default
 scaled_mm_out = torch.ops.aten._scaled_mm.out
+scaled_mm_v2 = (
+    torch.ops.aten._scaled_mm_v2.default,
+    torch.ops.aten._scaled_mm_v2.out,
+)
+# The same for groups of rows or columns.
+scaled_grouped_mm = torch.ops.aten._scaled_grouped_mm.default
+scaled_grouped_mm_v2 = (torch.ops.aten._scaled_grouped_mm_v2.default,)
+# Products with whole numbers of 4 bits, in the order in which CUDA packs them.
+int4_pack = torch.ops.aten._convert_weight_to_int4pack.default
+int4_mm = torch.ops.aten._weight_int4pack_mm.default
 
 
 class attention:

@@ -25,8 +25,6 @@ class DeviceType:
 
     missing: ClassVar[dict[str, str]] = {}  # the error for each dtype that it lacks
     context = 0  # bytes that a process takes of a card beside its tensors
-    # What replaces `cpu` in the names of kernels, where it is known.
-    kernel_suffix: str | None = None
     survives_fork = False  # a forked process may continue to use it
     has_cudnn = True
     pins_copies = True  # what goes to the CPU with `non_blocking` goes to pinned memory

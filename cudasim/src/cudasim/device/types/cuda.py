@@ -63,7 +63,6 @@ class CUDA(DeviceType):
     number = 1
     noun = "GPU"
     card = "T4"
-    kernel_suffix = "cuda"
     context = 135 * 2**20
 
     def no_such_device(self, index: int, count: int) -> RuntimeError:

@@ -1,0 +1,123 @@
+"""The names of CUDA's kernels, in errors about a dtype that neither CUDA nor the CPU takes.
+
+The CPU's kernels have other names (`add_stub`, `exp_vml_cpu`), which no GPU would print.
+`kernel_names.json` comes from PyTorch's sources and is written by `python cudasim/facts
+types --sources FOLDER`.
+"""
+
+import functools
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cudasim.dispatch.operators import name_of
+from cudasim.dispatch.tables import TABLES
+from cudasim.session import session
+from cudasim.words import WORDS
+
+MESSAGES = WORDS["kernels"]
+TABLE = Path(__file__).with_name("kernel_names.json")
+
+# What C++ calls a dtype.
+CPP_NAMES = {
+    getattr(torch, dtype): name for dtype, name in TABLES["types"]["in_c++"].items()
+}
+# What the CPU's names end in where CUDA's end in `_cuda`, the longest first.
+SUFFIXES = ("_cpu_reduced_float", "_vml_cpu", "_out_cpu", "_cpu_out", "_cpu", "")
+# Names of the CPU's kernels -> of CUDA's, where they differ in more than that.
+OTHER_NAMES = {
+    "clamp_min_scalar_cpu": "clamp_scalar_cuda",
+    "div_cpu": "div_true_cuda",
+    "div_cpu_reduced_float": "div_true_cuda",
+    "maximum_cpu": "max_elementwise_cuda",
+}
+# Kernels of two parts: that of floating-point numbers has a name of its own
+# (native/cuda/MaxMinElementwiseKernel.cu).
+FLOATING = {"minimum_cuda": "min_elementwise_cuda"}
+# A name that kernels with different dtypes share.
+SHARED = "cuda_scatter_gather_base_kernel_func"
+
+REFUSAL = re.compile(
+    r"\"(?P<kernel>[^\"]+)\" not implemented for '(?P<dtype>\w+)'"
+    # The way of the CPU alone, in native/ReduceOps.cpp.
+    r"|std_var_all: Unsupported dtype (?P<unsupported>\w+)"
+)
+# The CPU's words in native/cpu/SortingKernel.cpp; CUDA's are in native/cuda/Sort.cpp.
+COMPLEX_SORT = " Sort does not support complex dtypes on CPU"
+TOPK = re.compile(r" ?topk does not support \w+ dtypes on CPU")
+
+
+@functools.cache
+def kernels() -> dict[str, Any]:
+    """Return the kernel of each of the `operators`, and the dtypes of all `kernels`."""
+    return json.loads(TABLE.read_text(encoding="utf-8"))
+
+
+def kernel_name(operator: str, cpu_name: str = "") -> str | None:
+    """Return the name of the kernel that CUDA runs for an operator, None if unknown.
+
+    `cpu_name` is that of the CPU's kernel, which tells apart the kernels of an operator.
+    """
+    known = kernels()["kernels"]
+    candidates = [kernels()["operators"].get(operator), OTHER_NAMES.get(cpu_name)]
+    if candidates[0] is not None:
+        return candidates[0]
+    candidates += [cpu_name, cpu_name.replace("_cpu", "_cuda")]
+    for suffix in SUFFIXES:
+        if cpu_name.endswith(suffix):
+            candidates.append(f"{cpu_name.removesuffix(suffix)}_cuda")
+    return next((name for name in candidates if name in known), None)
+
+
+def refusal(kernel: str, dtype: torch.dtype) -> NotImplementedError:
+    """Return the error of a kernel that does not take a dtype."""
+    kernel = FLOATING.get(kernel, kernel) if dtype.is_floating_point else kernel
+    message = MESSAGES["not implemented"].format(kernel, CPP_NAMES[dtype])
+    return NotImplementedError(message)
+
+
+def as_on_cuda(func: Callable, args: tuple, error: RuntimeError) -> RuntimeError:
+    """Return the error that CUDA raises instead of the CPU's, which may be the same."""
+    if not session.type.lists_kernels:
+        return error
+    if str(error) == COMPLEX_SORT:
+        return RuntimeError(MESSAGES["sort"])
+    if TOPK.fullmatch(str(error)):
+        return refusal("topk_out_cuda", args[0].dtype)
+    match = REFUSAL.fullmatch(str(error))
+    if match is None:
+        return error
+
+    operator = name_of(func)
+    cpp_name = match["dtype"] or match["unsupported"]
+    dtype = _dtypes().get(cpp_name)
+    kernel = kernel_name(operator, match["kernel"] or "")
+    if dtype is None or kernel is None:
+        message = MESSAGES["no name"].format(operator, cpp_name)
+        return NotImplementedError(message)
+    taken = kernels()["kernels"].get(kernel, ())
+    if kernel != SHARED and str(dtype).removeprefix("torch.") in taken:
+        return NotImplementedError(MESSAGES["not here"].format(operator, cpp_name))
+    return refusal(kernel, dtype)
+
+
+@contextmanager
+def named_as_on_cuda(func: Callable, args: tuple) -> Iterator[None]:
+    """Raise the error of CUDA for that of the CPU's kernel, which runs within."""
+    try:
+        yield
+    except RuntimeError as error:
+        error_on_cuda = as_on_cuda(func, args, error)
+        if error_on_cuda is error:
+            raise
+        raise error_on_cuda from None
+
+
+@functools.cache
+def _dtypes() -> dict[str, torch.dtype]:
+    return {name: dtype for dtype, name in CPP_NAMES.items()}
