@@ -18,6 +18,7 @@ from cudasim.backends.cuda.distributed import (
     collectives,
     errors,
     groups,
+    reductions,
     replicas,
 )
 from cudasim.backends.cuda.distributed import operators as operators
@@ -27,7 +28,7 @@ from cudasim.torch_private import distributed as private
 
 # What runs around each function that communicates.
 COMMUNICATING: dict[str, Callable] = dict.fromkeys(FUNCTIONS, collectives.collective)
-COMMUNICATING["all_to_all"] = collectives.all_to_all
+COMMUNICATING["batch_isend_irecv"] = collectives.batch
 COMMUNICATING["barrier"] = groups.barrier
 COMMUNICATING["send"] = collectives.message
 COMMUNICATING["recv"] = collectives.message
@@ -49,9 +50,13 @@ def patch_distributed(patches: Patches) -> None:
     _, coalescing_manager = private.COALESCING_MANAGER
     _wrap(patches, coalescing_manager, collectives.coalescing)
 
+    for name in reductions.METHODS:
+        if hasattr(dist.ProcessGroup, name):
+            patches.wrap(dist.ProcessGroup, name, reductions.method)
     clocks.patch_clocks(patches)
     patches.wrap(*private.GET_OBJECT_DEVICE, groups.object_device)
     patches.wrap(*private.BROADCAST_COALESCED, replicas.broadcast_coalesced)
+    patches.wrap(*private.VERIFY_PARAMETERS, replicas.verify_parameters)
     patches.wrap(*private.ASSIGN_BUCKETS, replicas.assign_buckets)
     patches.replace(dist, "Reducer", replicas.make_reducer(dist.Reducer))
     # Within distributed_c10d the answer stays no: yes there means a class that is not there.
