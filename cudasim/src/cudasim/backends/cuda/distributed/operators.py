@@ -22,12 +22,14 @@ from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import arguments_by_name, tensors_in
 from cudasim.dispatch.operators import rule
 from cudasim.dispatch.placement import run
+from cudasim.dispatch.scratch import is_called_by_engine
 from cudasim.dispatch.tags import gpu_of, is_scratch, put
 from cudasim.session import session
 from cudasim.torch_private.dispatch import DispatchKey, DispatchKeySet
-from cudasim.torch_private.distributed import functional_operators
+from cudasim.torch_private.distributed import create_work, functional_operators
 from cudasim.torch_private.operators import schema_of, tree_map_only
 
+wait = dist.Work.wait  # PyTorch's own: the virtual clock does not see it
 SPARSE_KEYS = DispatchKeySet(DispatchKey.SparseCUDA)
 # Those whose tensors are flattened: NCCL compares no shapes.
 FLATTENED = (
@@ -56,12 +58,15 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
         return func(*args, **kwargs)
 
     run = functools.partial(_run_by_gloo, name, func, kwargs, roll)
-    if "reduce_op" not in arguments:
+    if COLLECTIVES[name].word in ("send", "recv"):
         return run(args)
+    targets = tensors_in(args[:1])
+    if "reduce_op" not in arguments:
+        return completed(name, run(args), targets)
     if name == "reduce_" and roll.rank != arguments["root_rank"]:
         # Gloo uses the tensor for what it has added so far, but NCCL only reads it.
         args = ([tensor.clone() for tensor in args[0]], *args[1:])
-    return reductions.reduce(run, args)
+    return completed(name, reductions.reduce(run, args), targets)
 
 
 def _check(
@@ -75,7 +80,8 @@ def _check(
     """Refuse what NCCL, or PyTorch's group for it, refuses."""
     if gpu is None:
         # C++'s own tensors have no device yet: it takes that of the parameters.
-        if roll.only_nccl and not all(map(is_scratch, tensors)):
+        is_own = all(map(is_scratch, tensors)) or is_called_by_engine()
+        if roll.only_nccl and not is_own:
             raise RuntimeError(refusals.CPU)
         return
     refusals.refuse_operators(name, tensors)
@@ -148,7 +154,29 @@ def _run_by_gloo(
         return all_to_all(args)
     if _parts_differ(collective, args):
         return one_by_one(collective, args, roll.rank)
-    return func(*args, **kwargs)
+    out = func(*args, **kwargs)
+    if collective.word not in ("send", "recv"):
+        wait(work_of(out))
+    return out
+
+
+def work_of(out: Any) -> dist.Work:
+    """Return the work among the results of an operator of `torch.ops.c10d`."""
+    return dist.Work.unbox(out[-1] if isinstance(out, tuple) else out)
+
+
+def completed(name: str, out: Any, targets: list[Tensor]) -> Any:
+    """Return the results of an operator with a work that is done and holds `targets`.
+
+    NCCL's work is done for the host as soon as it is enqueued, so what a program asks for
+    with `then` runs at once, in the same order on all ranks. Gloo would run it in threads.
+    """
+    if name == "allreduce_" and targets[0].is_contiguous():
+        return out  # what C++'s hooks of gradients expect, with these very tensors
+    future: torch.futures.Future = torch.futures.Future()
+    future.set_result(targets)
+    work = create_work(future).boxed()
+    return (out[0], work) if isinstance(out, tuple) else work
 
 
 def _common_gpu(tensors: list[Tensor]) -> GPU | None:
@@ -230,7 +258,7 @@ def all_to_all(args: tuple) -> Any:
     work = torch.ops.c10d.alltoall_base_(
         received, sent, group, output_sizes, input_sizes
     )
-    reductions.work_of(work).wait()
+    wait(work_of(work))
     for target, part in zip(outputs, received.split(output_sizes), strict=True):
         target.copy_(part.view_as(target))
     return outputs, work
@@ -253,7 +281,7 @@ def one_by_one(collective: Collective, args: tuple, rank: int) -> Any:
             if root == rank:
                 part.copy_(mine)
             _, work = torch.ops.c10d.broadcast_([part], group, root, 0, True, -1)
-        dist.Work.unbox(work).wait()
+        wait(dist.Work.unbox(work))
         if is_reduction and root == rank:
             mine.copy_(part)
     return args[0], work

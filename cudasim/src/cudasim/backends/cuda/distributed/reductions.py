@@ -133,7 +133,7 @@ def is_inexact(tensor: Tensor) -> bool:
 
 
 def reduce(run: Callable[[tuple], Any], args: tuple) -> Any:
-    """Run an operator of `torch.ops.c10d` that reduces.
+    """Run an operator of `torch.ops.c10d` that reduces; `run` waits for it.
 
     Its first argument is written. The second is read, or it is the process group.
     """
@@ -152,7 +152,6 @@ def reduce(run: Callable[[tuple], Any], args: tuple) -> Any:
 
     out = run(tuple(new_args))
     if is_reduction(op, "AVG") and not is_inexact(targets[0]):
-        work_of(out).wait()
         divide(targets, op, size)
     return out
 
@@ -160,13 +159,7 @@ def reduce(run: Callable[[tuple], Any], args: tuple) -> Any:
 def _reduce_in_32_bits(run: Callable[[tuple], Any], args: tuple) -> Any:
     wide_args = tuple(map_tensors(Tensor.float, list(args)))
     out = reduce(run, wide_args)
-    work_of(out).wait()
     wide_targets = tensors_in(wide_args[:1])
     for target, wide in zip(tensors_in(args[:1]), wide_targets, strict=True):
         target.copy_(wide)
-    return (args[0], out[-1]) if isinstance(out, tuple) else out
-
-
-def work_of(out: Any) -> dist.Work:
-    """Return the work among the results of an operator of `torch.ops.c10d`."""
-    return dist.Work.unbox(out[-1] if isinstance(out, tuple) else out)
+    return out
