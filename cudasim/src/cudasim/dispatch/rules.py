@@ -119,7 +119,7 @@ def copy_between(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Copy between devices: the target keeps its own, unless it is scratch."""
     source, target, non_blocking = copy_of(func, args, kwargs, None)
     gpu = tags.gpu_read(target)
-    if gpu is None and is_scratch(target):
+    if gpu is None and is_scratch(target) and not is_scratch(source):
         gpu = gpu_of(source)
         put(target, gpu)
     if session.watching:

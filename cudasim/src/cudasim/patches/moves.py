@@ -30,6 +30,15 @@ DTYPES = {
 }
 
 
+def seen_on(self: Tensor) -> GPU | None:
+    """Return the GPU that a tensor names; that of a DTensor is its local part's."""
+    gpu = gpu_of(self)
+    if gpu is not None:
+        return gpu
+    part = tensors.local_tensor(self)
+    return None if part is None else gpu_of(part)
+
+
 def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
     """Copy the numbers of `source` to `gpu`, or to the CPU; nothing is recorded.
 
@@ -65,7 +74,7 @@ class ToCopy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
-        ctx.home = gpu_of(source)
+        ctx.home = seen_on(source)
         ctx.dtype = source.dtype
         ctx.gpu = gpu
         ctx.options = options
@@ -89,7 +98,7 @@ class ToCopyInTransform(ToCopy):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
         source, ctx.gpu, ctx.options = inputs
-        ctx.home = gpu_of(source)
+        ctx.home = seen_on(source)
         ctx.dtype = source.dtype
 
 
@@ -130,7 +139,7 @@ def parse_to(args: tuple, kwargs: dict) -> tuple[Any, dict]:
     target = STAY
     first = args[0] if args else options.pop("tensor", None)
     if isinstance(first, Tensor):
-        target = gpu_of(first) if _has_numbers(first) else ELSEWHERE
+        target = seen_on(first) if _has_numbers(first) else ELSEWHERE
         args = (first.dtype, *args[1:])
     elif not isinstance(first, torch.dtype):
         names = ("device", *names)
@@ -160,7 +169,7 @@ def to(original: Callable, self: Tensor, *args, **kwargs) -> Tensor:
         return original(self, *args, **kwargs)
     if target is ELSEWHERE:
         return original(self, *args, **kwargs)
-    if target is STAY or target is gpu_of(self):
+    if target is STAY or target is seen_on(self):
         return original(self, **options) if options else self
 
     options.pop("copy", None)
@@ -169,7 +178,7 @@ def to(original: Callable, self: Tensor, *args, **kwargs) -> Tensor:
 
 @replaces(Tensor, "type_as", overridable=True)
 def type_as(original: Callable, self: Tensor, other: Tensor) -> Tensor:
-    if not isinstance(other, Tensor) or gpu_of(self) is gpu_of(other):
+    if not isinstance(other, Tensor) or seen_on(self) is seen_on(other):
         return original(self, other)
     return self.to(other)
 

@@ -12,7 +12,7 @@ from cudasim.dispatch.booking import read_back
 from cudasim.dispatch.tags import TAG, gpu_of, gpu_read, is_scratch
 from cudasim.dispatch.waiting import wait_for
 from cudasim.patches import storage
-from cudasim.patches.moves import move, run_functionalized
+from cudasim.patches.moves import move, run_functionalized, seen_on
 from cudasim.patching import Patches, around, changed, checks, replaces
 from cudasim.session import session
 from cudasim.torch_private import dispatch
@@ -78,15 +78,6 @@ def is_cpu(self: Tensor) -> bool:
     return _is_cpu.__get__(self) and seen_on(self) is None
 
 
-def seen_on(self: Tensor) -> GPU | None:
-    """Return the GPU that a tensor names; that of a DTensor is its local part's."""
-    gpu = gpu_of(self)
-    if gpu is not None:
-        return gpu
-    part = private.local_tensor(self)
-    return None if part is None else gpu_of(part)
-
-
 def get_device(self: Tensor) -> int:
     gpu = seen_on(self)
     return gpu.index if gpu else -1
@@ -95,8 +86,8 @@ def get_device(self: Tensor) -> int:
 def assign_gradient(self: Tensor, value: Tensor | None) -> None:
     """Assign `Tensor.grad`: a gradient lives where its tensor does (python_variable.cpp)."""
     if isinstance(value, Tensor):
-        home = gpu_of(self)
-        gpu = gpu_of(value)
+        home = seen_on(self)
+        gpu = seen_on(value)
         if home is not gpu and not is_scratch(value):
             raise _gradient_elsewhere(self, home, value, gpu)
     _grad.__set__(self, value)

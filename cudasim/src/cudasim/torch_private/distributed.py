@@ -8,13 +8,20 @@ import torch.distributed as dist
 from cudasim.torch_private import Attribute
 
 COALESCING_MANAGER = Attribute(dist.distributed_c10d, "_coalescing_manager")
-GET_OBJECT_DEVICE = Attribute(dist.distributed_c10d, "_get_object_coll_device")
+DEVICE_TYPES = Attribute(dist.ProcessGroup, "_device_types")
 BROADCAST_COALESCED = Attribute(dist, "_broadcast_coalesced")
 ASSIGN_BUCKETS = Attribute(dist, "_compute_bucket_assignment_by_size")
+VERIFY_PARAMETERS = Attribute(dist, "_verify_params_across_processes")
+# By which `new_group` makes one, and what has imported it by name.
+NEW_GROUP = Attribute(dist.distributed_c10d, "_new_group_with_tag")
+REDUCE_SCATTER_BASE = Attribute(dist.ProcessGroup, "_reduce_scatter_base")
 CoalescingManager = torch.distributed.distributed_c10d._CoalescingManager
 
 # The store by which the ranks of the default group found each other.
 default_store = torch.distributed.distributed_c10d._get_default_store
+
+# Makes the work of a future.
+create_work = torch._C._distributed_c10d._create_work_from_future
 
 # The operators of the functional collectives, which DTensor and compiled programs call.
 functional_operators = torch.ops._c10d_functional
@@ -23,3 +30,11 @@ functional_operators = torch.ops._c10d_functional
 def timeout_of(group: dist.ProcessGroup) -> timedelta:
     """Return how long the collectives of `group` wait for a rank."""
     return group._get_backend(torch.device("cpu")).options._timeout
+
+
+def set_backend(group: dist.ProcessGroup, name: str) -> None:
+    """Set the backend that `get_backend` and `get_backend_config` name for a group."""
+    world = dist.distributed_c10d._world
+    _, store = world.pg_map[group]
+    world.pg_map[group] = (name, store)
+    world.pg_backend_config[group] = str(dist.distributed_c10d.BackendConfig(name))

@@ -18,6 +18,7 @@ from cudasim.backends.cuda.distributed import (
     collectives,
     errors,
     groups,
+    reductions,
     replicas,
 )
 from cudasim.backends.cuda.distributed import operators as operators
@@ -27,15 +28,13 @@ from cudasim.torch_private import distributed as private
 
 # What runs around each function that communicates.
 COMMUNICATING: dict[str, Callable] = dict.fromkeys(FUNCTIONS, collectives.collective)
-COMMUNICATING["all_to_all"] = collectives.all_to_all
 COMMUNICATING["barrier"] = groups.barrier
 COMMUNICATING["send"] = collectives.message
 COMMUNICATING["recv"] = collectives.message
-# What runs around each function that makes groups, or reports of them.
+# What runs around each function that makes groups, or ends them.
 ABOUT_GROUPS: dict[str, Callable] = {
     "init_process_group": groups.init_process_group,
-    "new_group": groups.new_group,
-    "get_backend": groups.get_backend,
+    "split_group": groups.split_group,
     "destroy_process_group": groups.destroy_process_group,
 }
 SINCE_2_12 = ("all_gather_single", "reduce_scatter_single")
@@ -46,12 +45,18 @@ def patch_distributed(patches: Patches) -> None:
         _wrap(patches, name, functools.partial(clocks.awaited, around))
     for name, around in ABOUT_GROUPS.items():
         _wrap(patches, name, around)
+    _wrap(patches, "batch_isend_irecv", collectives.batch)
     _, coalescing_manager = private.COALESCING_MANAGER
     _wrap(patches, coalescing_manager, collectives.coalescing)
 
+    for name in reductions.METHODS:
+        if hasattr(dist.ProcessGroup, name):
+            patches.wrap(dist.ProcessGroup, name, reductions.method)
     clocks.patch_clocks(patches)
-    patches.wrap(*private.GET_OBJECT_DEVICE, groups.object_device)
+    patches.wrap(*private.NEW_GROUP, groups.new_group)
+    patches.replace(*private.DEVICE_TYPES, property(groups.device_types))
     patches.wrap(*private.BROADCAST_COALESCED, replicas.broadcast_coalesced)
+    patches.wrap(*private.VERIFY_PARAMETERS, replicas.verify_parameters)
     patches.wrap(*private.ASSIGN_BUCKETS, replicas.assign_buckets)
     patches.replace(dist, "Reducer", replicas.make_reducer(dist.Reducer))
     # Within distributed_c10d the answer stays no: yes there means a class that is not there.

@@ -17,10 +17,26 @@ MESSAGES = WORDS["NCCL"]
 NCCL_VERSION = (2, 27, 5)  # that of PyTorch's own builds for CUDA 12
 
 
-def nccl_error(kind: str, explanation: str, last: str) -> DistBackendError:
+def nccl_error(
+    kind: str, explanation: str, last: str, file: str = "NCCLUtils.cpp"
+) -> DistBackendError:
+    """Return an error that NCCL has returned to PyTorch's `file`."""
     version = ".".join(map(str, NCCL_VERSION))
     message = MESSAGES["error"]
-    return DistBackendError(message.format(kind, version, explanation, last))
+    return DistBackendError(message.format(file, kind, version, explanation, last))
+
+
+def invalid_argument(last: str) -> DistBackendError:
+    """Return the error of a collective whose arguments NCCL itself refuses."""
+    kind = MESSAGES["invalid argument"]
+    return nccl_error(kind, MESSAGES["argument"], last, "ProcessGroupNCCL.cpp")
+
+
+def to_self(word: str) -> DistBackendError:
+    """Return the error of a `send` or `recv` of a rank with itself, outside of a batch."""
+    last = MESSAGES["send to self" if word == "send" else "recv from self"]
+    kind = MESSAGES["invalid usage"]
+    return nccl_error(kind, MESSAGES["usage"], last, "ProcessGroupNCCL.cpp")
 
 
 def duplicate(rank: int, other: int, card: int, cards: int) -> DistBackendError:

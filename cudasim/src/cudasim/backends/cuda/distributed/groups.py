@@ -17,9 +17,11 @@ from cudasim.backends.cuda.distributed.rollcall import Request, Roll
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.session import session
+from cudasim.torch_private.distributed import DEVICE_TYPES, set_backend
 
 # torch's default_pg_nccl_timeout; gloo's is 30 minutes.
 NCCL_TIMEOUT = timedelta(minutes=10)
+_device_types = DEVICE_TYPES.read()  # PyTorch's own
 signature_of = functools.cache(inspect.signature)
 # Lets gloo's threads finish before Python ends: they outlive a group that a variable holds.
 # One that lets go of a tensor then aborts
@@ -106,6 +108,7 @@ def init_process_group(original: Callable, *args: Any, **kwargs: Any) -> None:
     world = dist.group.WORLD
     roll = Roll(world, requested, gpu)
     session.rolls[world.group_name] = roll
+    set_backend(world, requested)
     if gpu is not None:  # the communicator is made at once
         roll.meet(Request("INIT", [], []), gpu)
 
@@ -127,17 +130,34 @@ def new_group(original: Callable, *args: Any, **kwargs: Any) -> Any:
         return original(**arguments)
 
     arguments["backend"] = "gloo"
-    arguments.pop("pg_options", None)
+    arguments.pop("backend_options", None)
+    if arguments.get("timeout") is None:
+        arguments["timeout"] = NCCL_TIMEOUT
     group = original(**arguments)
     if isinstance(group, dist.ProcessGroup):  # else this process is not in it
         session.rolls[group.group_name] = Roll(group, requested, gpu)
+        set_backend(group, requested)
     return group
 
 
-def get_backend(original: Callable, group: Any = None) -> str:
-    backend = original(group)
-    roll = roll_of(group)
-    return backend if roll is None else dist.Backend(roll.requested)
+def split_group(original: Callable, *args: Any, **kwargs: Any) -> Any:
+    """Make new groups where NCCL would split its communicator, which gloo cannot."""
+    arguments = bind_arguments(original, args, kwargs)
+    parent = roll_of(arguments.get("parent_pg"))
+    split_ranks = arguments.get("split_ranks")
+    if parent is None or parent.bound_gpu is None or not split_ranks:
+        return original(**arguments)  # refuses it in torch's words
+
+    for split in split_ranks:
+        ranks = [parent.ranks[number] for number in sorted(split)]
+        if parent.ranks[parent.rank] in ranks:
+            return dist.new_group(
+                ranks,
+                timeout=arguments.get("timeout"),
+                use_local_synchronization=True,
+                group_desc=arguments.get("group_desc"),
+            )
+    return None
 
 
 def barrier(original: Callable, *args: Any, **kwargs: Any) -> Any:
@@ -157,8 +177,9 @@ def destroy_process_group(original: Callable, group: Any = None) -> None:
     original(group)
 
 
-def object_device(original: Callable, group: Any = None) -> str:
-    roll = roll_of(group)
+def device_types(group: dist.ProcessGroup) -> list[torch.device]:
+    """Return the types of device for which a group has a backend; gloo has one for all."""
+    roll = session.rolls.get(group.group_name)
     if roll is not None and roll.only_nccl:
-        return "cuda"
-    return original(group)
+        return [torch.device("cuda")]
+    return _device_types.__get__(group)

@@ -2,15 +2,20 @@
 
 The texts are those of torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp
 (`check_gpu_single_tensor`, `check_gpu_tensors_same_device`, `getNcclDataType`,
-`getNcclReduceOp`, `getNCCLComm`) and of torch/csrc/cuda/nccl.cpp (`to_nccl_data_type`).
+`getNcclReduceOp`, `initNCCLComm`, and the checks that each collective begins with), of
+ProcessGroup.hpp (`getBackend`), of torch/csrc/cuda/nccl.cpp (`to_nccl_data_type`), and of
+NCCL's src/enqueue.cc.
 """
 
+import functools
+import warnings
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from cudasim.backends.cuda.distributed import errors
 from cudasim.backends.cuda.distributed.table import COLLECTIVES, PAIRWISE, Collective
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import tensors_in
@@ -18,27 +23,38 @@ from cudasim.dispatch.dtypes import CPP_NAMES, short_name
 from cudasim.dispatch.tags import gpu_of
 from cudasim.words import WORDS
 
-FLOAT8 = {
-    torch.float8_e4m3fn,
-    torch.float8_e4m3fnuz,
-    torch.float8_e5m2,
-    torch.float8_e5m2fnuz,
-}
+# Those that NCCL adds up itself, on cards that can, and those that travel as bytes.
+REDUCED_FLOAT8 = {torch.float8_e4m3fn, torch.float8_e5m2}
+OPAQUE_FLOAT8 = {torch.float8_e4m3fnuz, torch.float8_e5m2fnuz}
+FLOAT8 = REDUCED_FLOAT8 | OPAQUE_FLOAT8
+FLOAT8_CAPABILITY = (9, 0)  # the least of a card that takes REDUCED_FLOAT8
 SCALED = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 INTEGERS = {torch.bool, torch.uint8, torch.int8, torch.int32, torch.int64}
 TYPES = INTEGERS | SCALED | FLOAT8
-CPU = "No backend type associated with device type cpu"
+# PyTorch turns complex numbers into pairs of real ones for these.
+VIEWED_AS_REAL = ("allreduce_", "broadcast_", "reduce_")
 MESSAGES = WORDS["NCCL"]
+CPU = MESSAGES["cpu"]
 # By operator, what is said where the parts are of other types than the whole, or sizes.
 FLAT = WORDS["flat collectives"]
 MEMORY_FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 is_dense = torch.ops.aten.is_non_overlapping_and_dense
 
 
-def refuse_devices(name: str, tensors: list[Tensor], bound_gpu: GPU | None) -> None:
-    gpus = {gpu_of(tensor) for tensor in tensors}
+def refuse_operators(name: str, tensors: list[Tensor]) -> None:
+    """Refuse the operators that a group of NCCL does not have."""
     if name == "recv_any_source_":
         raise NotImplementedError("ProcessGroupNCCL does not support recvAnysource")
+    if name == "allgather_coalesced_":
+        raise NotImplementedError(
+            "ProcessGroupNCCL does not support allgather_coalesced"
+        )
+    if name == "allreduce_" and any(tensor.is_sparse for tensor in tensors):
+        raise RuntimeError(MESSAGES["sparse"])
+
+
+def refuse_devices(tensors: list[Tensor], bound_gpu: GPU | None) -> None:
+    gpus = {gpu_of(tensor) for tensor in tensors}
     if None in gpus or any(tensor.is_sparse for tensor in tensors):
         raise ValueError("Tensors must be CUDA and dense")
     if len(gpus) > 1:
@@ -50,26 +66,37 @@ def refuse_devices(name: str, tensors: list[Tensor], bound_gpu: GPU | None) -> N
 def refuse_layouts(name: str, args: tuple, tensors: list[Tensor], size: int) -> None:
     """Refuse the arguments of an operator in a group of so many ranks."""
     collective = COLLECTIVES[name]
-    if "coalesced" in name:
+    if name == "allreduce_coalesced_":
         if len({tensor.dtype for tensor in tensors}) > 1:
             raise TypeError("Tensors must have identical type")
         if not all(map(is_dense, tensors)):
             raise ValueError("Tensors must be non-overlapping and dense")
-    elif collective.word not in ("send", "recv"):  # PyTorch itself warns of those
-        _refuse_strides(collective, args)
+    for position in collective.contiguous:
+        if not all(map(is_in_order, tensors_in((args[position],)))):
+            raise ValueError("Tensors must be contiguous")
+    if collective.word in ("send", "recv"):
+        _check_message(tensors[0])
+
     if collective.parts is not None:
         _refuse_number(collective, args, size)
+    if collective.word in ("gather", "scatter"):
+        _refuse_sizes(collective, args)
     if name in FLAT:
         _refuse_flat(name, args, size)
 
 
-def _refuse_strides(collective: Collective, args: tuple) -> None:
-    # A list with a tensor for each rank is copied first, but not for `all_to_all`. All
-    # else NCCL takes as it lies in memory.
-    copied = None if collective.word == "all_to_all" else collective.parts
-    direct = [value for position, value in enumerate(args) if position != copied]
-    if not all(map(is_in_order, tensors_in(direct))):
-        raise ValueError("Tensors must be contiguous")
+def _check_message(tensor: Tensor) -> None:
+    """Refuse a message with gaps, and warn once of one in another order."""
+    if is_in_order(tensor):
+        return
+    if not is_dense(tensor):
+        raise ValueError("Tensors for P2P must be non-overlapping and dense")
+    warn_of_order()
+
+
+@functools.cache
+def warn_of_order() -> None:
+    warnings.warn(MESSAGES["order"], stacklevel=2)
 
 
 def is_in_order(tensor: Tensor) -> bool:
@@ -92,6 +119,26 @@ def _refuse_number(collective: Collective, args: tuple, size: int) -> None:
         raise ValueError(message.format(word=word, number=number, size=size))
 
 
+def _refuse_sizes(collective: Collective, args: tuple) -> None:
+    """Refuse parts that have not the size of the tensor that each rank has."""
+    (own,) = tensors_in((args[1 - collective.parts],))
+    for index, part in enumerate(tensors_in((args[collective.parts],))):
+        if part.shape != own.shape:
+            raise ValueError(
+                MESSAGES["part size"].format(
+                    word=collective.word,
+                    index=index,
+                    expected=_sizes(own),
+                    got=_sizes(part),
+                )
+            )
+
+
+def _sizes(tensor: Tensor) -> str:
+    """Return the sizes of a tensor as C++ prints them: `(2, 3)` or `(2)`."""
+    return f"({', '.join(map(str, tensor.shape))})"
+
+
 def _refuse_flat(name: str, args: tuple, size: int) -> None:
     """Refuse a whole, in one tensor, that does not consist of `size` parts."""
     collective = COLLECTIVES[name]
@@ -104,32 +151,43 @@ def _refuse_flat(name: str, args: tuple, size: int) -> None:
         raise ValueError(of_sizes)
 
 
-def refuse_types(word: str, tensors: list[Tensor]) -> None:
+def refuse_types(name: str, tensors: list[Tensor], gpu: GPU) -> None:
+    word = COLLECTIVES[name].word
     for tensor in tensors:
         dtype = tensor.dtype
-        if dtype not in TYPES:
-            if word in PAIRWISE:
-                raise RuntimeError(f"Unconvertible NCCL type {scalar_type(dtype)}")
-            if not dtype.is_complex:  # those go as pairs of real numbers
-                raise TypeError(MESSAGES["type"].format(scalar_type(dtype)))
-        if dtype in FLOAT8 and "reduce" in word:
-            raise RuntimeError(
-                "Float8 dtypes are not currenlty supported for NCCL reductions"
-            )
+        if dtype in OPAQUE_FLOAT8 and "reduce" in word:
+            raise RuntimeError(MESSAGES["float8"])
+        if dtype in REDUCED_FLOAT8 and word not in PAIRWISE:
+            _refuse_old_card(gpu)
+        if dtype in TYPES or (dtype.is_complex and name in VIEWED_AS_REAL):
+            continue
+        if word in ("all_to_all", "gather", "scatter"):
+            raise RuntimeError(f"Unconvertible NCCL type {scalar_type(dtype)}")
+        raise TypeError(MESSAGES["type"].format(scalar_type(dtype)))
+
+
+def _refuse_old_card(gpu: GPU) -> None:
+    """Refuse 8-bit floats on cards before Hopper: NCCL 2.27 does so for all collectives.
+
+    Published in test_allgather_float8 of PyTorch's test/distributed/test_c10d_nccl.py.
+    """
+    if torch.cuda.get_device_capability(gpu.device) < FLOAT8_CAPABILITY:
+        raise errors.invalid_argument(MESSAGES["old card"])
 
 
 def refuse_reduction(op: Any, dtype: torch.dtype) -> None:
     """Refuse a reduction, by name or as a ReduceOp, that NCCL does not know for that type."""
     for name in ("BAND", "BOR", "BXOR"):
-        if _is_reduction(op, name):
+        if is_reduction(op, name):
             raise ValueError(f"Cannot use ReduceOp.{name} with NCCL")
-    if _is_reduction(op, "AVG") and dtype is torch.bool:
+    if is_reduction(op, "AVG") and dtype is torch.bool:
         raise TypeError("Cannot use ReduceOp.AVG with boolean inputs")
-    if _is_reduction(op, "PREMUL_SUM") and dtype not in SCALED:
+    if is_reduction(op, "PREMUL_SUM") and dtype not in SCALED:
         raise TypeError("PreMulSum Data type must be half, float, bfloat16 or double")
 
 
-def _is_reduction(op: Any, name: str) -> bool:
+def is_reduction(op: Any, name: str) -> bool:
+    """Tell whether `op`, a ReduceOp or the name of one, is the one called `name`."""
     if isinstance(op, str):
         return op == name.lower()
     return op == getattr(dist.ReduceOp, name)

@@ -8,6 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
+from cudasim.backends.cuda.distributed import refusals
+from cudasim.backends.cuda.distributed.groups import roll_of
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.tags import gpu_of
 from cudasim.patching import changed
@@ -27,6 +29,20 @@ def broadcast_coalesced(
 ) -> None:
     for positions in by_gpu(tensors):
         original(group, _at(positions, tensors), *rest)
+
+
+def verify_parameters(
+    original: Callable, group: Any, parameters: list, *rest: Any
+) -> None:
+    """Compare the shapes of parameters between ranks, on the device of the first.
+
+    C++ makes the tensors that it compares, so their device is unknown where they are sent.
+    """
+    roll = roll_of(group)
+    on_host = bool(parameters) and gpu_of(parameters[0]) is None
+    if roll is not None and roll.only_nccl and on_host:
+        raise RuntimeError(refusals.CPU)
+    original(group, parameters, *rest)
 
 
 def assign_buckets(

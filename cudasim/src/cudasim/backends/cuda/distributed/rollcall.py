@@ -20,6 +20,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from cudasim.backends.cuda.distributed import errors
+from cudasim.backends.cuda.distributed.messages import MessagesToSelf
 from cudasim.backends.cuda.distributed.refusals import scalar_type
 from cudasim.backends.cuda.nvidia_smi import is_alive
 from cudasim.device.gpu import GPU
@@ -106,6 +107,8 @@ class Roll:
         self.ranks = dist.get_process_group_ranks(group)
         self.timeout: timedelta = timeout_of(group)
         self.barrier_gpu: GPU | None = None  # that `barrier(device_ids=)` names
+        self.used_gpus: set[int] = set()  # for which there are communicators
+        self.messages_to_self = MessagesToSelf()
 
         self.count = 0  # collectives so far
         self.timed = 0  # of these on the virtual clock
