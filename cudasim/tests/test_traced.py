@@ -212,3 +212,21 @@ print('torch' in sys.modules, 'torch._dynamo' in sys.modules)
 def test_the_compiler_is_not_imported_unless_it_is_used(tmp_path):
     done = run("-c", WITHOUT_COMPILER, cwd=tmp_path)
     assert done.stdout.splitlines()[-1] == "True False", done.stderr
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.filterwarnings("ignore:cudasim. inductor")
+def test_gradients_under_autocast_stay_on_their_gpu(backend):
+    """Where C++ converts a gradient back it names the device that it reads: the CPU."""
+    weight = torch.ones(4, 3, device="cuda:1", requires_grad=True)
+    x = torch.ones(2, 4, device="cuda:1")
+    target = torch.tensor([0, 1], device="cuda:1")
+
+    def loss(x):
+        return nn.functional.cross_entropy(x @ weight, target)
+
+    with torch.autocast("cuda", torch.bfloat16):
+        torch.compile(loss, backend=backend)(x).backward()
+    assert weight.grad.device == GPU1
+    expected = torch.tensor([-1 / 3, -1 / 3, 2 / 3])  # 2 rows of (softmax - target) / 2
+    torch.testing.assert_close(weight.grad[0].cpu(), expected, rtol=0.02, atol=0.01)

@@ -2,27 +2,32 @@
 
 The compiler traces simulated tensors as it traces those of a card: it guards their device,
 and calls the backend that was chosen. Inductor alone generates no code for them. Its graphs
-run by `aot_eager`, which a warning says once.
+run by `aot_eager`, which a warning says once. Under modelled time they are booked as the
+kernels that Inductor would generate.
 """
 
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from cudasim.clock.compiled import compile_fused
 from cudasim.device.gpu import GPU
+from cudasim.dispatch.booking import book_kernel
 from cudasim.dispatch.devices import resolve
 from cudasim.importing import after_import
 from cudasim.patches.guards import registry
-from cudasim.patching import Patches, checks, replaces
+from cudasim.patching import Patches, changed, checks, replaces
 from cudasim.session import session
+from cudasim.timing.formulas import Work, guard_seconds
 from cudasim.torch_private import dispatch
 from cudasim.torch_private import tensors as private
+from cudasim.torch_private.operators import to_copy
 from cudasim.words import WORDS
 
 MESSAGES = WORDS["compiler"]
@@ -75,6 +80,7 @@ def _prepare(patches: Patches) -> None:
     _allow_replaced(patches)
     patches.wrap(*dynamo.TENSOR_MATCH, guard_device)
     patches.wrap(*dynamo.RUN_ON_CONSTANTS, run_on_constants)
+    patches.wrap(*dynamo.FUNCTIONALIZE, convert_in_place)
     patches.wrap(*dynamo.INDUCTOR, compile_on_gpu)
 
 
@@ -106,6 +112,26 @@ def run_on_constants(original: Callable) -> Iterator[Any]:
         yield fake_mode
 
 
+def convert_in_place(
+    original: Callable,
+    self: Any,
+    func: Any,
+    types: Any,
+    args: Any = (),
+    kwargs: Any = None,
+) -> Any:
+    """Leave a gradient on its GPU that C++ converts to another type.
+
+    C++ names the device from which the number was converted, as which it reads `cpu`.
+    """
+    if func is to_copy and not session.thread.to_host:
+        kwargs = dict(kwargs or {})
+        device = kwargs.get("device")
+        if device is not None and device.type == "cpu" and _is_on_gpu(args[0]):
+            del kwargs["device"]
+    return original(self, func, types, args, kwargs)
+
+
 def guard_device(original: Callable, self: Any, guard: Any, value: Any = None) -> None:
     """Let what was compiled for a tensor serve tensors on its device alone.
 
@@ -128,7 +154,34 @@ def compile_on_gpu(
     if session.type.name not in types:
         return original(self, graph, inputs, **options)
     _warn_once(MESSAGES["no code"])
-    return dynamo.find_backend("aot_eager")(graph, inputs)
+    if session.clock is None:
+        return dynamo.find_backend("aot_eager")(graph, inputs)
+    as_graph = dynamo.uses_cuda_graphs(self, options)
+    return compile_fused(graph, inputs, ClockBooks(), _is_on_gpu, as_graph)
+
+
+def _is_on_gpu(tensor: torch.Tensor) -> bool:
+    return tensor.device.type == session.type.name
+
+
+class ClockBooks:
+    """Books the kernels of compiled code on the virtual clock."""
+
+    def hold(self) -> AbstractContextManager:
+        return changed(session.thread, in_kernel=True)
+
+    def launch(self, device: torch.device, name: str, work: Work) -> None:
+        book_kernel(session.gpu(device.index), name, work)
+
+    def check_guards(self, tensors: int, needs_gradients: bool) -> None:
+        clock = session.clock
+        clock.pay(guard_seconds(tensors, needs_gradients, clock.host))
+
+    def one_launch(self, device: torch.device) -> AbstractContextManager:
+        key = session.stream_key(device.index)
+        if key in session.capturing:  # which launches nothing
+            return nullcontext()
+        return session.clock.graph(*key)
 
 
 @checks(torch.export, "export")
