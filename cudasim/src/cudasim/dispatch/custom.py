@@ -25,8 +25,9 @@ from cudasim.torch_private.operators import HigherOrderOperator, OpOverload
 # and of C++ libraries with kernels for CUDA, which their builds for the CPU leave out.
 NAMESPACES = frozenset(TABLES["namespaces"])
 
-# Operators that compute with tensors themselves. Others only call functions they are given.
-COMPUTING = ("flex_attention", "flex_attention_backward")
+# Operators that compute with tensors themselves, or check that they are given an operator.
+# Others only call functions they are given.
+COMPUTING = ("flex_attention", "flex_attention_backward", "with_effects")
 
 
 def rule_of(func: Callable) -> Rule | None:

@@ -12,7 +12,7 @@ import torch
 import torch._dynamo
 import torch._dynamo.guards
 import torch._dynamo.trace_rules
-import torch._subclasses.functional_tensor
+import torch._dynamo.variables.nn_module
 import torch.fx
 from torch.fx.experimental import proxy_tensor
 
@@ -26,10 +26,8 @@ forget_compiled = torch._dynamo.reset_code_caches
 INDUCTOR = Attribute(torch._TorchCompileInductorWrapper, "__call__")
 # Within it, `make_fx` runs operations whose operands are constants.
 RUN_ON_CONSTANTS = Attribute(proxy_tensor, "unset_fake_temporarily")
-# What sees every operation of a graph while its gradients are traced.
-FUNCTIONALIZE = Attribute(
-    torch._subclasses.functional_tensor.FunctionalTensorMode, "__torch_dispatch__"
-)
+# What the compiler takes for the `__call__` of a module that it may look into.
+MODULE_CALL = Attribute(torch._dynamo.variables.nn_module, "unpatched_nn_module_call")
 # What makes the guard of a tensor: when compiled code serves it.
 TENSOR_MATCH = Attribute(torch._dynamo.guards.GuardBuilder, "TENSOR_MATCH")
 
