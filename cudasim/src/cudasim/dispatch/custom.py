@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from cudasim.dispatch.arguments import operands_of
-from cudasim.dispatch.devices import resolve
+from cudasim.dispatch.devices import in_fake_mode, resolve
 from cudasim.dispatch.operators import RULE_FINDERS, Rule
 from cudasim.dispatch.placement import as_tensors, make_on, run
 from cudasim.dispatch.tables import TABLES
@@ -75,6 +75,8 @@ def run_decomposed(func: OpOverload, args: tuple, kwargs: dict) -> Any:
 
 def run_with_functions(func: HigherOrderOperator, args: tuple, kwargs: dict) -> Any:
     """Run an operator whose arguments are functions, as `torch.cond`."""
+    if in_fake_mode():  # it is traced, functions and all
+        return func(*args, **kwargs)
     if func.name() in COMPUTING:
         kernel = func.py_kernels[DispatchKey.CompositeExplicitAutograd]
         return _booked(_in_mode(kernel)(*args, **kwargs))
