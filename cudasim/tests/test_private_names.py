@@ -37,6 +37,7 @@ GROUPS = (
     "distributed",
     "compiler",
     "flex",
+    "gradients",
 )
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

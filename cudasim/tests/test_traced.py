@@ -212,3 +212,54 @@ print('torch' in sys.modules, 'torch._dynamo' in sys.modules)
 def test_the_compiler_is_not_imported_unless_it_is_used(tmp_path):
     done = run("-c", WITHOUT_COMPILER, cwd=tmp_path)
     assert done.stdout.splitlines()[-1] == "True False", done.stderr
+
+
+# For each of these C++ makes a tensor, on the device that it reads: the CPU.
+MADE_IN_CPP = {
+    "zeros for an index": lambda x: x[[0, 1]],
+    "zeros for a row": lambda x: x.select_scatter(x[0], 0, 1),
+    "zeros without numbers": lambda x: x.sgn(),
+    "a number": lambda x: x.quantile(0.5),
+    "a range": lambda x: torch.mvlgamma(x + 2, 3),
+    "an effect": lambda x: torch.linalg.inv(x + torch.eye(2, device="cuda:1")),
+}
+
+
+@pytest.mark.parametrize("name", MADE_IN_CPP)
+def test_what_cpp_makes_is_on_the_gpu_of_a_graph(name):
+    x = torch.tensor([[1.0, 2.0], [3.0, 5.0]], device="cuda:1", requires_grad=True)
+    expected = MADE_IN_CPP[name](x)
+    (gradient,) = torch.autograd.grad(expected.sum(), x)
+    out = torch.compile(MADE_IN_CPP[name], backend="aot_eager")(x)
+    out.sum().backward()
+    torch.testing.assert_close(out, expected)
+    torch.testing.assert_close(x.grad, gradient)
+
+
+def test_what_cpp_makes_for_the_cpu_stays_there():
+    torch.compile(MADE_IN_CPP["a number"], backend="aot_eager")(
+        torch.ones(2, 2, device="cuda", requires_grad=True)
+    )
+    x = torch.ones(2, 2, requires_grad=True)
+    for function in MADE_IN_CPP["zeros for an index"], MADE_IN_CPP["a number"]:
+        out = torch.compile(function, backend="aot_eager")(x)
+        out.sum().backward()
+        assert out.device == x.grad.device == CPU
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.filterwarnings("ignore:cudasim. inductor")
+def test_gradients_under_autocast_stay_on_their_gpu(backend):
+    """Where C++ converts a gradient back it names the device that it reads: the CPU."""
+    weight = torch.ones(4, 3, device="cuda:1", requires_grad=True)
+    x = torch.ones(2, 4, device="cuda:1")
+    target = torch.tensor([0, 1], device="cuda:1")
+
+    def loss(x):
+        return nn.functional.cross_entropy(x @ weight, target)
+
+    with torch.autocast("cuda", torch.bfloat16):
+        torch.compile(loss, backend=backend)(x).backward()
+    assert weight.grad.device == GPU1
+    expected = torch.tensor([-1 / 6, -1 / 6, 1 / 3])  # softmax - target, by two rows
+    torch.testing.assert_close(weight.grad[0].cpu(), expected, rtol=0.02, atol=0.01)

@@ -44,6 +44,10 @@ class ThreadState(threading.local):
     index = 0  # of its current GPU
     # Whether the operation that it runs books itself: a collective, or one made of others.
     skip_next_booking = False
+    # Whether it runs the operations of a kernel of compiled code, which is booked as one.
+    in_kernel = False
+    # The GPU of the last operation that it traced for a graph; None after one on the CPU.
+    traced_device: torch.device | None = None
     # Whether C++ now makes tensors that an object of its own keeps.
     makes_lasting = False
     is_printing = False  # whether it prints a tensor, or lists its numbers

@@ -49,9 +49,9 @@ PATCHES: tuple[Callable[[Patches], None], ...] = (
     autocast.patch_autocast,
     guards.patch_guards,
     patch_backend,
+    readings.patch_readings,
     compiler.patch_torchscript,  # after the functions that these two list
     compiler.patch_compile,
-    readings.patch_readings,
 )
 
 

@@ -1,17 +1,24 @@
 """How long a callable would take on a card, from shapes alone: nothing is computed."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from types import SimpleNamespace
 from typing import Any
 
+import torch
 from torch import Tensor
+from torch.fx import GraphModule
 
+from cudasim.clock.compiled import compile_fused
 from cudasim.clock.costs import WAITS, listed_tensors, work_of
 from cudasim.clock.watching import paying_functions
 from cudasim.modes import LightMode, decompose, is_composite
-from cudasim.patching import Patches
-from cudasim.timing.formulas import Work, call_seconds, kernel_seconds
+from cudasim.patching import Patches, changed
+from cudasim.timing.formulas import Work, call_seconds, guard_seconds, kernel_seconds
 from cudasim.timing.sheets import Host, Sheet, find_sheet, host_sheet
+
+# The modes of `torch.compile` that launch the kernels of a graph at once.
+GRAPH_MODES = ("reduce-overhead", "max-autotune")
 
 
 class Estimate(LightMode):
@@ -29,6 +36,8 @@ class Estimate(LightMode):
         self.now = 0.0  # the host's time, in seconds
         self.end = 0.0  # of the last kernel
         self.works: list[Work] = []
+        self._holds = False  # whether operations are part of a kernel, and not added
+        self._in_graph = False  # whether the host has launched all kernels at once
         self._patches = Patches()
 
     def __enter__(self) -> "Estimate":
@@ -40,6 +49,11 @@ class Estimate(LightMode):
         super().__exit__(*problem)
         self._patches.restore()
 
+    def restart(self) -> None:
+        """Begin again at 0."""
+        self.now = self.end = 0.0
+        self.works.clear()
+
     def pay(self, seconds: float) -> None:
         self.now += seconds
 
@@ -50,19 +64,55 @@ class Estimate(LightMode):
         if is_composite(func):
             return decompose(self, func, args, kwargs)
         out = func(*args, **kwargs)
+        if self._holds:
+            return out
         self._add(work_of(func, args, kwargs, out), args)
         if func in WAITS and WAITS[func](args, kwargs, _is_on_host):
             self.now = max(self.now, self.end) + self.sheet.wait
         return out
 
     def _add(self, work: Work | None, args: tuple) -> None:
-        self.now += call_seconds(work, listed_tensors(args), self.host)
+        self._call(call_seconds(work, listed_tensors(args), self.host))
+        if work is not None:
+            self._launch(work)
+
+    def _call(self, seconds: float) -> None:
+        if self._in_graph:
+            return
+        self.now += seconds
         if self.thread.by_engine:
             self.now -= self.host.python
-        if work is not None:
+
+    def _launch(self, work: Work) -> None:
+        if not self._in_graph:
             self.now += self.sheet.launch * work.kernels
-            self.end = max(self.end, self.now) + kernel_seconds(work, self.sheet)
-            self.works.append(work)
+        self.end = max(self.end, self.now) + kernel_seconds(work, self.sheet)
+        self.works.append(work)
+
+    # What compiled graphs call: see `Books` in `compiled.py`.
+
+    def hold(self) -> AbstractContextManager:
+        return changed(self, _holds=True)
+
+    def launch(self, device: torch.device, name: str, work: Work) -> None:
+        self._call(self.host.python)
+        self._launch(work)
+
+    def check_guards(self, tensors: int, needs_gradients: bool) -> None:
+        self.pay(guard_seconds(tensors, needs_gradients, self.host))
+
+    def one_launch(self, device: torch.device) -> AbstractContextManager:
+        self._call(self.host.operation + self.sheet.launch)
+        return changed(self, _in_graph=True)
+
+    def compile(self, function: Callable, mode: str) -> Callable:
+        """Compile `function` to be added as the kernels that Inductor would generate."""
+        as_graph = mode in GRAPH_MODES
+
+        def backend(graph: GraphModule, inputs: Any) -> Callable:
+            return compile_fused(graph, inputs, self, _is_on_card, as_graph)
+
+        return torch.compile(function, backend=backend)
 
     @property
     def busy(self) -> float:
@@ -72,6 +122,10 @@ class Estimate(LightMode):
     @property
     def seconds(self) -> float:
         return max(self.now, self.end)
+
+
+def _is_on_card(tensor: Tensor) -> bool:
+    return True
 
 
 def _is_on_host(tensor: Tensor) -> bool:
@@ -84,15 +138,22 @@ def estimate(
     card: str | Sheet,
     host: Host | None = None,
     repeat: int = 1,
+    compiled: str | None = None,
 ) -> float:
     """Return the modelled seconds that `function()` takes on `card`.
 
     This is the mean of `repeat` calls in a row. The tensors of the function are real,
     fake, or of the meta device, which it must not ask for values; its data are on the
-    card already. Raises ValueError for an unknown card.
+    card already. `compiled` names a mode of `torch.compile` with which the function is
+    compiled first. Raises ValueError for an unknown card.
     """
     sheet = find_sheet(card) if isinstance(card, str) else card
-    with Estimate(sheet, host) as mode:
+    mode = Estimate(sheet, host)
+    if compiled is not None:
+        function = mode.compile(function, compiled)
+        function()  # which compiles it
+        mode.restart()
+    with mode:
         for _ in range(repeat):
             function()
     return mode.seconds / repeat

@@ -115,6 +115,25 @@ def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
         read_back(gpu, costing.name)
 
 
+def book_kernel(gpu: GPU, name: str, work: formulas.Work) -> None:
+    """Book a kernel that compiled code launches, whose call is a line of Python."""
+    clock = session.clock
+    stream = _current_stream(gpu)
+    if (gpu.index, stream) in session.capturing:
+        clock.spend(clock.python + clock.launch * work.kernels, name)
+        return
+    clock.kernel(
+        gpu.index,
+        stream,
+        name,
+        duration=nanoseconds(kernel_seconds(work, clock.sheet)),
+        kernels=work.kernels,
+        kind=work.kind,
+        fills=fills(work, clock.sheet),
+        call_duration=clock.python,
+    )
+
+
 def read_back(gpu: GPU, name: Any, size: int = COUNT_SIZE) -> None:
     """Book `size` bytes that travel to the host, which waits for them."""
     clock = session.clock

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from cudasim.dispatch.arguments import operands_of
-from cudasim.dispatch.devices import resolve
+from cudasim.dispatch.devices import in_fake_mode, resolve
 from cudasim.dispatch.operators import RULE_FINDERS, Rule
 from cudasim.dispatch.placement import as_tensors, make_on, run
 from cudasim.dispatch.tables import TABLES
@@ -25,8 +25,9 @@ from cudasim.torch_private.operators import HigherOrderOperator, OpOverload
 # and of C++ libraries with kernels for CUDA, which their builds for the CPU leave out.
 NAMESPACES = frozenset(TABLES["namespaces"])
 
-# Operators that compute with tensors themselves. Others only call functions they are given.
-COMPUTING = ("flex_attention", "flex_attention_backward")
+# Operators that compute with tensors themselves, or check that they are given an operator.
+# Others only call functions they are given.
+COMPUTING = ("flex_attention", "flex_attention_backward", "with_effects")
 
 
 def rule_of(func: Callable) -> Rule | None:
@@ -74,6 +75,8 @@ def run_decomposed(func: OpOverload, args: tuple, kwargs: dict) -> Any:
 
 def run_with_functions(func: HigherOrderOperator, args: tuple, kwargs: dict) -> Any:
     """Run an operator whose arguments are functions, as `torch.cond`."""
+    if in_fake_mode():  # it is traced, functions and all
+        return func(*args, **kwargs)
     if func.name() in COMPUTING:
         kernel = func.py_kernels[DispatchKey.CompositeExplicitAutograd]
         return _booked(_in_mode(kernel)(*args, **kwargs))

@@ -186,7 +186,7 @@ class TimedMode(DeviceMode):
             out = super().__torch_dispatch__(func, types, args, kwargs)
             if out is NotImplemented or (types and is_traced(types)):
                 return out
-            if not thread.skip_next_booking:
+            if not (thread.skip_next_booking or thread.in_kernel):
                 book(func, args, kwargs or {}, out)
             return out
         finally:

@@ -5,6 +5,7 @@ attention.cpp. The kernel that is taken is called by CUDA's name: `dispatch/atte
 computes it.
 """
 
+import copy
 import math
 import sys
 import warnings
@@ -18,20 +19,19 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import handle_torch_function, has_torch_function
 
-from cudasim.dispatch.devices import in_fake_mode
 from cudasim.dispatch.dtypes import CPP_NAMES
-from cudasim.dispatch.tags import device_of, gpu_of
+from cudasim.dispatch.tags import CPU, device_of, gpu_of
 from cudasim.importing import after_import
 from cudasim.patching import Patches, replaces
 from cudasim.session import session
 from cudasim.torch_private import dispatch
 from cudasim.torch_private import tensors as private
 from cudasim.torch_private.operators import attention as kernels
+from cudasim.torch_private.operators import tree_map_only
 from cudasim.words import WORDS
 
 # Modules that most programs never import.
 BIASES = "torch.nn.attention.bias"
-FLEX_ATTENTION = "torch.nn.attention.flex_attention"
 HALF_TYPES = (torch.float16, torch.bfloat16)
 VOLTA = (7, 0)  # the first cards with units that multiply matrices
 AMPERE = (8, 0)  # the first with flash attention, cuDNN's, and bfloat16 in any of them
@@ -216,23 +216,11 @@ def patch_attention(patches: Patches) -> None:
     # That module imports the compiler, which takes a second.
     give_up = after_import(BIASES, partial(_patch_biases, patches))
     patches.finally_do(give_up)
-    give_up = after_import(FLEX_ATTENTION, partial(_run_flex_uncompiled, patches))
-    patches.finally_do(give_up)
 
 
 def _patch_biases(patches: Patches) -> None:
     biases = sys.modules[BIASES].CausalBias
     patches.replace(biases, "__new__", staticmethod(_make_bias))
-
-
-def _run_flex_uncompiled(patches: Patches) -> None:
-    """Let `flex_attention` run as it is written where the program has not compiled it.
-
-    It compiles itself otherwise, and C++'s engine has no queue for gradients of a GPU.
-    """
-    from cudasim.torch_private import flex
-
-    patches.replace(*flex.RUN_UNCOMPILED, True)
 
 
 def _make_bias(cls: type, *arguments) -> Tensor:
@@ -340,19 +328,35 @@ def _needs_gradients(params: SDPAParams) -> bool:
 def create_fw_bw_graph(
     original: Callable, change: Callable, places: tuple, *buffers
 ) -> tuple:
-    """Trace gradients of `flex_attention`.
+    """Trace the gradients of `flex_attention` on the CPU, for tensors of a GPU.
 
     C++'s engine has no queue for those of a GPU.
     """
-    if in_fake_mode() or gpu_of(places[0]) is None:
+    device = places[0].device
+    if device.type != session.type.name:
         return original(change, places, *buffers)
+    from cudasim.torch_private import flex
 
-    def gradient(score: Tensor, *place_and_gradient: Tensor) -> list:
-        *place, incoming = place_and_gradient
-        _, back = torch.func.vjp(lambda score: change(score, *place), score)
-        return [*back(incoming), None, None, None, None]
+    on_host = change
+    if isinstance(change, torch.fx.GraphModule):
+        on_host = copy.deepcopy(change)
+        flex.name_device(on_host, CPU)
+    with flex.making_fakes(places):
+        places, buffers = tree_map_only(Tensor, _stand_in, (places, buffers))
+    _, gradients = original(on_host, places, *buffers)
+    flex.name_device(gradients, device)
+    return change, gradients
 
-    return change, gradient
+
+def _stand_in(tensor: Tensor) -> Tensor:
+    """Return a tensor of the CPU like `tensor`, without its numbers."""
+    return torch.empty_strided(
+        tensor.size(),
+        tensor.stride(),
+        dtype=tensor.dtype,
+        requires_grad=tensor.requires_grad,
+        device=CPU,
+    )
 
 
 @replaces(

@@ -2,31 +2,40 @@
 
 The compiler traces simulated tensors as it traces those of a card: it guards their device,
 and calls the backend that was chosen. Inductor alone generates no code for them. Its graphs
-run by `aot_eager`, which a warning says once.
+run by `aot_eager`, which a warning says once. Under modelled time they are booked as the
+kernels that Inductor would generate.
 """
 
+import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from cudasim.clock.compiled import compile_fused
 from cudasim.device.gpu import GPU
+from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.booking import book_kernel
 from cudasim.dispatch.devices import resolve
 from cudasim.importing import after_import
 from cudasim.patches.guards import registry
-from cudasim.patching import Patches, checks, replaces
+from cudasim.patching import Patches, changed, checks, replaces
 from cudasim.session import session
+from cudasim.timing.formulas import Work, guard_seconds
 from cudasim.torch_private import dispatch
 from cudasim.torch_private import tensors as private
+from cudasim.torch_private.operators import efficient_zeros
 from cudasim.words import WORDS
 
 MESSAGES = WORDS["compiler"]
-DYNAMO = "torch._dynamo"  # the compiler, which most programs never import
+# The compiler, which most programs never import, and its part that traces gradients.
+DYNAMO = "torch._dynamo"
+GRADIENTS = "torch._functorch.aot_autograd"
 # What only builds with CUDA have. `torch._inductor` imports it for CUDA graphs, which are
 # never made here.
 ONLY_IN_CUDA_BUILDS = {
@@ -52,8 +61,9 @@ def patch_compile(patches: Patches) -> None:
 
         # What was compiled so far does not ask on which simulated device a tensor is.
         dynamo.forget_compiled()
-    give_up = after_import(DYNAMO, partial(_prepare, patches))
-    patches.finally_do(give_up)
+    for module, prepare in ((DYNAMO, _prepare), (GRADIENTS, _prepare_gradients)):
+        give_up = after_import(module, partial(prepare, patches))
+        patches.finally_do(give_up)
 
 
 def _true(self: Any) -> bool:
@@ -73,9 +83,20 @@ def _prepare(patches: Patches) -> None:
     patches.forget(dynamo.trace_rules)
     dynamo.leave_alone(Path(__file__).parents[1])
     _allow_replaced(patches)
+    # Under modelled time it is one that costs time.
+    setattr(*dynamo.MODULE_CALL, inspect.unwrap(torch.nn.Module.__call__))
+    patches.replace(*dynamo.MODULE_CALL, torch.nn.Module.__call__)
     patches.wrap(*dynamo.TENSOR_MATCH, guard_device)
     patches.wrap(*dynamo.RUN_ON_CONSTANTS, run_on_constants)
     patches.wrap(*dynamo.INDUCTOR, compile_on_gpu)
+
+
+def _prepare_gradients(patches: Patches) -> None:
+    """Let graphs be traced with the gradients of simulated tensors."""
+    from cudasim.torch_private import gradients
+
+    patches.wrap(*gradients.TRACE, trace_gradients)
+    patches.wrap(*gradients.FUNCTIONALIZE, name_gpu)
 
 
 def _allow_replaced(patches: Patches) -> None:
@@ -106,6 +127,52 @@ def run_on_constants(original: Callable) -> Iterator[Any]:
         yield fake_mode
 
 
+def trace_gradients(
+    original: Callable, stack: Any, function: Any, inputs: Any, *args
+) -> Any:
+    """Remember on which GPU a graph begins."""
+    session.thread.traced_device = _gpu_among(inputs)
+    return original(stack, function, inputs, *args)
+
+
+def name_gpu(
+    original: Callable,
+    self: Any,
+    func: Any,
+    types: Any,
+    args: Any = (),
+    kwargs: Any = None,
+) -> Any:
+    """Make on a GPU what C++ makes for a tensor there, while a graph is traced.
+
+    C++ reads `cpu` as the device of such a tensor, and names that for the zeros of a
+    gradient, or to convert one back to its type. Where no operand is on a GPU it is that
+    of the operation before. Python also names `pin_memory`.
+    """
+    kwargs = dict(kwargs or {})
+    device = kwargs.get("device")
+    is_named = device is not None and device.type == "cpu"
+    by_program = "pin_memory" in kwargs or session.thread.to_host
+    operands = list(tensors_in(args))
+    if operands:
+        session.thread.traced_device = _gpu_among(operands)
+    if is_named and not by_program and session.thread.traced_device is not None:
+        kwargs["device"] = session.thread.traced_device
+        if (
+            func is efficient_zeros
+        ):  # which PyTorch only makes on devices that are there
+            func = torch.ops.aten.zeros.default
+    return original(self, func, types, args, kwargs)
+
+
+def _gpu_among(values: Any) -> torch.device | None:
+    """Return the device of the first tensor on a GPU."""
+    for value in values:
+        if isinstance(value, torch.Tensor) and _is_on_gpu(value):
+            return value.device
+    return None
+
+
 def guard_device(original: Callable, self: Any, guard: Any, value: Any = None) -> None:
     """Let what was compiled for a tensor serve tensors on its device alone.
 
@@ -128,7 +195,34 @@ def compile_on_gpu(
     if session.type.name not in types:
         return original(self, graph, inputs, **options)
     _warn_once(MESSAGES["no code"])
-    return dynamo.find_backend("aot_eager")(graph, inputs)
+    if session.clock is None:
+        return dynamo.find_backend("aot_eager")(graph, inputs)
+    as_graph = dynamo.uses_cuda_graphs(self, options)
+    return compile_fused(graph, inputs, ClockBooks(), _is_on_gpu, as_graph)
+
+
+def _is_on_gpu(tensor: torch.Tensor) -> bool:
+    return tensor.device.type == session.type.name
+
+
+class ClockBooks:
+    """Books the kernels of compiled code on the virtual clock."""
+
+    def hold(self) -> AbstractContextManager:
+        return changed(session.thread, in_kernel=True)
+
+    def launch(self, device: torch.device, name: str, work: Work) -> None:
+        book_kernel(session.gpu(device.index), name, work)
+
+    def check_guards(self, tensors: int, needs_gradients: bool) -> None:
+        clock = session.clock
+        clock.pay(guard_seconds(tensors, needs_gradients, clock.host))
+
+    def one_launch(self, device: torch.device) -> AbstractContextManager:
+        key = session.stream_key(device.index)
+        if key in session.capturing:  # which launches nothing
+            return nullcontext()
+        return session.clock.graph(*key)
 
 
 @checks(torch.export, "export")

@@ -111,6 +111,14 @@ def call_seconds(work: Work | None, operands: int, host: Host) -> float:
     return host.operation + host.setup.get(work.kind, 0.0) + listed
 
 
+def guard_seconds(tensors: int, needs_gradients: bool, host: Host) -> float:
+    """Return the host's seconds for a call of compiled code, before its first kernel."""
+    seconds = host.guards["call"] + host.guards["tensor"] * tensors
+    if needs_gradients:
+        seconds += host.guards["gradients"]
+    return seconds
+
+
 def copy_seconds(size: float, sheet: Sheet, kind: str, way: str = "in") -> float:
     """Return the seconds to copy `size` bytes.
 

@@ -22,6 +22,7 @@ PARTS = {
     "link": ["pinned_in", "pinned_out", "pageable_in", "pageable_out", "latency"],
     "peer": ["bandwidth", "staged", "latency"],
     "setup": ["matmul", "convolution", "attention", "reduction"],
+    "guards": ["call", "tensor", "gradients"],
     "first": ["context", "library", "kernel"],
 }
 
@@ -77,6 +78,9 @@ class Host:
     module: float  # for `nn.Module.__call__`, with the Python of a layer's `forward`
     backward: float  # for a run of autograd's engine
     node: float  # for each node of the graph that it meets; it was made before
+    # For a `call` of compiled code, for each `tensor` that its guards check, and for
+    # keeping what `gradients` need.
+    guards: dict[str, float]
     step: float  # for a step of an optimizer
     parameter: float  # for each parameter in it
     peak: dict[str, float]  # flop/s by precision

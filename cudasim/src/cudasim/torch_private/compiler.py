@@ -12,6 +12,7 @@ import torch
 import torch._dynamo
 import torch._dynamo.guards
 import torch._dynamo.trace_rules
+import torch._dynamo.variables.nn_module
 import torch.fx
 from torch.fx.experimental import proxy_tensor
 
@@ -25,8 +26,52 @@ forget_compiled = torch._dynamo.reset_code_caches
 INDUCTOR = Attribute(torch._TorchCompileInductorWrapper, "__call__")
 # Within it, `make_fx` runs operations whose operands are constants.
 RUN_ON_CONSTANTS = Attribute(proxy_tensor, "unset_fake_temporarily")
+# What the compiler takes for the `__call__` of a module that it may look into.
+MODULE_CALL = Attribute(torch._dynamo.variables.nn_module, "unpatched_nn_module_call")
 # What makes the guard of a tensor: when compiled code serves it.
 TENSOR_MATCH = Attribute(torch._dynamo.guards.GuardBuilder, "TENSOR_MATCH")
+
+
+def trace_with_autograd(
+    graph: torch.fx.GraphModule,
+    inputs: Any,
+    inference: Callable,
+    forward: Callable,
+    backward: Callable,
+) -> Callable:
+    """Compile a graph, and that of its gradients, of PyTorch's own operators.
+
+    They are the graphs of the backend `aot_eager`. `inference` compiles one that needs no
+    gradients.
+    """
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+    backend = aot_autograd(
+        fw_compiler=forward,
+        bw_compiler=backward,
+        inference_compiler=inference,
+        partition_fn=min_cut_rematerialization_partition,
+        keep_inference_input_mutations=True,
+    )
+    return backend(graph, inputs)
+
+
+def take_list(function: Callable[[list], Any]) -> Callable[[list], Any]:
+    """Let autograd pass the inputs of a graph as a list, which the graph may empty."""
+    function._boxed_call = True
+    return function
+
+
+def uses_cuda_graphs(compiler: Any, options: dict[str, Any]) -> bool:
+    """Return whether Inductor's `compiler`, with the options of a call, launches graphs.
+
+    The modes "reduce-overhead" and "max-autotune" ask for it, or one of the settings.
+    """
+    from torch._inductor import config
+
+    chosen = compiler.config | (options.get("config_patches") or {})
+    return chosen.get("triton.cudagraphs", config.triton.cudagraphs)
 
 
 def leave_alone(folder: Path) -> None:

@@ -1,14 +1,36 @@
-"""`flex_attention`, once its module is imported, which imports the compiler."""
+"""What traces the gradients of `flex_attention`, once its module is imported.
 
-import sys
+That imports the compiler.
+"""
 
-import torch.nn.attention.flex_attention  # noqa: F401  (see below)
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
-from cudasim.torch_private import Attribute
+import torch
+from torch._dispatch.python import suspend_functionalization
+from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.functional_tensor import disable_functional_mode
+from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
-# Whether it runs as it is written; it compiles itself otherwise. Its package may not know the
-# module yet, as its import is just ending.
-RUN_UNCOMPILED = Attribute(
-    sys.modules["torch.nn.attention.flex_attention"],
-    "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG",
-)
+
+@contextmanager
+def making_fakes(tensors: Any) -> Iterator[None]:
+    """Make fake tensors in the block, of the mode of `tensors` if they are fake."""
+    mode = detect_fake_mode(tensors) or FakeTensorMode(allow_non_fake_inputs=True)
+    with (
+        suspend_functionalization(),
+        disable_functional_mode(),
+        disable_proxy_modes_tracing(),
+        mode,
+    ):
+        yield
+
+
+def name_device(graph: torch.fx.GraphModule, device: torch.device) -> None:
+    """Let all tensors that a graph makes be made on `device`."""
+    for node in graph.graph.nodes:
+        if isinstance(node.kwargs.get("device"), torch.device | str):
+            node.update_kwarg("device", device)
+    graph.recompile()

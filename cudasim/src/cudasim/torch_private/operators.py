@@ -74,6 +74,7 @@ efficient_zeros = torch.ops.aten._efficientzerotensor.default
 to_copy = torch.ops.aten._to_copy.default
 to_dense = torch.ops.aten._to_dense.default
 read_number = torch.ops.aten._local_scalar_dense.default
+unsafe_view = torch.ops.aten._unsafe_view.default
 
 # Indexing, as autograd and the compiler call it.
 unsafe_index = torch.ops.aten._unsafe_index.Tensor
