@@ -149,9 +149,10 @@ def write_master(folder, text=CHAPTER, name="small"):
 def book_of_one(root):
     """Make a book of one chapter, whose exercises come from a master."""
     copy_code(root, "kernels/cpu")
-    for folder in ("notebooks", "cudasim"):
-        (root / folder).mkdir()
-    for name in ("_config.yml", "requirements-no-deps.txt", "cudasim/pyproject.toml"):
+    for folder in ("notebooks", "cudasim/src/cudasim"):
+        (root / folder).mkdir(parents=True)
+    package = ("cudasim/pyproject.toml", "cudasim/src/cudasim/__init__.py")
+    for name in ("_config.yml", "requirements-no-deps.txt", *package):
         shutil.copy(ROOT / name, root / name)
     write(
         root,
