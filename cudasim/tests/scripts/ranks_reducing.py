@@ -2,7 +2,7 @@
 
 import torch
 import torch.distributed as dist
-from ranks import join, rank
+from ranks import rank
 from torch import nn
 from torch.distributed._functional_collectives import all_reduce
 from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import (
@@ -81,14 +81,13 @@ def send_to_itself_in_a_batch():
     assert from_other.tolist() == (own() - rank + other).tolist()
 
 
-def train(**options):
-    """Return a model with the gradients of two steps."""
+def replica(**options):
+    """Return a replica of a small model, to train."""
     torch.manual_seed(0)
     layers = [nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 4)]
     model = nn.Sequential(*layers).to(gpu)
-    # Two buckets, whose hooks run one after the other on both ranks.
-    model = DistributedDataParallel(model, bucket_cap_mb=0.0005, **options)
-    return model
+    # Its buckets have hooks that run in the same order on both ranks.
+    return DistributedDataParallel(model, bucket_cap_mb=0.0005, **options)
 
 
 def gradients_of(model):
@@ -99,21 +98,25 @@ def gradients_of(model):
 
 
 def train_with_hooks():
-    expected = gradients_of(train())
-    model = train()
+    expected = gradients_of(replica())
+    model = replica()
     # A rank of 8 leaves nothing out.
     state = PowerSGDState(None, matrix_approximation_rank=8, start_powerSGD_iter=2)
     model.register_comm_hook(state, powerSGD_hook)
     torch.testing.assert_close(gradients_of(model), expected)
 
-    compressed = train()
+    compressed = replica()
     hook = dist.BuiltinCommHookType.FP16_COMPRESS
     compressed._register_builtin_comm_hook(hook)
     torch.testing.assert_close(gradients_of(compressed), expected, atol=1e-3, rtol=1e-2)
-    torch.testing.assert_close(gradients_of(train(static_graph=True)), expected)
+    torch.testing.assert_close(gradients_of(replica(static_graph=True)), expected)
 
 
-gpu = join()
+gpu = torch.device("cuda", rank)
+dist.init_process_group("nccl")
+# Both are on the first GPU, but PyTorch guesses one by the rank for a barrier.
+dist.barrier()
+torch.cuda.set_device(gpu)
 average_by_the_method_of_a_group()
 average_several_at_once()
 average_integers()
