@@ -4,6 +4,10 @@ import pytest
 import torch
 import torch.distributed as dist
 from programs import SCRIPTS, reports, run, run_script_as_ranks
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import distribute_tensor
 
 BOTH = "cpu:gloo,cuda:nccl"
 
@@ -13,6 +17,11 @@ def test_collectives_of_two_ranks(tmp_path):
     assert [result.returncode for result in results] == [0, 0], results
     error = "RuntimeError: No backend type associated with device type cpu"
     assert reports(results) == {(0, "cpu"): error, (1, "cpu"): error}
+
+
+def test_reductions_and_messages_of_two_ranks(tmp_path):
+    results = run_script_as_ranks("ranks_reducing.py", cwd=tmp_path)
+    assert [result.returncode for result in results] == [0, 0], results
 
 
 @pytest.mark.full
@@ -84,6 +93,146 @@ def test_reductions_that_nccl_does_not_know(alone, op, message):
     integers = torch.ones(2, dtype=torch.int32, device="cuda:0")
     with pytest.raises((ValueError, TypeError), match=message):
         dist.all_reduce(integers, op=op)
+
+
+def wide(*shape):
+    return torch.ones(*shape, device="cuda:0")
+
+
+def sparse():
+    return torch.eye(2, device="cuda:0").to_sparse()
+
+
+def broadcast(tensor):
+    return lambda: dist.broadcast(tensor(), 0)
+
+
+NO_CPU = "No backend type associated with device type cpu"
+# What ProcessGroupNCCL.cpp and ProcessGroup.hpp of PyTorch say.
+REFUSED = {
+    "a module on the CPU": (
+        RuntimeError,
+        NO_CPU,
+        lambda: nn.parallel.DistributedDataParallel(nn.Linear(2, 2)),
+    ),
+    "a method of the group": (
+        RuntimeError,
+        NO_CPU,
+        lambda: dist.group.WORLD.allreduce([torch.ones(2)]),
+    ),
+    "a CPU tensor among others": (
+        ValueError,
+        "Tensors must be CUDA and dense",
+        lambda: dist.all_gather([wide(2)], torch.ones(2)),
+    ),
+    "a sparse sum": (
+        RuntimeError,
+        "NCCL does not support all_reduce with sparse tensors",
+        lambda: dist.all_reduce(sparse()),
+    ),
+    "a sparse broadcast": (
+        NotImplementedError,
+        "Could not run 'c10d::broadcast_' with arguments from the 'SparseCUDA'",
+        broadcast(sparse),
+    ),
+    "a column": (
+        ValueError,
+        "Tensors must be contiguous",
+        broadcast(lambda: wide(2, 2)[:, 0]),
+    ),
+    "columns for each rank": (
+        ValueError,
+        "Tensors must be contiguous",
+        lambda: dist.all_to_all([wide(2)], [wide(2, 2)[:, 0]]),
+    ),
+    "a message with gaps": (
+        ValueError,
+        "Tensors for P2P must be non-overlapping and dense",
+        lambda: dist.isend(wide(2, 2)[:, 0], 0),
+    ),
+    "a message to itself": (
+        dist.DistBackendError,
+        "Trying to send to self without a matching recv",
+        lambda: dist.isend(wide(2), 0),
+    ),
+    "a message from anyone": (
+        NotImplementedError,
+        "ProcessGroupNCCL does not support recvAnysource",
+        lambda: dist.recv(wide(2)),
+    ),
+    "a type": (
+        TypeError,
+        "Input tensor data type is not supported for NCCL process group: UInt16",
+        broadcast(lambda: wide(2).to(torch.uint16)),
+    ),
+    "parts of another size": (
+        ValueError,
+        r"ProcessGroupNCCL::gather: invalid tensor size at index 0 \(expected \(2\), "
+        r"got \(3\)\)",
+        lambda: dist.gather(wide(2), [wide(3)]),
+    ),
+    "gathering several at once": (
+        NotImplementedError,
+        "ProcessGroupNCCL does not support allgather_coalesced",
+        lambda: dist.all_gather_coalesced([[wide(2)]], [wide(2)]),
+    ),
+    "a monitored barrier": (
+        RuntimeError,
+        NO_CPU,
+        lambda: dist.group.WORLD.monitored_barrier(),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_nccl_refuses(alone, case):
+    alone("nccl")
+    kind, message, call = REFUSED[case]
+    with pytest.raises(kind, match=message):
+        call()
+
+
+def test_a_mesh_has_the_default_group(alone):
+    alone("nccl")
+    mesh = init_device_mesh("cuda", (1,))
+    assert mesh.get_group() is dist.group.WORLD
+    assert dist.get_backend(mesh.get_group()) == "nccl"
+
+
+def test_groups_of_a_mesh_refuse_the_cpu(alone):
+    alone("nccl")
+    mesh = init_device_mesh("cuda", (1, 1), mesh_dim_names=("data", "model"))
+    group = mesh["model"].get_group()
+    with pytest.raises(RuntimeError, match=NO_CPU):
+        dist.all_reduce(torch.ones(2), group=group)
+
+
+def test_a_dtensor_moves_to_the_cpu_and_back(alone):
+    alone("nccl")
+    mesh = init_device_mesh("cuda", (1,))
+    parameter = distribute_tensor(torch.ones(2), mesh).requires_grad_()
+    on_cpu = parameter.cpu()
+    assert on_cpu.device == on_cpu.to_local().device == torch.device("cpu")
+    assert on_cpu.cuda().to_local().device == torch.device("cuda:0")
+
+    on_cpu.sum().backward()
+    assert parameter.grad.device == torch.device("cuda:0")
+
+
+def test_a_shard_without_data_trains_once_it_has_some(alone):
+    alone("nccl")
+    layer = nn.Linear(2, 1, device="meta")
+    fully_shard(layer, mesh=init_device_mesh("cuda", (1,)))
+    layer.to_empty(device="cuda")
+    layer(wide(1, 2)).sum().backward()
+    assert layer.weight.grad.to_local().tolist() == [[1, 1]]
+
+
+def test_a_group_can_be_split(alone):
+    alone("nccl", device_id=torch.device("cuda:0"))
+    group = dist.split_group(split_ranks=[[0]])
+    assert dist.get_backend(group) == "nccl"
+    assert dist.get_process_group_ranks(group) == [0]
 
 
 def test_statistics_of_16_bits_are_in_32(two_gpus):

@@ -130,7 +130,7 @@ def new_group(original: Callable, *args: Any, **kwargs: Any) -> Any:
         return original(**arguments)
 
     arguments["backend"] = "gloo"
-    arguments.pop("backend_options", None)
+    arguments.pop("backend_options", None)  # NCCL's own
     if arguments.get("timeout") is None:
         arguments["timeout"] = NCCL_TIMEOUT
     group = original(**arguments)

@@ -84,6 +84,9 @@ def _check(
         if roll.only_nccl and not is_own:
             raise RuntimeError(refusals.CPU)
         return
+    stream = session.stream_key(gpu.index)
+    if roll.size > 1 and session.capturing.get(stream) is not None:
+        raise NotImplementedError("cudasim: a CUDA graph here holds no collectives")
     refusals.refuse_operators(name, tensors)
     if tensors[0].is_sparse:  # the dispatcher has no kernel for it
         func.redispatch(SPARSE_KEYS, *args)
