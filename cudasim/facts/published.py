@@ -2,8 +2,9 @@
 
 The measurements are in `timings/published.json`. Those with the use `fit` gave a sheet its figures,
 those with `validate` did not. A measurement names a sheet, and `differs` overrides figures of it
-where another form of the card was measured (a PCIe board, a larger memory). A ratio is modelled
-over published time: above one, the model is too slow.
+where another form of the card was measured (a PCIe board, a larger memory). `compiled` names the
+mode of `torch.compile` with which a workload ran. A ratio is modelled over published time: above
+one, the model is too slow.
 """
 
 import json
@@ -60,6 +61,10 @@ def _cat(*tensors: Tensor) -> Tensor:
     return torch.cat(tensors)
 
 
+def _geglu(gate: Tensor, up: Tensor) -> Tensor:
+    return F.gelu(gate, approximate="tanh") * up
+
+
 # What was measured, on tensors of the workload's shapes.
 OPERATIONS: dict[str, Callable] = {
     "matmul": torch.matmul,
@@ -76,6 +81,7 @@ OPERATIONS: dict[str, Callable] = {
     "conv2d": F.conv2d,
     "flash_attention": torch.ops.aten._scaled_dot_product_flash_attention.default,
     "attention": _attention,
+    "geglu": _geglu,
 }
 SECONDS = {"s": 1.0, "ms": 1e-3, "ms/step": 1e-3, "us": 1e-6}
 NEAR = 1.5  # a factor
@@ -146,7 +152,8 @@ def _model(workload: Workload, sheet: Sheet) -> tuple[float, Amounts]:
     if operation in NETS:
         run = NETS[operation](workload)
         images = float(workload["batch"])
-        return estimate(run, sheet), {"images/s": images}
+        seconds = estimate(run, sheet, compiled=workload.get("compiled"))
+        return seconds, {"images/s": images}
     return _operation(workload, sheet)
 
 
@@ -164,10 +171,15 @@ def _operation(workload: Workload, sheet: Sheet) -> tuple[float, Amounts]:
     tensors = _tensors(workload)
     arguments = workload.get("arguments", {})
 
-    def run() -> None:
-        operation(*tensors, **arguments)
+    def run() -> Any:
+        return operation(*tensors, **arguments)
 
-    with Estimate(sheet) as mode:
+    mode = Estimate(sheet)
+    if "compiled" in workload:
+        run = mode.compile(run, workload["compiled"])
+        run()  # which compiles it
+        mode.restart()
+    with mode:
         run()
     flops = sum(work.flops for work in mode.works)
     bytes_moved = sum(work.bytes for work in mode.works)

@@ -213,6 +213,52 @@ def test_attention_that_needs_gradients_is_not_taken_for_causal():
     assert causal.flops == flops / 2
 
 
+def test_packed_attention_is_worked_out_by_sequence():
+    """Two products of 3 x 3 and of 5 x 5 scores, for 2 heads of 8 numbers."""
+    q = torch.rand(8, 2, 8, dtype=torch.float16)
+    begins = torch.tensor([0, 3, 8], dtype=torch.int32)
+    out = torch.empty_like(q)
+    flash = aten._flash_attention_forward.default
+    arguments = (q, q, q, begins, begins, 5, 5, 0.0, False, False)
+    work = work_of(flash, arguments, {}, out)
+    assert work.flops == 2 * 2 * 2 * 8 * (3 * 3 + 5 * 5)
+    causal = work_of(flash, (*arguments[:8], True, False), {}, out)
+    assert causal.flops == work.flops / 2
+
+    backward = aten._flash_attention_backward.default
+    arguments = (q, q, q, q, out, out, begins, begins, 5, 5, 0.0, False, out, out)
+    assert work_of(backward, arguments, {}, out).flops == 2.5 * work.flops
+
+    efficient = aten._efficient_attention_forward.default
+    batch = q.unsqueeze(0)
+    arguments = (batch, batch, batch, None, begins, begins, 5, 5, 0.0, 1, False)
+    assert work_of(efficient, arguments, {}, batch).flops == causal.flops
+    without = (batch, batch, batch, None, None, None, None, None, 0.0, 0, False)
+    assert work_of(efficient, without, {}, batch).flops == 2 * 2 * 2 * 8 * 8 * 8
+
+
+def test_packed_attention_is_timed_by_its_lengths():
+    """Of 4096 numbers, one sequence has four times the pairs of four sequences."""
+    with cudasim.simulate(card="A100", clock="modelled"):
+        q = torch.rand(4096, 1, 64, dtype=torch.float16, device="cuda")
+
+        def duration(begins):
+            begins = torch.tensor(begins, dtype=torch.int32, device="cuda")
+            longest = int(begins.diff().max())
+            with cudasim.timeline() as lanes:
+                aten._flash_attention_forward(
+                    q, q, q, begins, begins, longest, longest, 0.0, False, False
+                )
+            spans = [span.length for span in lanes.spans if span.kind == "kernel"]
+            return spans[-1] - 1800  # a kernel's floor
+
+        whole = duration([0, 4096])
+        parts = duration([0, 1024, 2048, 3072, 4096])
+        assert whole / parts == pytest.approx(4, rel=0.01)
+        assert duration([0, 1, 2, 3, 4096]) > 3.9 * parts
+        assert "aten._flash_attention_forward.default" not in without_rule()
+
+
 def test_attention_with_its_gradients_costs_the_whole_work():
     """The same for a program that trains: causal attention takes half of the rest."""
 

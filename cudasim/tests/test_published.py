@@ -23,6 +23,7 @@ MISSES = {
     "mm-a100pcie40-fp32-1024": "measured at half the rate of 8192, for no reason the model knows",
     "small-v100-gemm-2560x16x2560": "read from memory at half the rate of a copy",
     "attn-a100-naive-4096": "a variant that normalises its inputs too",
+    "rn50-infer-t4-hf-1-reduce-overhead": "one image leaves more of a T4 idle than tiles tell",
     # Half precision, by software of 2021, in large products and on a host of which no more is told.
     "bert-a100-fp16-32x128": "",
     "bert-t4-fp16-32x128": "",

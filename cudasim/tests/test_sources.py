@@ -503,24 +503,35 @@ def test_derivatives_travel_between_gpus():
         assert str(result.device) == "cuda:1"
 
 
-def test_flex_attention_has_gradients():
-    """https://docs.pytorch.org/docs/stable/nn.attention.flex_attention.html"""
+@pytest.mark.filterwarnings("ignore:cudasim. inductor", "ignore:flex_attention called")
+@pytest.mark.parametrize("backend", [None, "aot_eager", "inductor"])
+def test_flex_attention_has_gradients(backend):
+    """Those of what its function captures too, which flex attention adds up.
+
+    https://docs.pytorch.org/docs/stable/nn.attention.flex_attention.html
+    """
     from torch.nn.attention.flex_attention import flex_attention
 
+    if backend is not None:
+        flex_attention = torch.compile(flex_attention, backend=backend, fullgraph=True)
     torch.manual_seed(0)
-    query, key, value = torch.rand(3, 1, 2, 16, 8, device="cuda").unbind()
-    query.requires_grad_()
-    bias = torch.rand(2, device="cuda")
+    query, key, value = torch.rand(3, 1, 2, 16, 8, device="cuda:1").unbind()
+    bias = torch.rand(2, device="cuda:1")
+    inputs = [tensor.requires_grad_() for tensor in (query, key, value, bias)]
 
     def score_mod(score, batch, head, row, column):
-        return score.tanh() + bias[head]
+        return score.tanh() + bias[head] * (row - column)
 
     result = flex_attention(query, key, value, score_mod=score_mod)
-    (gradient,) = torch.autograd.grad(result.sum(), query)
-    assert places(result, gradient) == ["cuda:0", "cuda:0"]
+    gradients = torch.autograd.grad(result.square().sum(), inputs)
+    assert set(places(result, *gradients)) == {"cuda:1"}
 
-    scores = (query @ key.mT / 8**0.5).tanh() + bias[:, None, None]
+    positions = torch.arange(16, device="cuda:1")
+    distances = positions[:, None] - positions
+    scores = (query @ key.mT / 8**0.5).tanh() + bias[:, None, None] * distances
     expected = scores.softmax(-1) @ value
-    (expected_gradient,) = torch.autograd.grad(expected.sum(), query)
     assert torch.allclose(result, expected, atol=1e-5)
-    assert torch.allclose(gradient, expected_gradient, atol=1e-5)
+    for gradient, right in zip(
+        gradients, torch.autograd.grad(expected.square().sum(), inputs), strict=True
+    ):
+        assert torch.allclose(gradient, right, atol=1e-4)

@@ -47,6 +47,18 @@ def work_of(func: Callable, args: tuple, kwargs: dict, out: Any) -> Work | None:
     return rule_of(func)(args, kwargs, out)
 
 
+def is_packed(func: Callable) -> bool:
+    """Return whether the work of `func` depends on the lengths of packed sequences."""
+    rule = rule_of(func)
+    return getattr(rule, "func", None) is work_rules.packed_attention
+
+
+def lengths_of(func: Callable, args: tuple) -> list[tuple[int, int]]:
+    """Return the lengths of the sequences of a call of packed attention."""
+    options = rule_of(func).keywords
+    return work_rules.packed_lengths(args, options["first"], options["begins"])
+
+
 def listed_tensors(args: tuple) -> int:
     """Count the tensors in lists among the arguments: each costs the host some time."""
     count = 0

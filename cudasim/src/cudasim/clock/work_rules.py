@@ -393,3 +393,51 @@ def attention(
         flops /= 2
     size = float(size_of(args, out))
     return Work("attention", flops, size, _product_precision(query, "matmul"))
+
+
+def packed_attention(
+    args: tuple,
+    kwargs: dict,
+    out: Any,
+    products: int,
+    first: int,
+    begins: int,
+    is_causal: int,
+) -> Work:
+    """Compute attention within sequences that are packed in one tensor.
+
+    `begins` is the place of the tensor that says where each sequence of queries begins,
+    before that of the keys and the longest of both. `is_causal` is true or a number that
+    is not 0 for causal attention, which halves the work.
+    """
+    query = args[first]
+    pairs = 0
+    for queries, keys in packed_lengths(args, first, begins):
+        pairs += queries * keys
+    heads, numbers = query.shape[-2:]
+    flops = 2.0 * products * heads * numbers * pairs
+    if args[is_causal]:
+        flops /= 2
+    size = float(size_of(args, out))
+    return Work("attention", flops, size, _product_precision(query, "matmul"))
+
+
+def packed_lengths(args: tuple, first: int, begins: int) -> list[tuple[int, int]]:
+    """Return the numbers of queries and keys of each sequence of packed attention."""
+    lengths = []
+    for place in (0, 1):
+        tensor = args[first + place]
+        starts = args[begins + place]
+        longest = args[begins + 2 + place]
+        lengths.append(_lengths(tensor, starts, longest))
+    return list(zip(*lengths, strict=True))
+
+
+def _lengths(tensor: Tensor, starts: Tensor | None, longest: int | None) -> list[int]:
+    if starts is None:  # (batch, length, heads, numbers)
+        return [tensor.shape[1]] * tensor.shape[0]
+    if (
+        starts.is_meta
+    ):  # so no sequence is longer, which torch.utils.flop_counter takes too
+        return [longest] * (len(starts) - 1)
+    return starts.diff().tolist()

@@ -11,7 +11,13 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 
 from cudasim.clock.clock import IN, OUT, Clock, nanoseconds
-from cudasim.clock.costs import WAITS, listed_tensors, work_of
+from cudasim.clock.costs import (
+    WAITS,
+    is_packed,
+    lengths_of,
+    listed_tensors,
+    work_of,
+)
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.copies import COPIES, Copy, copy_of, host_waits, is_pinned
 from cudasim.dispatch.tags import TAG, storage_of
@@ -59,6 +65,7 @@ class Costing:
         self.copies = func in COPIES
         self.reads_back = func is read_number
         self.may_wait = func in WAITS
+        self.is_packed = is_packed(func)
         self.depends_on_tf32 = False  # known once there is a plan
         self.plans: dict[tuple, Plan] = {}
 
@@ -261,6 +268,8 @@ def _plan(
     if costing.depends_on_tf32:
         for setting in _TF32_SETTINGS:
             key.append(read_fp32_precision("cuda", setting))
+    if costing.is_packed:
+        key += lengths_of(func, args)
     key = tuple(key)
 
     plan = costing.plans.get(key)
