@@ -35,11 +35,13 @@ class Layer(NamedTuple):
 
 # The rules of operators that do not follow the general one of `placement`.
 RULES: dict[Callable, Rule] = {}
-# The same for kinds of operators: each returns the rule of an operator, or None. The first
-# that returns one decides: those of `custom`, then those of `rules`, which imports it.
+# The same for kinds of operators: each returns the rule of an operator, or None. No
+# operator is of two kinds.
 RULE_FINDERS: list[Callable[[Callable], Rule | None]] = []
 # The layers around rules, in the order in which they are registered.
 LAYERS: list[Layer] = []
+# The same for kinds of operators: each returns the layer of an operator, or None.
+LAYER_FINDERS: list[Callable[[Callable], Layer | None]] = []
 # The modules that register layers. Those of the first run innermost, next to the rule, and
 # those of the last outermost; of the layers of one module the last runs outermost.
 LAYER_MODULES = (
@@ -47,6 +49,7 @@ LAYER_MODULES = (
     "cudasim.dispatch.determinism",
     "cudasim.dispatch.only_cuda",
     "cudasim.dispatch.rules",
+    "cudasim.dispatch.absent",
 )
 
 
@@ -185,6 +188,10 @@ def _layers_of(func: Callable) -> list[Layer]:
     for registered in LAYERS:
         if name in registered.operators or func in registered.operators:
             layers.append(registered)
+    for find_layer in LAYER_FINDERS:
+        found = find_layer(func)
+        if found is not None:
+            layers.append(found)
     layers.sort(key=_position)
     return layers
 

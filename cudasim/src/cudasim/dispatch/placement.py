@@ -14,9 +14,10 @@ from torch.overrides import has_torch_function_unary
 from cudasim.device.generator import find
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import random, scratch, traces
+from cudasim.dispatch.absent import name_backend
 from cudasim.dispatch.arguments import operands_of, tensors_in
 from cudasim.dispatch.checks import disagreement, name_kernel, refuses
-from cudasim.dispatch.devices import in_fake_mode
+from cudasim.dispatch.devices import in_fake_mode, resolve
 from cudasim.dispatch.dtypes import compute_wider
 from cudasim.dispatch.foresight import LARGE_RESULT, reserve, reserve_growth
 from cudasim.dispatch.operators import Operator, operator_of
@@ -36,6 +37,16 @@ _register_hook = Tensor.register_hook
 
 def general(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Run an operation that has no rule of its own."""
+    device = kwargs.get("device") if kwargs else None
+    if device is not None and device.type == session.type.name:
+        return make_on(resolve(device), func, args, kwargs)
+    if (
+        device is not None
+        and "pin_memory" in kwargs
+        and session.thread.operation.factory_gpu is None
+    ):
+        # Python named the device, as C++ never names pin_memory.
+        return run(func, args, kwargs, ())
     return run(func, args, kwargs, operands_of(args, kwargs))
 
 
@@ -121,6 +132,7 @@ def _compute(operator: Operator, gpu: GPU, args: tuple, kwargs: dict) -> Any:
         out = compute_wider(func, args, kwargs, gpu)
         if out is NotImplemented:
             name_kernel(error)
+            name_backend(error)
             raise
         return out
     finally:
@@ -222,7 +234,11 @@ def make_on(gpu: GPU, func: Callable, args: tuple, kwargs: dict) -> Any:
     reserved = None
     if operator_of(func).max_elements(args, tensors_in(args)) >= LARGE_RESULT:
         reserved = reserve(gpu, func, args, kwargs)
-    out = random.draw(func, args, kwargs, gpu)
+    try:
+        out = random.draw(func, args, kwargs, gpu)
+    except NotImplementedError as error:
+        name_backend(error)
+        raise
     return put(out, gpu, reserved[0] if reserved else None)
 
 
