@@ -16,6 +16,7 @@ from cudasim.dispatch import (
     custom,
     determinism,
     only_cuda,
+    only_cuda_products,
     rules,
 )
 from cudasim.dispatch.arguments import tensors_in
@@ -29,7 +30,16 @@ from cudasim.session import session
 from cudasim.torch_private.dispatch import FakeTensor, FunctionalTensor
 
 # These modules register rules and layers as they are imported, in any order.
-REGISTERED = (absent, asserts, attention, custom, determinism, only_cuda, rules)
+REGISTERED = (
+    absent,
+    asserts,
+    attention,
+    custom,
+    determinism,
+    only_cuda,
+    only_cuda_products,
+    rules,
+)
 
 # The tensors that PyTorch traces with. They record their own device and hold no data.
 TRACED = (FakeTensor, FunctionalTensor)

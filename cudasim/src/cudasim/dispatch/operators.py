@@ -38,6 +38,8 @@ RULES: dict[Callable, Rule] = {}
 # The same for kinds of operators: each returns the rule of an operator, or None. No
 # operator is of two kinds.
 RULE_FINDERS: list[Callable[[Callable], Rule | None]] = []
+# What computes on a GPU in the place of the CPU's kernels, which are missing.
+SUBSTITUTES: dict[Callable, Callable] = {}
 # The layers around rules, in the order in which they are registered.
 LAYERS: list[Layer] = []
 # The same for kinds of operators: each returns the layer of an operator, or None.
@@ -58,6 +60,20 @@ def rule(*operators: Callable) -> Callable:
 
     def register(function: Rule) -> Rule:
         RULES.update(dict.fromkeys(operators, function))
+        return function
+
+    return register
+
+
+def substitute(*operators: Callable) -> Callable:
+    """Let the decorated function compute `operators` on CUDA GPUs, which alone have them.
+
+    It is called as the operators are, after their devices were compared. Like a kernel of
+    the CPU, it returns plain tensors, which are placed on the GPU afterwards.
+    """
+
+    def register(function: Callable) -> Callable:
+        SUBSTITUTES.update(dict.fromkeys(operators, function))
         return function
 
     return register
@@ -106,6 +122,7 @@ class Operator:
         "out_names",
         "rule",
         "single_result",
+        "substitute",
         "tensor_positions",
         "written",
     )
@@ -118,6 +135,8 @@ class Operator:
         self.rule = _wrap(own_rule, layers)
         # None where there are no layers, which is the same as idle ones.
         self.idle = _all_idle([around.is_idle for around in layers])
+        # What computes on a CUDA GPU if the CPU has no kernel; else None.
+        self.substitute = SUBSTITUTES.get(func)
         # Whether the mode may run it without looking at its rule.
         self.direct = False
 
@@ -125,7 +144,8 @@ class Operator:
         if has_schema(func):
             self._read_arguments(func)
             self._read_results(func)
-            self.direct = self.direct and own_rule is None
+            if own_rule is not None or self.substitute is not None:
+                self.direct = False
 
     def _read_arguments(self, func: Callable) -> None:
         arguments = schema_of(func).arguments

@@ -122,9 +122,14 @@ def _reserve(
 
 
 def _compute(operator: Operator, gpu: GPU, args: tuple, kwargs: dict) -> Any:
-    """Run the CPU's kernel, in a wider dtype where it lacks one that CUDA has."""
+    """Run the CPU's kernel, in a wider dtype where it lacks one that CUDA has.
+
+    Where the CPU has none at all, a function of ours may compute instead.
+    """
     func = operator.func
     try:
+        if operator.substitute is not None and session.type.lists_kernels:
+            return operator.substitute(*args, **kwargs)
         if operator.draws_random:
             return random.draw(func, args, kwargs, gpu)
         return operator.call(*args, **kwargs)
