@@ -18,6 +18,7 @@ from cudasim.dispatch import (
     only_cuda,
     only_cuda_products,
     rules,
+    semi_structured,
 )
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.booking import book
@@ -39,6 +40,7 @@ REGISTERED = (
     only_cuda,
     only_cuda_products,
     rules,
+    semi_structured,
 )
 
 # The tensors that PyTorch traces with. They record their own device and hold no data.

@@ -97,6 +97,14 @@ sparse_addmm = torch.ops.aten._sparse_addmm.default
 scaled_mm = torch.ops.aten._scaled_mm.default
 scaled_mm_out = torch.ops.aten._scaled_mm.out
 
+# Semi-structured sparsity: by cuSPARSELt, and by CUTLASS.
+cslt_compress = torch.ops.aten._cslt_compress.default
+cslt_mm = torch.ops.aten._cslt_sparse_mm.default
+cslt_mm_search = torch.ops.aten._cslt_sparse_mm_search.default
+to_semi_structured = torch.ops.aten._to_sparse_semi_structured.default
+semi_structured_mm = torch.ops.aten._sparse_semi_structured_mm.default
+semi_structured_addmm = torch.ops.aten._sparse_semi_structured_addmm.default
+
 
 class attention:
     """The kernels of attention: CUDA's, also of packed sequences, and the CPU's."""
