@@ -206,8 +206,12 @@ def add_and_multiply_apart(
 
 
 def _expand_apart(kept: Tensor, positions: Tensor) -> Tensor:
-    # PyTorch's function makes tensors where its arguments are: on the host, for copies.
-    return expand_from_cutlass(kept.clone(), positions.clone())
+    # PyTorch's function takes ones rather than the numbers, as it moves those of `float32`
+    # as if they were of 16 bits, which does not leave all of them as they are.
+    ones = torch.ones(kept.shape, dtype=kept.dtype)
+    is_kept = expand_from_cutlass(ones, positions.clone()) != 0
+    dense = torch.zeros(is_kept.shape, dtype=kept.dtype)
+    return dense.masked_scatter_(is_kept, kept)
 
 
 def _check_operands(kept: Tensor, dense: Tensor) -> None:
