@@ -14,6 +14,8 @@ from typing import NamedTuple
 _COMMENT = re.compile(r" *#.*")
 _KEY = re.compile(r"^  (\w+): (.*)$", re.MULTILINE)  # of an operator
 _BACKENDS = re.compile(r"^    ([\w, ]+):", re.MULTILINE)  # under `dispatch`
+# The backends whose kernels serve all forms of an operator (STRUCTURED_DISPATCH_KEYS).
+_OF_ALL_FORMS = {"CPU", "CUDA", "MPS", "MTIA", "XPU"}
 # An operator with this key has a kernel generated for both from the same formula.
 _FORMULA = "  ufunc_inner_loop:"
 _BACKENDS_OF_FORMULAS = ("CPU", "CUDA")
@@ -41,8 +43,10 @@ def backends_of(name: str) -> frozenset[str]:
     entry = _entry_of(name.removeprefix("aten::"))
     if entry is None:
         return frozenset()
-    delegate = entry.delegate and _entry_of(entry.delegate)
-    return entry.backends | delegate.backends if delegate else entry.backends
+    delegate = _entry_of(entry.delegate) if entry.delegate else None
+    if delegate is None:
+        return entry.backends
+    return entry.backends | (delegate.backends & _OF_ALL_FORMS)
 
 
 @functools.cache
@@ -78,7 +82,7 @@ def _entry_of(name: str) -> Entry | None:
     text = _COMMENT.sub("", text)
     backends = set()
     for names in _BACKENDS.findall(text):
-        backends.update(names.split(", "))
+        backends.update(name.strip() for name in names.split(","))
     if _FORMULA in text:
         backends.update(_BACKENDS_OF_FORMULAS)
     return Entry(dict(_KEY.findall(text)), frozenset(backends))
