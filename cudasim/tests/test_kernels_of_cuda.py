@@ -240,3 +240,60 @@ def test_old_cards_have_no_semi_structured_sparsity(monkeypatch):
         "sparse_semi_structured_mad_op : Supported only on GPUs with compute "
         "capability 8.x"
     )
+
+
+@pytest.mark.usefixtures("a100")
+def test_weights_of_four_bits_are_packed_for_lanes():
+    """aten/src/ATen/native/cuda/int4mm.cu: `matrix_to_m16n8k16_Bint4_layout`"""
+    weights = torch.full((8, 32), 0x99, dtype=torch.uint8, device=CUDA)
+    weights[1, 1] = (
+        0xA9  # the second byte of the second row: the second lane of that row
+    )
+    packed = torch.ops.aten._convert_weight_to_int4pack(weights, 2)
+    assert packed.shape == (1, 2, 32, 1)
+    assert packed.dtype is torch.int32
+    expected = torch.full((1, 2, 32, 1), 0x99999999 - 2**32)
+    expected[0, 0, 5, 0] += 1
+    assert torch.equal(packed.cpu(), expected.int())
+
+
+@pytest.mark.usefixtures("a100")
+def test_a_product_with_weights_of_four_bits():
+    """A weight of 9 stands for (9 - 8) * scale + zero: here 1 * 2 + 3."""
+    weights = torch.full((8, 32), 0x99, dtype=torch.uint8, device=CUDA)
+    packed = torch.ops.aten._convert_weight_to_int4pack(weights, 2)
+    rows = torch.ones(3, 64, dtype=torch.bfloat16, device=CUDA)
+    scales = torch.full((2, 8, 1), 2.0)
+    zeros = torch.full((2, 8, 1), 3.0)
+    scales_and_zeros = torch.cat([scales, zeros], -1).bfloat16().cuda()
+    product = torch.ops.aten._weight_int4pack_mm(rows, packed, 32, scales_and_zeros)
+    assert product.tolist() == [[64 * 5] * 8] * 3
+    said = raised(
+        lambda: torch.ops.aten._weight_int4pack_mm(
+            rows.float(), packed, 32, scales_and_zeros
+        )
+    )
+    assert said.startswith("Expected A.dtype() == at::kBFloat16 to be true, but got ")
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_convolutions_by_the_names_of_kernels():
+    """aten/src/ATen/native/native_functions.yaml: a sum of four ones, each time"""
+    image = torch.ones(1, 2, 3, 3, device="cuda:1")
+    weight = torch.ones(2, 1, 2, 2, device="cuda:1")
+    one, none = (1, 1), (0, 0)
+    separate = torch.ops.aten._conv_depthwise2d(
+        image, weight, (2, 2), None, one, none, one
+    )
+    clamped = torch.cudnn_convolution_relu(image, -weight, None, one, none, one, 2)
+    added = torch.cudnn_convolution_add_relu(
+        image, weight, separate, 2, None, one, none, one, 2
+    )
+    spread = torch.cudnn_convolution_transpose(
+        separate, weight, none, none, one, one, 2, False, False, False
+    )
+    assert separate.tolist() == [[[[4, 4], [4, 4]]] * 2]
+    assert clamped.tolist() == [[[[0, 0], [0, 0]]] * 2]
+    assert added.tolist() == [[[[12, 12], [12, 12]]] * 2]
+    assert spread.tolist() == [[[[4, 8, 4], [8, 16, 8], [4, 8, 4]]] * 2]
+    assert str(spread.device) == "cuda:1"

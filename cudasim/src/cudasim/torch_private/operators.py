@@ -105,6 +105,14 @@ to_semi_structured = torch.ops.aten._to_sparse_semi_structured.default
 semi_structured_mm = torch.ops.aten._sparse_semi_structured_mm.default
 semi_structured_addmm = torch.ops.aten._sparse_semi_structured_addmm.default
 
+# Products with weights of four bits, and how these are packed.
+int4_pack = torch.ops.aten._convert_weight_to_int4pack.default
+int4_mm = torch.ops.aten._weight_int4pack_mm.default
+
+# Convolutions of each channel by itself.
+conv_depthwise2d = torch.ops.aten._conv_depthwise2d.default
+conv_depthwise2d_out = torch.ops.aten._conv_depthwise2d.out
+
 
 class attention:
     """The kernels of attention: CUDA's, also of packed sequences, and the CPU's."""
