@@ -135,8 +135,8 @@ def test_a_kernel_that_the_cpu_lacks_is_named():
         NotImplementedError,
     )
     assert said == (
-        "cudasim has no kernel for 'aten::_cudnn_ctc_loss': PyTorch has one for the CUDA "
-        "backend alone, and none for the CPU, which computes here"
+        "cudasim has no kernel for 'aten::_cudnn_ctc_loss': PyTorch has one for CUDA but "
+        "none for the CPU, where cudasim computes"
     )
 
 

@@ -1,9 +1,9 @@
 """Kernels that PyTorch has for one of the CPU and CUDA, and not for the other.
 
-Here the CPU's kernels compute, so both kinds would go wrong by themselves. An operator
-that only the CPU has would run on a simulated GPU, and is refused with the dispatcher's
-own error. One that only CUDA has would be refused in the name of the CPU, and the error is
-put right.
+The CPU's kernels compute for simulated GPUs, so both kinds need care. An operator that
+only the CPU has would run on a GPU; it is refused with the dispatcher's own error. An
+operator that only CUDA has fails because the CPU has no kernel; the error would blame the
+CPU, so it is given other words.
 
 A tensor's layout chooses among kernels too: of `max`, say, CUDA has one for dense tensors
 and none for quantized ones. The kernels are named by dispatch keys, `QuantizedCUDA` for
@@ -44,7 +44,8 @@ NOT_REFUSED = (
     "aten::mkldnn_rnn_layer_backward",
     "aten::_scaled_dot_product_flash_attention_for_cpu",
     "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
-    # In graphs that were traced. Inductor generates code for it, but `aot_eager` calls it.
+    # Traced graphs contain it. Inductor generates code for it; `aot_eager`, which runs such
+    # graphs here, calls the operator.
     "aten::_functional_assert_async.msg",
     # The dtype of the result chooses the kernel, which is `QuantizedCUDA`.
     "aten::_empty_affine_quantized",
@@ -127,13 +128,13 @@ def _never_idle(args: tuple) -> bool:
 def _is_first_dense(args: tuple) -> bool:
     """Return whether the first argument is dense.
 
-    Such operands, of which the others have the same layout, come this far in the short way.
+    In the short way, which asks this, the other operands have the layout of the first.
     """
     first = args[0]
     return not (first.is_quantized or first.is_nested)
 
 
-def name_backend(error: NotImplementedError) -> None:
+def name_backend(error: RuntimeError) -> None:
     """Put CUDA into the error for an operator without a kernel for the CPU.
 
     If CUDA has the kernel, the error says that it is missing here.
