@@ -21,8 +21,9 @@ from cudasim.session import session
 from cudasim.torch_private.dispatch import DispatchKey, DispatchKeySet
 from cudasim.torch_private.operators import HigherOrderOperator, OpOverload
 
-# Namespaces of PyTorch's own operators, except `quantized`, which has few kernels for CUDA;
-# and of C++ libraries with kernels for CUDA, which their builds for the CPU leave out.
+# Namespaces of PyTorch's own operators, except those with few kernels for CUDA or none, as
+# `quantized` and `mkldnn`; and of C++ libraries with kernels for CUDA, which their builds
+# for the CPU leave out.
 NAMESPACES = frozenset(TABLES["namespaces"])
 
 # Operators that compute with tensors themselves, or check that they are given an operator.

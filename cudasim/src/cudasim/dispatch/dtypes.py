@@ -39,8 +39,6 @@ TABLE = Path(__file__).with_name("kernels.json")
 KERNELS: dict[str, str | None] = TABLES["types"]["kernels"]
 # Operator -> its name in the database, where that is another.
 DATABASE_NAMES: dict[str, str] = TABLES["types"]["called"]
-# Operators without a kernel of CUDA, which the dispatcher refuses.
-ABSENT: list[str] = TABLES["types"]["absent"]
 # What the CPU computes in where it has no kernel for a dtype.
 WIDER = {
     getattr(torch, dtype): getattr(torch, wider)

@@ -10,27 +10,44 @@ from cudasim.clock.clock import Clock
 from cudasim.device.gpu import Allocation
 from cudasim.device.types import DeviceType
 from cudasim.dispatch import (
+    absent,
     asserts,
     attention,
+    custom,
     determinism,
-    int4,
+    int4_weights,
     only_cuda,
+    only_cuda_convolutions,
+    only_cuda_products,
     rules,
     scaled,
+    semi_structured,
 )
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.booking import book
-from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.foresight import LARGE_RESULT, UNKNOWN_SIZE
 from cudasim.dispatch.operators import operator_of
-from cudasim.dispatch.placement import NUMBERS, make_on, run, tag_results
+from cudasim.dispatch.placement import NUMBERS, general, tag_results
 from cudasim.dispatch.tags import gpu_of, storage_of
 from cudasim.modes import LightMode
 from cudasim.session import session
 from cudasim.torch_private.dispatch import FakeTensor, FunctionalTensor
 
 # These modules register rules and layers as they are imported, in any order.
-REGISTERED = (asserts, attention, determinism, int4, only_cuda, rules, scaled)
+REGISTERED = (
+    absent,
+    asserts,
+    attention,
+    custom,
+    determinism,
+    int4_weights,
+    only_cuda,
+    only_cuda_convolutions,
+    only_cuda_products,
+    rules,
+    scaled,
+    semi_structured,
+)
 
 # The tensors that PyTorch traces with. They record their own device and hold no data.
 TRACED = (FakeTensor, FunctionalTensor)
@@ -149,19 +166,8 @@ class DeviceMode(LightMode):
                 # The subclass takes it apart, and the operations within come here.
                 return NotImplemented
 
-        if operator.rule is not None:
-            return operator.rule(func, args, kwargs)
-        device = kwargs.get("device") if kwargs else None
-        if device is not None and device.type == session.type.name:
-            return make_on(resolve(device), func, args, kwargs)
-        if (
-            device is not None
-            and "pin_memory" in kwargs
-            and self.operation.factory_gpu is None
-        ):
-            # Python named the device, as C++ never names pin_memory.
-            return run(func, args, kwargs, ())
-        return run(func, args, kwargs, tensors_in(values))
+        run_rule = operator.rule or general
+        return run_rule(func, args, kwargs)
 
 
 class MissingDtypesMode(DeviceMode):

@@ -1,42 +1,66 @@
-"""Which of CUDA's kernels check the device of every argument, and under which name.
+"""Which kernels PyTorch has for CUDA, and which of them check the device of every argument.
 
-torchgen generates these kernels from `native_functions.yaml`, which PyTorch ships. This
-module follows its rules (dest/register_dispatch_key.py). The file is read as text, as
-PyTorch does not depend on a parser of YAML.
+torchgen generates these kernels from `native_functions.yaml`, which PyTorch ships. So the
+answers are those of the torch in use, whatever its version, and also where it was built
+without CUDA. This module follows torchgen's rules (model.py, dest/register_dispatch_key.py).
+The file is read as text, as PyTorch does not depend on a parser of YAML.
 """
 
 import functools
 import importlib.resources
 import re
+from typing import NamedTuple
 
 _COMMENT = re.compile(r" *#.*")
 _KEY = re.compile(r"^  (\w+): (.*)$", re.MULTILINE)  # of an operator
-_CUDA_KERNEL = re.compile(r"^    (.*, )?CUDA(, .*)?:", re.MULTILINE)  # under `dispatch`
+_BACKENDS = re.compile(r"^    ([\w, ]+):", re.MULTILINE)  # under `dispatch`
+# The backends whose kernels serve all forms of an operator (STRUCTURED_DISPATCH_KEYS).
+_OF_ALL_FORMS = {"CPU", "CUDA", "MPS", "MTIA", "XPU"}
+# An operator with this key has a kernel generated for both from the same formula.
+_FORMULA = "  ufunc_inner_loop:"
+_BACKENDS_OF_FORMULAS = ("CPU", "CUDA")
 
-Entry = dict[str, str]
 
+class Entry(NamedTuple):
+    """What the file says of an operator."""
 
-def checking_kernel(name: str) -> str | None:
-    """Return CUDA's kernel for the operator `name` if the kernel checks devices.
+    keys: dict[str, str]  # those with a plain value
+    backends: frozenset[str]  # those that have a kernel of their own
 
-    `name` is as in `mm` or `aten::scatter_.src`.
-    """
-    return _checking_kernels().get(name.removeprefix("aten::"))
+    @property
+    def delegate(self) -> str | None:
+        """The operator that computes for this one, of which it is another form."""
+        return self.keys.get("structured_delegate")
 
 
 @functools.cache
-def _checking_kernels() -> dict[str, str]:
-    entries = _read_entries()
-    kernels = {}
-    for name, entry in entries.items():
-        if entry.get("device_check") == "NoCheck":
-            continue
-        delegate = entry.get("structured_delegate")
-        kernel_entry = entries.get(delegate, {}) if delegate else entry
-        if "kernel" in kernel_entry:
-            structured = delegate or entry.get("structured") == "True"
-            kernels[name] = _kernel_name(name, bool(structured))
-    return kernels
+def backends_of(name: str) -> frozenset[str]:
+    """Return the backends for which PyTorch has a kernel of the operator `name`.
+
+    They are dispatch keys, as `CUDA` and `SparseCPU`, also those of composite kernels. A
+    `name` is as in `mm` or `aten::scatter_.src`.
+    """
+    entry = _entry_of(name.removeprefix("aten::"))
+    if entry is None:
+        return frozenset()
+    delegate = _entry_of(entry.delegate) if entry.delegate else None
+    if delegate is None:
+        return entry.backends
+    return entry.backends | (delegate.backends & _OF_ALL_FORMS)
+
+
+@functools.cache
+def checking_kernel(name: str) -> str | None:
+    """Return CUDA's kernel for the operator `name` if the kernel checks devices."""
+    name = name.removeprefix("aten::")
+    entry = _entry_of(name)
+    if entry is None or entry.keys.get("device_check") == "NoCheck":
+        return None
+    kernel_entry = _entry_of(entry.delegate) if entry.delegate else entry
+    if kernel_entry is None or "CUDA" not in kernel_entry.backends:
+        return None
+    is_structured = entry.delegate or entry.keys.get("structured") == "True"
+    return _kernel_name(name, bool(is_structured))
 
 
 def _kernel_name(name: str, structured: bool) -> str:
@@ -50,17 +74,30 @@ def _kernel_name(name: str, structured: bool) -> str:
     return f"wrapper_CUDA_{base}_{overload}"
 
 
-def _read_entries() -> dict[str, Entry]:
-    """Return the plain keys of each operator, and `kernel` if CUDA has one."""
+def _entry_of(name: str) -> Entry | None:
+    """Return the entry of an operator; None for one that is not generated from the file."""
+    text = _texts().get(name)
+    if text is None:
+        return None
+    text = _COMMENT.sub("", text)
+    backends = set()
+    for names in _BACKENDS.findall(text):
+        backends.update(name.strip() for name in names.split(","))
+    if _FORMULA in text:
+        backends.update(_BACKENDS_OF_FORMULAS)
+    return Entry(dict(_KEY.findall(text)), frozenset(backends))
+
+
+@functools.cache
+def _texts() -> dict[str, str]:
+    """Return the text of each operator's entry.
+
+    Only those that are asked for are taken apart, as that takes longer than reading.
+    """
     packaged = importlib.resources.files("torchgen") / "packaged" / "ATen" / "native"
     text = (packaged / "native_functions.yaml").read_text(encoding="utf-8")
-    text = _COMMENT.sub("", text)
-
-    entries = {}
-    for block in text.split("- func: ")[1:]:
-        name = block.partition("(")[0]
-        entry = dict(_KEY.findall(block))
-        if _CUDA_KERNEL.search(block):
-            entry["kernel"] = "CUDA"
-        entries[name] = entry
-    return entries
+    texts = {}
+    for block in text.split("\n- func: ")[1:]:
+        name, _, _ = block.partition("(")
+        texts[name] = block
+    return texts

@@ -35,11 +35,15 @@ class Layer(NamedTuple):
 
 # The rules of operators that do not follow the general one of `placement`.
 RULES: dict[Callable, Rule] = {}
-# The same for kinds of operators: each returns the rule of an operator, or None. The first
-# that returns one decides: those of `custom`, then those of `rules`, which imports it.
+# The same for kinds of operators: each returns the rule of an operator, or None. No
+# operator is of two kinds.
 RULE_FINDERS: list[Callable[[Callable], Rule | None]] = []
+# What computes on a GPU in the place of the CPU's kernels, which are missing.
+SUBSTITUTES: dict[Callable, Callable] = {}
 # The layers around rules, in the order in which they are registered.
 LAYERS: list[Layer] = []
+# The same for kinds of operators: each returns the layer of an operator, or None.
+LAYER_FINDERS: list[Callable[[Callable], Layer | None]] = []
 # The modules that register layers. Those of the first run innermost, next to the rule, and
 # those of the last outermost; of the layers of one module the last runs outermost.
 LAYER_MODULES = (
@@ -47,6 +51,7 @@ LAYER_MODULES = (
     "cudasim.dispatch.determinism",
     "cudasim.dispatch.only_cuda",
     "cudasim.dispatch.rules",
+    "cudasim.dispatch.absent",
 )
 
 
@@ -55,6 +60,20 @@ def rule(*operators: Callable) -> Callable:
 
     def register(function: Rule) -> Rule:
         RULES.update(dict.fromkeys(operators, function))
+        return function
+
+    return register
+
+
+def substitute(*operators: Callable) -> Callable:
+    """Let the decorated function compute `operators` on CUDA GPUs, which alone have them.
+
+    It is called as the operators are, after their devices were compared. Like a kernel of
+    the CPU, it returns plain tensors, which are placed on the GPU afterwards.
+    """
+
+    def register(function: Callable) -> Callable:
+        SUBSTITUTES.update(dict.fromkeys(operators, function))
         return function
 
     return register
@@ -103,6 +122,7 @@ class Operator:
         "out_names",
         "rule",
         "single_result",
+        "substitute",
         "tensor_positions",
         "written",
     )
@@ -115,6 +135,8 @@ class Operator:
         self.rule = _wrap(own_rule, layers)
         # None where there are no layers, which is the same as idle ones.
         self.idle = _all_idle([around.is_idle for around in layers])
+        # What computes on a CUDA GPU if the CPU has no kernel; else None.
+        self.substitute = SUBSTITUTES.get(func)
         # Whether the mode may run it without looking at its rule.
         self.direct = False
 
@@ -122,7 +144,8 @@ class Operator:
         if has_schema(func):
             self._read_arguments(func)
             self._read_results(func)
-            self.direct = self.direct and own_rule is None
+            if own_rule is not None or self.substitute is not None:
+                self.direct = False
 
     def _read_arguments(self, func: Callable) -> None:
         arguments = schema_of(func).arguments
@@ -185,6 +208,10 @@ def _layers_of(func: Callable) -> list[Layer]:
     for registered in LAYERS:
         if name in registered.operators or func in registered.operators:
             layers.append(registered)
+    for find_layer in LAYER_FINDERS:
+        found = find_layer(func)
+        if found is not None:
+            layers.append(found)
     layers.sort(key=_position)
     return layers
 

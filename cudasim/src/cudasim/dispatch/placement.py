@@ -14,9 +14,10 @@ from torch.overrides import has_torch_function_unary
 from cudasim.device.generator import find
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import random, scratch, traces
+from cudasim.dispatch.absent import name_backend
 from cudasim.dispatch.arguments import operands_of, tensors_in
 from cudasim.dispatch.checks import disagreement, refuses
-from cudasim.dispatch.devices import in_fake_mode
+from cudasim.dispatch.devices import in_fake_mode, resolve
 from cudasim.dispatch.dtypes import compute_wider
 from cudasim.dispatch.foresight import LARGE_RESULT, reserve, reserve_growth
 from cudasim.dispatch.kernel_names import as_on_cuda, named_as_on_cuda
@@ -37,6 +38,16 @@ _register_hook = Tensor.register_hook
 
 def general(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Run an operation that has no rule of its own."""
+    device = kwargs.get("device") if kwargs else None
+    if device is not None and device.type == session.type.name:
+        return make_on(resolve(device), func, args, kwargs)
+    if (
+        device is not None
+        and "pin_memory" in kwargs
+        and session.thread.operation.factory_gpu is None
+    ):
+        # Python named the device, as C++ never names pin_memory.
+        return run(func, args, kwargs, ())
     return run(func, args, kwargs, operands_of(args, kwargs))
 
 
@@ -112,9 +123,14 @@ def _reserve(
 
 
 def _compute(operator: Operator, gpu: GPU, args: tuple, kwargs: dict) -> Any:
-    """Run the CPU's kernel, in a wider dtype where it lacks one that CUDA has."""
+    """Run the CPU's kernel, in a wider dtype where it lacks one that CUDA has.
+
+    Where the CPU has none at all, a function of ours may compute instead.
+    """
     func = operator.func
     try:
+        if operator.substitute is not None and session.type.lists_kernels:
+            return operator.substitute(*args, **kwargs)
         if operator.draws_random:
             return random.draw(func, args, kwargs, gpu)
         return operator.call(*args, **kwargs)
@@ -122,6 +138,7 @@ def _compute(operator: Operator, gpu: GPU, args: tuple, kwargs: dict) -> Any:
         out = compute_wider(func, args, kwargs, gpu)
         if out is not NotImplemented:
             return out
+        name_backend(error)
         error_on_cuda = as_on_cuda(func, args, error)
         if error_on_cuda is error:
             raise
@@ -226,8 +243,12 @@ def make_on(gpu: GPU, func: Callable, args: tuple, kwargs: dict) -> Any:
     reserved = None
     if operator_of(func).max_elements(args, tensors_in(args)) >= LARGE_RESULT:
         reserved = reserve(gpu, func, args, kwargs)
-    with named_as_on_cuda(func, args):
-        out = random.draw(func, args, kwargs, gpu)
+    try:
+        with named_as_on_cuda(func, args):
+            out = random.draw(func, args, kwargs, gpu)
+    except NotImplementedError as error:
+        name_backend(error)
+        raise
     return put(out, gpu, reserved[0] if reserved else None)
 
 

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from cudasim.clock.costs import WAITS
 from cudasim.device.gpu import GPU, Allocation
-from cudasim.dispatch import custom, dtypes, tags
+from cudasim.dispatch import dtypes, tags
 from cudasim.dispatch.arguments import operands_of, tensors_in
 from cudasim.dispatch.checks import disagreement
 from cudasim.dispatch.copies import copy_of
@@ -38,7 +38,7 @@ from cudasim.dispatch.operators import (
     operator_of,
     rule,
 )
-from cudasim.dispatch.placement import general, make_on, run, tag_results
+from cudasim.dispatch.placement import make_on, run, tag_results
 from cudasim.dispatch.tags import device_of, gpu_of, is_scratch, put, storage_of
 from cudasim.dispatch.waiting import wait_for, waits, watch_copy
 from cudasim.session import session
@@ -104,14 +104,6 @@ def _is_called_by_graph(func: Callable) -> bool:
             return False
         frame = frame.f_back
     return False
-
-
-@rule(aten.to_mkldnn.default)
-def to_mkldnn(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Refuse tensors on a GPU, as the dispatcher does: MKL-DNN is for the CPU."""
-    if gpu_of(args[0]) is not None:
-        return custom.run_cuda_kernel(func, args, kwargs)
-    return func(*args, **kwargs)
 
 
 @rule(aten.copy_.default)
@@ -393,17 +385,6 @@ def check_rare_dtype(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> 
         if gpu_of(args[0]) is not None:
             dtypes.check_rare(func, args)
     return inner(func, args, kwargs)
-
-
-@RULE_FINDERS.append
-def _find_absent(func: Callable) -> Rule | None:
-    return run_absent if name_of(func) in dtypes.ABSENT else None
-
-
-def run_absent(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Run an operator of the CPU alone: CUDA's dispatcher raises that it has no kernel."""
-    run_operator = custom.run_custom if session.type.lists_kernels else general
-    return run_operator(func, args, kwargs)
 
 
 # Products with a dense matrix, unless one is sparse: of plain tensors none is.

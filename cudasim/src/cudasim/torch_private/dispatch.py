@@ -21,6 +21,8 @@ WithoutKeys = torch._C._ExcludeDispatchKeyGuard
 include_key = torch._C._dispatch_tls_set_dispatch_key_included
 has_any_kernel = torch._C._dispatch_has_kernel
 has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+# Whether a call with a dispatch key finds a kernel: the key's own or a composite one.
+runs_on = torch._C._dispatch_has_computed_kernel_for_dispatch_key
 operators_with_kernel = torch._C._dispatch_get_registrations_for_dispatch_key
 
 # Dispatch modes, and `__torch_function__`.

@@ -108,6 +108,22 @@ scaled_grouped_mm_v2 = (torch.ops.aten._scaled_grouped_mm_v2.default,)
 int4_pack = torch.ops.aten._convert_weight_to_int4pack.default
 int4_mm = torch.ops.aten._weight_int4pack_mm.default
 
+# Semi-structured sparsity: by cuSPARSELt, and by CUTLASS.
+cslt_compress = torch.ops.aten._cslt_compress.default
+cslt_mm = torch.ops.aten._cslt_sparse_mm.default
+cslt_mm_search = torch.ops.aten._cslt_sparse_mm_search.default
+to_semi_structured = torch.ops.aten._to_sparse_semi_structured.default
+semi_structured_mm = torch.ops.aten._sparse_semi_structured_mm.default
+semi_structured_addmm = torch.ops.aten._sparse_semi_structured_addmm.default
+
+# Products with weights of four bits, and how these are packed.
+int4_pack = torch.ops.aten._convert_weight_to_int4pack.default
+int4_mm = torch.ops.aten._weight_int4pack_mm.default
+
+# Convolutions of each channel by itself.
+conv_depthwise2d = torch.ops.aten._conv_depthwise2d.default
+conv_depthwise2d_out = torch.ops.aten._conv_depthwise2d.out
+
 
 class attention:
     """The kernels of attention: CUDA's, also of packed sequences, and the CPU's."""

@@ -44,6 +44,14 @@ sparse_indices = Tensor._indices
 sparse_values = Tensor._values
 mkldnn_layout = torch._mkldnn
 
+# The layout of CUTLASS for matrices of which two in four numbers are kept.
+compress_for_cutlass = (
+    torch.sparse._semi_structured_conversions.sparse_semi_structured_from_dense_cutlass
+)
+expand_from_cutlass = (
+    torch.sparse._semi_structured_conversions.sparse_semi_structured_to_dense_cutlass
+)
+
 # The class of C++'s generators of random numbers, below `torch.Generator`.
 CppGenerator = torch._C.Generator
 

@@ -5,16 +5,10 @@ Formulas and types are those of aten/src/ATen/native/cuda/Normalization.cuh. `in
 [ranks, channels]. `invstd` is 1 / standard deviation. `weight` and `bias` may be None.
 """
 
-import functools
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from cudasim.dispatch.operators import rule
-from cudasim.dispatch.placement import tag_results
-from cudasim.dispatch.tags import gpu_of
+from cudasim.dispatch.operators import substitute
 
 
 def stats(input: Tensor, eps: float) -> tuple[Tensor, Tensor]:
@@ -146,14 +140,6 @@ def _centred(input: Tensor, mean: Tensor) -> Tensor:
     return _wide(input) - _along(mean, input)
 
 
-def compute(function: Callable, func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Return what `function` makes of tensors on a GPU; the CPU has no operator `func`."""
-    gpu = gpu_of(args[0])
-    if gpu is None:
-        return func(*args, **kwargs)
-    return tag_results(function(*args), gpu)
-
-
 FUNCTIONS = (
     stats,
     gather_stats_with_counts,
@@ -164,4 +150,4 @@ FUNCTIONS = (
 )
 for _function in FUNCTIONS:
     _operator = getattr(torch.ops.aten, f"batch_norm_{_function.__name__}").default
-    rule(_operator)(functools.partial(compute, _function))
+    substitute(_operator)(_function)

@@ -1,0 +1,97 @@
+"""Convolutions under the names of cuDNN's and CUDA's kernels.
+
+They compute what `convolution` computes, and their last arguments only choose a kernel.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cudasim.dispatch.operators import substitute
+from cudasim.torch_private import operators as private
+
+aten = torch.ops.aten
+Sizes = list[int]
+
+
+@substitute(aten.cudnn_convolution_transpose.default)
+def convolve_transposed(
+    image: Tensor,
+    weight: Tensor,
+    padding: Sizes,
+    output_padding: Sizes,
+    stride: Sizes,
+    dilation: Sizes,
+    groups: int,
+    *choice: bool,
+) -> Tensor:
+    """Compute a transposed convolution."""
+    return aten.convolution.default(
+        image,
+        weight,
+        None,  # bias
+        stride,
+        padding,
+        dilation,
+        True,  # transposed
+        output_padding,
+        groups,
+    )
+
+
+@substitute(aten.cudnn_convolution_relu.default)
+def convolve_and_clamp(
+    image: Tensor, weight: Tensor, bias: Tensor | None, *arguments: Any
+) -> Tensor:
+    """Compute a convolution and clamp it at zero."""
+    return _convolve(image, weight, bias, *arguments).relu()
+
+
+@substitute(aten.cudnn_convolution_add_relu.default)
+def convolve_add_and_clamp(
+    image: Tensor,
+    weight: Tensor,
+    addend: Tensor,
+    alpha: float | None,
+    bias: Tensor | None,
+    *arguments: Any,
+) -> Tensor:
+    """Compute a convolution, add a tensor, and clamp the sum at zero."""
+    factor = 1 if alpha is None else alpha
+    convolved = _convolve(image, weight, bias, *arguments)
+    return convolved.add(addend, alpha=factor).relu()
+
+
+@substitute(
+    private.conv_depthwise2d,
+    private.conv_depthwise2d_out,
+    aten.conv_depthwise3d.default,
+)
+def convolve_each_channel(
+    image: Tensor,
+    weight: Tensor,
+    kernel_size: Sizes,
+    bias: Tensor | None,
+    *arguments: Any,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Compute a convolution of each channel by itself."""
+    channels = image.shape[1]
+    result = _convolve(image, weight, bias, *arguments, channels)
+    return result if out is None else out.resize_(result.shape).copy_(result)
+
+
+def _convolve(
+    image: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    groups: int,
+) -> Tensor:
+    output_padding = [0] * len(stride)
+    return aten.convolution.default(
+        image, weight, bias, stride, padding, dilation, False, output_padding, groups
+    )
