@@ -89,6 +89,9 @@ def as_on_cuda(func: Callable, args: tuple, error: RuntimeError) -> RuntimeError
         return RuntimeError(MESSAGES["sort"])
     if TOPK.fullmatch(str(error)):
         return refusal("topk_out_cuda", args[0].dtype)
+    for of_cpu, of_cuda in MESSAGES["other words"].items():
+        if of_cpu in str(error):
+            return type(error)(str(error).replace(of_cpu, of_cuda, 1))
     match = REFUSAL.fullmatch(str(error))
     if match is None:
         return error
