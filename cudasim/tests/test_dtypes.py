@@ -64,6 +64,7 @@ UNSIGNED_KERNELS = {
     "ufunc_add_CUDA": lambda x: x + 1,
     "mul_cuda": lambda x: x * x,
     "roll_cuda": lambda x: x.roll(1, 0),
+    "sortKeyValueInplace": lambda x: x.sort(),
     "compare_cuda": lambda x: x > 0,
     "cuda_scatter_gather_base_kernel_func": lambda x: x.gather(0, first(x)),
 }
