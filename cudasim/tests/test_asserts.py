@@ -188,10 +188,21 @@ def test_what_the_host_checks_is_refused_by_the_host(x):
 
 @pytest.mark.parametrize(("kind", "device"), [("cuda", "cpu"), ("mps", "mps")])
 def test_the_cpu_and_mps_have_the_words_of_the_cpu(kind, device):
+    """MPS reports them from a kernel (native/mps/kernels/Indexing.metal)."""
+    error_of_index = torch.AcceleratorError if kind == "mps" else IndexError
     with cudasim.simulate(device_type=kind):
         x = torch.ones(3, device=device)
         index = torch.tensor([3], device=device)
-        words = raised(lambda: x[index], IndexError)
+        words = raised(lambda: x[index], error_of_index)
         assert words == "index 3 is out of bounds for dimension 0 with size 3"
         words = raised(lambda: F.cross_entropy(x[None], index), IndexError)
         assert "Target 3 is" in words
+
+
+def test_rows_that_mps_does_not_find_are_zeros():
+    """As reported in pytorch/pytorch#144824 and #123119."""
+    with cudasim.simulate(device_type="mps"):
+        table = torch.tensor([[1.0, 2.0], [3.0, 4.0]], device="mps")
+        rows = torch.tensor([1, 2], device="mps")
+        assert F.embedding(rows, table).tolist() == [[3, 4], [0, 0]]
+        assert table.index_select(1, rows).tolist() == [[2, 0], [4, 0]]

@@ -89,7 +89,9 @@ def test_products_of_8_bit_floats_want_ada_and_columns(card):
         assert columns.startswith(words)
     else:
         assert columns == "no error"
-        assert "CUBLAS_STATUS_NOT_SUPPORTED" in rows
+        # PyTorch looks itself on Hopper, and leaves it to cuBLAS on Ada.
+        on_hopper = "Only multiplication of row-major and column-major matrices"
+        assert (on_hopper if card == "H100" else "CUBLAS_STATUS_NOT_SUPPORTED") in rows
 
 
 @pytest.fixture(scope="module")

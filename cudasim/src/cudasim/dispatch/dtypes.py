@@ -24,7 +24,7 @@ from cudasim.dispatch.arguments import (
     tensors_in,
 )
 from cudasim.dispatch.foresight import LARGE_RESULT
-from cudasim.dispatch.kernel_names import CPP_NAMES, kernel_name, refusal
+from cudasim.dispatch.kernel_names import CPP_NAMES, kernel_name, of_size, refusal
 from cudasim.dispatch.operators import written_by
 from cudasim.dispatch.tables import TABLES
 from cudasim.session import session
@@ -142,7 +142,7 @@ def check_rare(func: Callable, args: tuple) -> None:
     operator = func.overloadpacket.__name__.removesuffix("_")
     tensor = args[0]
     if operator in REFUSED[tensor.dtype] and tensor.numel() > 1:
-        raise refusal(kernel_name(operator), tensor.dtype)
+        raise refusal(of_size(kernel_name(operator), args), tensor.dtype)
 
 
 def _is_in_database(

@@ -39,6 +39,9 @@ OTHER_NAMES = {
 # Kernels of two parts: that of floating-point numbers has a name of its own
 # (native/cuda/MaxMinElementwiseKernel.cu).
 FLOATING = {"minimum_cuda": "min_elementwise_cuda"}
+# What sorts up to so many numbers (native/cuda/Sort.h, Sort.cu).
+SMALL_SORT = "sortKeyValueInplace"
+SMALL_SIZE = 4096
 # A name that kernels with different dtypes share.
 SHARED = "cuda_scatter_gather_base_kernel_func"
 
@@ -81,14 +84,26 @@ def refusal(kernel: str, dtype: torch.dtype) -> NotImplementedError:
     return NotImplementedError(message)
 
 
+def of_size(kernel: str, args: tuple) -> str:
+    """Return the name of the kernel for small tensors, if there is one and these are small."""
+    if kernel == "sort" and max(args[0].shape, default=0) <= SMALL_SIZE:
+        return SMALL_SORT
+    return kernel
+
+
 def as_on_cuda(func: Callable, args: tuple, error: RuntimeError) -> RuntimeError:
     """Return the error that CUDA raises instead of the CPU's, which may be the same."""
     if not session.type.lists_kernels:
         return error
     if str(error) == COMPLEX_SORT:
+        if args[0].dtype is torch.complex32:  # which CUDA's check leaves out
+            return refusal(SMALL_SORT, args[0].dtype)
         return RuntimeError(MESSAGES["sort"])
     if TOPK.fullmatch(str(error)):
         return refusal("topk_out_cuda", args[0].dtype)
+    for of_cpu, of_cuda in MESSAGES["other words"].items():
+        if of_cpu in str(error):
+            return type(error)(str(error).replace(of_cpu, of_cuda, 1))
     match = REFUSAL.fullmatch(str(error))
     if match is None:
         return error
@@ -100,6 +115,7 @@ def as_on_cuda(func: Callable, args: tuple, error: RuntimeError) -> RuntimeError
     if dtype is None or kernel is None:
         message = MESSAGES["no name"].format(operator, cpp_name)
         return NotImplementedError(message)
+    kernel = of_size(kernel, args)
     taken = kernels()["kernels"].get(kernel, ())
     if kernel != SHARED and str(dtype).removeprefix("torch.") in taken:
         return NotImplementedError(MESSAGES["not here"].format(operator, cpp_name))

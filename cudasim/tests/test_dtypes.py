@@ -1,0 +1,266 @@
+"""Dtypes that few kernels take: what CUDA's refuse, by name, and what they compute.
+
+The names are those of macros in aten/src/ATen/native/cuda, and were published as errors of
+real machines: pytorch/pytorch#133605, #158313, ComfyUI#14285 and others.
+"""
+
+import functools
+import itertools
+
+import pytest
+import torch
+
+import cudasim
+from cudasim.dispatch import dtypes
+from cudasim.dispatch.kernel_names import kernel_name, kernels
+from facts.survey import load_databases
+from fidelity.helpers import raised
+
+pytestmark = pytest.mark.usefixtures("two_gpus")
+
+F = torch.nn.functional
+GPU1 = torch.device("cuda:1")
+E4M3, E5M2, E8M0 = torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e8m0fnu
+UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
+
+
+def ones(dtype, *shape):
+    return torch.ones(*shape, device=GPU1).to(dtype)
+
+
+def first(x):
+    return torch.tensor([0], device=x.device)
+
+
+FLOAT8_KERNELS = {
+    "ufunc_add_CUDA": lambda x: x + x,
+    "mul_cuda": lambda x: x * 2.0,
+    "addmm_cuda": lambda x: F.linear(x, x),
+    "baddbmm_cuda": lambda x: x[None] @ x[None],
+    "addmv_impl_cuda": lambda x: x @ x[0],
+    "abs_cuda": lambda x: x.abs(),
+    "pow_cuda": lambda x: x**2,
+    "sum_cuda": lambda x: x.sum(),
+    "std_cuda": lambda x: x.std(),
+    "max_all_cuda": lambda x: x.max(),
+    "min_elementwise_cuda": lambda x: torch.minimum(x, x),
+    "compare_cuda": lambda x: x < x,
+    "host_softmax": lambda x: x.softmax(0),
+    "div_floor_cuda": lambda x: x // x,
+    "normal_kernel_cuda": lambda x: torch.randn(2, dtype=x.dtype, device=x.device),
+    "arange_cuda": lambda x: torch.arange(2, dtype=x.dtype, device=x.device),
+}
+
+
+@pytest.mark.parametrize("kernel", FLOAT8_KERNELS)
+def test_8_bit_floats_are_refused_by_the_kernels_of_cuda(kernel):
+    answer = raised(lambda: FLOAT8_KERNELS[kernel](ones(E4M3, 4, 4)))
+    words = f"NotImplementedError: \"{kernel}\" not implemented for 'Float8_e4m3fn'"
+    assert answer == words
+
+
+UNSIGNED_KERNELS = {
+    "index_cuda": lambda x: x[first(x)],
+    "ufunc_add_CUDA": lambda x: x + 1,
+    "mul_cuda": lambda x: x * x,
+    "roll_cuda": lambda x: x.roll(1, 0),
+    "sortKeyValueInplace": lambda x: x.sort(),
+    "compare_cuda": lambda x: x > 0,
+    "cuda_scatter_gather_base_kernel_func": lambda x: x.gather(0, first(x)),
+}
+
+
+@pytest.mark.parametrize("dtype", UNSIGNED)
+@pytest.mark.parametrize("kernel", UNSIGNED_KERNELS)
+def test_unsigned_numbers_are_refused_by_the_kernels_of_cuda(kernel, dtype):
+    answer = raised(lambda: UNSIGNED_KERNELS[kernel](ones(dtype, 4)))
+    assert answer.startswith(f'NotImplementedError: "{kernel}" not implemented for ')
+
+
+def test_8_bit_floats_are_moved_and_compared():
+    x = torch.tensor([1.0, 448.0, 500.0], device=GPU1).to(E4M3)
+    assert x.tolist() == [1, 448, 448]  # c10/util/Float8_e4m3fn.h saturates
+    assert torch.cat([x, x.flip(0)]).float().tolist() == [1, 448, 448, 448, 448, 1]
+    assert (x == x).all()
+    assert x[first(x)].device == GPU1
+
+
+def test_unsigned_numbers_are_moved_as_the_bits_they_are():
+    x = torch.tensor([[1, 65535]], dtype=torch.int32, device=GPU1).to(torch.uint16)
+    columns = torch.tensor([1, 0], device=GPU1)
+    assert x.index_select(1, columns).tolist() == [[65535, 1]]
+    assert x.flip(1).dtype is torch.uint16
+
+
+def test_the_cpu_keeps_the_names_of_its_kernels():
+    x = torch.ones(2).to(E4M3)
+    assert '"add_stub"' in raised(lambda: x + x)
+    assert (x * x).tolist() == [1, 1]
+
+
+def test_what_is_refused_is_not_among_the_types_of_its_kernel():
+    for dtype, operators in dtypes.REFUSED.items():
+        for operator in operators:
+            taken = kernels()["kernels"][kernel_name(operator)]
+            assert dtypes.short_name(dtype) not in taken, operator
+
+
+def with_dtype(value, dtype):
+    """Return a sample's argument with its tensors of float32 in another dtype."""
+    if isinstance(value, torch.Tensor) and value.dtype is torch.float32:
+        return value.detach().abs().to(dtype)
+    if isinstance(value, list | tuple):
+        return type(value)([with_dtype(item, dtype) for item in value])
+    return value
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", [E4M3, E8M0, torch.uint16])
+def test_no_operator_names_a_kernel_of_the_cpu(dtype):
+    load_databases()
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    named = {}
+    for op in op_db:
+        samples = op.sample_inputs(GPU1, torch.float32)
+        for sample in itertools.islice(samples, 2):
+            arguments = with_dtype((sample.input, *sample.args), dtype)
+            answer = raised(functools.partial(op, *arguments, **sample.kwargs))
+            if "_cpu" in answer.partition("not implemented for")[0]:
+                named[op.name] = answer
+    assert set(named) <= {
+        # They multiply within a kernel that runs the CPU's.
+        "torch.ops.aten._efficient_attention_forward",
+        "torch.ops.aten._flash_attention_forward",
+    }
+
+
+# Products with scales.
+
+
+def on(card):
+    cudasim.disable()
+    cudasim.enable(card=card)
+
+
+def scale_of(*rows):
+    return torch.tensor(rows, device=GPU1)
+
+
+def test_rows_and_columns_have_scales():
+    """Each sum of 16 ones is multiplied by the scales of its row and its column."""
+    on("H100")
+    x = ones(E4M3, 16, 16)
+    rows = torch.full((16, 1), 2.0, device=GPU1)
+    columns = torch.arange(16.0, device=GPU1)[None]
+    product = torch._scaled_mm(x, x.t(), rows, columns, out_dtype=torch.bfloat16)
+    assert product.device == GPU1
+    assert product[0].tolist() == [32.0 * column for column in range(16)]
+
+
+def test_blocks_of_128_numbers_have_scales():
+    on("H100")
+    first, second = ones(E4M3, 16, 256), ones(E5M2, 16, 256)
+    by_row = torch.tensor([[1.0], [10.0]], device=GPU1).expand(2, 16).contiguous().t()
+    by_block = scale_of([1.0, 2.0])
+    product = torch._scaled_mm(
+        first, second.t(), by_row, by_block.t(), out_dtype=torch.float32
+    )
+    assert product[0, 0] == 128 * 1 + 128 * 20
+
+
+def test_a_bias_is_added_before_the_sum_is_rounded():
+    """In bfloat16 256 + 1 is 256, and 256 + 1 + 1 is 258."""
+    on("H100")
+    x = ones(E4M3, 16, 16)
+    one = torch.ones((), device=GPU1)
+    product = torch._scaled_mm(
+        x,
+        x.t(),
+        one,
+        one * 257 / 16,
+        bias=ones(torch.bfloat16, 16),
+        out_dtype=torch.bfloat16,
+    )
+    assert product[0, 0] == 258
+
+
+def test_groups_of_rows_are_multiplied_by_matrices_of_their_own():
+    on("H100")
+    rows = ones(E4M3, 32, 16)
+    matrices = torch.stack([ones(E4M3, 16, 16), ones(E4M3, 16, 16)]).transpose(1, 2)
+    ends = torch.tensor([8, 32], dtype=torch.int32, device=GPU1)
+    scales = torch.tensor([[1.0], [3.0]], device=GPU1).expand(2, 16).contiguous()
+    product = torch._scaled_grouped_mm(
+        rows, matrices, torch.ones(32, device=GPU1), scales, offs=ends
+    )
+    assert product.dtype is torch.bfloat16
+    assert product[:, 0].tolist() == [16.0] * 8 + [48.0] * 24
+
+
+def product_of(first, second, **options):
+    one = torch.ones((), device=GPU1)
+    options = {"out_dtype": torch.bfloat16} | options
+    return torch._scaled_mm(first, second, one, one, **options)
+
+
+# From native/cuda/ScaledBlas.cpp.
+BAD_PRODUCTS = {
+    "Expected trailing dimension of mat1 to be divisible by 16 but got mat1 shape: (16x8).":
+        lambda: product_of(ones(E4M3, 16, 8), ones(E4M3, 16, 8).t()),
+    "mat2 shape (16x8) must be divisible by 16":
+        lambda: product_of(ones(E4M3, 16, 16), ones(E4M3, 8, 16).t()),
+    "Multiplication of two Float8_e5m2 matrices is not supported":
+        lambda: product_of(ones(E5M2, 16, 16), ones(E5M2, 16, 16).t()),
+    "Bias is not supported when out_dtype is set to Float32":
+        lambda: product_of(
+            ones(E4M3, 16, 16),
+            ones(E4M3, 16, 16).t(),
+            bias=ones(torch.half, 16),
+            out_dtype=torch.float32,
+        ),
+    "Bias must be BFloat16 to compute BFloat16 output, but got Half":
+        lambda: product_of(
+            ones(E4M3, 16, 16), ones(E4M3, 16, 16).t(), bias=ones(torch.half, 16)
+        ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", BAD_PRODUCTS)
+def test_products_are_refused_in_the_words_of_cuda(words):
+    on("H100")
+    assert raised(BAD_PRODUCTS[words]) == f"RuntimeError: {words}"
+
+
+# Weights of 4 bits (native/cuda/int4mm.cu).
+
+
+def test_weights_of_4_bits_are_packed_in_the_order_of_lanes():
+    """The first lane keeps columns 0, 1, 8, 9, 16, 17, 24 and 25 of the first row.
+
+    Those at even places come first, each pair from the two halves of a byte.
+    """
+    weights = torch.zeros(8, 32, dtype=torch.uint8, device=GPU1)
+    weights[0, [0, 1, 8, 9, 16, 17, 24, 25]] = torch.arange(8, dtype=torch.uint8).to(
+        GPU1
+    )
+    bytes_ = (weights[:, ::2] << 4) | weights[:, 1::2]
+    packed = torch._convert_weight_to_int4pack(bytes_, 2)
+    assert packed.shape == (1, 1, 32, 1)
+    assert packed[0, 0, 0, 0] == 0x75316420
+
+
+def test_weights_of_4_bits_have_a_scale_and_a_zero_for_each_group():
+    """A product of 32 ones and (9 - 8) * 2 + 0.5 is 80."""
+    bytes_ = torch.full((8, 16), 0x99, dtype=torch.uint8, device=GPU1)
+    packed = torch._convert_weight_to_int4pack(bytes_, 2)
+    scales_and_zeros = torch.tensor([2.0, 0.5], device=GPU1).expand(1, 8, 2)
+    product = torch._weight_int4pack_mm(
+        ones(torch.bfloat16, 3, 32),
+        packed,
+        32,
+        scales_and_zeros.bfloat16().contiguous(),
+    )
+    assert product.device == GPU1
+    assert product.tolist() == [[80.0] * 8] * 3
