@@ -249,18 +249,3 @@ def test_weights_of_4_bits_are_packed_in_the_order_of_lanes():
     packed = torch._convert_weight_to_int4pack(bytes_, 2)
     assert packed.shape == (1, 1, 32, 1)
     assert packed[0, 0, 0, 0] == 0x75316420
-
-
-def test_weights_of_4_bits_have_a_scale_and_a_zero_for_each_group():
-    """A product of 32 ones and (9 - 8) * 2 + 0.5 is 80."""
-    bytes_ = torch.full((8, 16), 0x99, dtype=torch.uint8, device=GPU1)
-    packed = torch._convert_weight_to_int4pack(bytes_, 2)
-    scales_and_zeros = torch.tensor([2.0, 0.5], device=GPU1).expand(1, 8, 2)
-    product = torch._weight_int4pack_mm(
-        ones(torch.bfloat16, 3, 32),
-        packed,
-        32,
-        scales_and_zeros.bfloat16().contiguous(),
-    )
-    assert product.device == GPU1
-    assert product.tolist() == [[80.0] * 8] * 3

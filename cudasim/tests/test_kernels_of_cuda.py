@@ -243,21 +243,6 @@ def test_old_cards_have_no_semi_structured_sparsity(monkeypatch):
 
 
 @pytest.mark.usefixtures("a100")
-def test_weights_of_four_bits_are_packed_for_lanes():
-    """aten/src/ATen/native/cuda/int4mm.cu: `matrix_to_m16n8k16_Bint4_layout`"""
-    weights = torch.full((8, 32), 0x99, dtype=torch.uint8, device=CUDA)
-    weights[1, 1] = (
-        0xA9  # the second byte of the second row: the second lane of that row
-    )
-    packed = torch.ops.aten._convert_weight_to_int4pack(weights, 2)
-    assert packed.shape == (1, 2, 32, 1)
-    assert packed.dtype is torch.int32
-    expected = torch.full((1, 2, 32, 1), 0x99999999 - 2**32)
-    expected[0, 0, 5, 0] += 1
-    assert torch.equal(packed.cpu(), expected.int())
-
-
-@pytest.mark.usefixtures("a100")
 def test_a_product_with_weights_of_four_bits():
     """A weight of 9 stands for (9 - 8) * scale + zero: here 1 * 2 + 3."""
     weights = torch.full((8, 32), 0x99, dtype=torch.uint8, device=CUDA)
