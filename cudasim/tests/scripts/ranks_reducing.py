@@ -81,6 +81,16 @@ def send_to_itself_in_a_batch():
     assert from_other.tolist() == (own() - rank + other).tolist()
 
 
+def capture_a_collective():
+    try:
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            dist.all_reduce(own())
+    except NotImplementedError as error:
+        assert "holds no collectives" in str(error)
+    else:
+        raise AssertionError("a collective was captured")
+
+
 def replica(**options):
     """Return a replica of a small model, to train."""
     torch.manual_seed(0)
@@ -124,6 +134,7 @@ average_halves_that_would_overflow()
 reduce_to_one()
 send_in_the_order_of_memory()
 send_to_itself_in_a_batch()
+capture_a_collective()
 train_with_hooks()
 dist.barrier()
 dist.destroy_process_group()
