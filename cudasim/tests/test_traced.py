@@ -215,6 +215,10 @@ LOOPS = {
 }
 
 
+if torch.__version__ < (2, 12):  # in which it makes a tensor on the CPU as it is traced
+    del LOOPS["scan"]
+
+
 @pytest.mark.parametrize("name", LOOPS)
 def test_control_flow_is_traced(name):
     x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], device="cuda:1")

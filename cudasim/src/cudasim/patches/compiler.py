@@ -95,6 +95,7 @@ def _prepare(patches: Patches) -> None:
     patches.wrap(*dynamo.TENSOR_MATCH, guard_device)
     patches.wrap(*dynamo.RUN_ON_CONSTANTS, run_on_constants)
     patches.wrap(*dynamo.INDUCTOR, compile_on_gpu)
+    patches.wrap(*dynamo.OPTIMIZER_METHOD, call_optimizer)
     patches.wrap(*dynamo.COMPILE_ENGINE, compile_engine)
     patches.replace(*dynamo.TRITON_DRIVER, find_triton)
 
@@ -206,6 +207,15 @@ def _gpu_among(values: Any) -> torch.device | None:
         if isinstance(value, torch.Tensor) and _is_on_gpu(value):
             return value.device
     return None
+
+
+def call_optimizer(
+    original: Callable, self: Any, translator: Any, name: str, *args
+) -> Any:
+    """Make the state of an optimizer on its GPUs, for which the compiler leaves the modes."""
+    leaves_modes = name == "_init_group" and not dispatch.count_dispatch_modes()
+    with type(session.mode)() if leaves_modes and session.mode else nullcontext():
+        return original(self, translator, name, *args)
 
 
 def guard_device(original: Callable, self: Any, guard: Any, value: Any = None) -> None:

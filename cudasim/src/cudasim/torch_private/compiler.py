@@ -14,6 +14,7 @@ import torch._dynamo.compiled_autograd
 import torch._dynamo.guards
 import torch._dynamo.trace_rules
 import torch._dynamo.variables.nn_module
+import torch._dynamo.variables.optimizer
 import torch.fx
 import torch.utils._triton
 from torch.fx.experimental import proxy_tensor
@@ -31,6 +32,10 @@ RUN_ON_CONSTANTS = Attribute(proxy_tensor, "unset_fake_temporarily")
 # What begins to compile a run of autograd's engine, whose first arguments are tensors.
 COMPILE_ENGINE = Attribute(
     torch._dynamo.compiled_autograd.AutogradCompilerInstance, "begin_capture"
+)
+# What calls methods of an optimizer while its step is traced.
+OPTIMIZER_METHOD = Attribute(
+    torch._dynamo.variables.optimizer.OptimizerVariable, "call_method"
 )
 # What asks Triton for its driver.
 TRITON_DRIVER = Attribute(torch.utils._triton, "triton_backend")
