@@ -38,6 +38,7 @@ GROUPS = (
     "compiler",
     "flex",
     "gradients",
+    "inductor",
 )
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

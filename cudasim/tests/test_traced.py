@@ -8,6 +8,8 @@ import torch
 from programs import run
 from torch import nn
 from torch._dynamo.testing import CompileCounter, CompileCounterWithBackend
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
 
 import cudasim
 
@@ -105,7 +107,7 @@ def test_code_for_one_device_does_not_serve_another():
 
 def test_a_mixture_of_devices_is_refused_while_tracing():
     f = torch.compile(lambda x, y: x + y, backend="eager", fullgraph=True)
-    words = "found at least two devices, cuda:0 and c"
+    words = "at least two devices, cuda:0 and c|two different devices cuda:0, c"
     for other in CPU, GPU1:
         with pytest.raises(RuntimeError, match=words):
             f(torch.ones(2, device="cuda"), torch.ones(2, device=other))
@@ -186,6 +188,57 @@ def test_inductor_generates_no_code_for_gpus_and_says_so_once():
             assert out.device == place
     ours = [each for each in warned if "cudasim" in str(each.message)]
     assert len(ours) == 1
+
+
+def test_what_runs_on_real_gpus_alone_is_refused():
+    x = torch.ones(2, 2, device="cuda", requires_grad=True)
+    program = torch.export.export(nn.Identity(), (x.detach(),))
+    with pytest.raises(NotImplementedError, match="AOTInductor generates no code"):
+        torch._inductor.aoti_compile_and_package(program)
+
+    def step(x):
+        x.sin().sum().backward()
+
+    with torch._dynamo.config.patch(compiled_autograd=True):
+        with pytest.raises(NotImplementedError, match="compiled autograd does not run"):
+            torch.compile(step, backend="eager")(x)
+    with pytest.raises(NotImplementedError, match="cond and its kin"):
+        torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)).sum().backward()
+
+
+LOOPS = {
+    "cond": lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)),
+    "scan": lambda x: scan(lambda a, b: (a + b, a * b), x[0], x)[1],
+    "while": lambda x: while_loop(
+        lambda x: x.sum() < 100, lambda x: (x.clone() * 2,), (x,)
+    )[0],
+}
+
+
+if torch.__version__ < (2, 12):  # in which it makes a tensor on the CPU as it is traced
+    del LOOPS["scan"]
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_control_flow_is_traced(name):
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], device="cuda:1")
+    expected = LOOPS[name](x.cpu())
+    for function in LOOPS[name], torch.compile(LOOPS[name], backend="aot_eager"):
+        out = function(x)
+        assert out.device == GPU1
+        torch.testing.assert_close(out.cpu(), expected)
+
+
+def test_an_optimizer_is_compiled():
+    weights = [nn.Parameter(torch.ones(3, device="cuda:1")) for _ in range(2)]
+    optimizers = [torch.optim.Adam([weight], lr=0.1) for weight in weights]
+    steps = [torch.compile(optimizers[0].step, backend="aot_eager"), optimizers[1].step]
+    for _ in range(3):
+        for weight, step in zip(weights, steps, strict=True):
+            weight.grad = torch.arange(3.0, device="cuda:1")
+            step()
+    torch.testing.assert_close(*weights)
+    assert weights[0].device == GPU1
 
 
 def test_after_leaving_code_is_compiled_again():

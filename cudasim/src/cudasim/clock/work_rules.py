@@ -402,13 +402,13 @@ def packed_attention(
     products: int,
     first: int,
     begins: int,
-    is_causal: int,
+    causal: int,
 ) -> Work:
     """Compute attention within sequences that are packed in one tensor.
 
     `begins` is the place of the tensor that says where each sequence of queries begins,
-    before that of the keys and the longest of both. `is_causal` is true or a number that
-    is not 0 for causal attention, which halves the work.
+    before that of the keys and the longest of both. `causal` is the place of what is true,
+    or not 0, for causal attention, which halves the work.
     """
     query = args[first]
     pairs = 0
@@ -416,7 +416,7 @@ def packed_attention(
         pairs += queries * keys
     heads, numbers = query.shape[-2:]
     flops = 2.0 * products * heads * numbers * pairs
-    if args[is_causal]:
+    if args[causal]:
         flops /= 2
     size = float(size_of(args, out))
     return Work("attention", flops, size, _product_precision(query, "matmul"))

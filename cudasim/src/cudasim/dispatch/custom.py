@@ -20,6 +20,7 @@ from cudasim.modes import decompose, is_composite
 from cudasim.session import session
 from cudasim.torch_private.dispatch import DispatchKey, DispatchKeySet
 from cudasim.torch_private.operators import HigherOrderOperator, OpOverload
+from cudasim.words import WORDS
 
 # Namespaces of PyTorch's own operators, except those with few kernels for CUDA or none, as
 # `quantized` and `mkldnn`; and of C++ libraries with kernels for CUDA, which their builds
@@ -29,6 +30,10 @@ NAMESPACES = frozenset(TABLES["namespaces"])
 # Operators that compute with tensors themselves, or check that they are given an operator.
 # Others only call functions they are given.
 COMPUTING = ("flex_attention", "flex_attention_backward", "with_effects")
+
+TRITON = (
+    "triton_kernel_wrapper"  # what the names of operators that run Triton's begin with
+)
 
 
 def rule_of(func: Callable) -> Rule | None:
@@ -78,6 +83,8 @@ def run_with_functions(func: HigherOrderOperator, args: tuple, kwargs: dict) -> 
     """Run an operator whose arguments are functions, as `torch.cond`."""
     if in_fake_mode():  # it is traced, functions and all
         return func(*args, **kwargs)
+    if func.name().startswith(TRITON):
+        raise NotImplementedError(WORDS["compiler"]["triton"])
     if func.name() in COMPUTING:
         kernel = func.py_kernels[DispatchKey.CompositeExplicitAutograd]
         return _booked(_in_mode(kernel)(*args, **kwargs))

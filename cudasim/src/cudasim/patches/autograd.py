@@ -53,6 +53,15 @@ def _moved_to(source: Any, target: Tensor) -> Any:
     return source if gpu is gpu_of(source) else copy_to(source, gpu, {})
 
 
+# The engine's words where the tensors with which PyTorch traces are on a GPU: it looks for a
+# stream of that, or a queue (torch/csrc/autograd/engine.cpp).
+FOR_REAL_GPUS = (
+    "Cannot access accelerator device",
+    "device_ready_queues_.size()",
+    "hasPrimaryContext expects a valid device index",
+)
+
+
 @replaces(Tensor, "copy_")
 def copy_(original: Callable, self: Tensor, *args, **kwargs) -> Tensor:
     if args:
@@ -176,6 +185,9 @@ def run_engine(original: Callable, outputs: Any, *args, **kwargs) -> Any:
         return original(outputs, *args, **kwargs)
     except RuntimeError as error:
         message = str(error)
+        if any(words in message for words in FOR_REAL_GPUS):
+            text = WORDS["compiler"]["traced gradients"]
+            raise NotImplementedError(text) from error
         names_type = "modified by an inplace operation: [torch." in message
         if names_type and _stays_on_gpus(outputs):
             module = outputs[0].type().rpartition(".")[0]

@@ -33,9 +33,11 @@ from cudasim.torch_private.operators import efficient_zeros
 from cudasim.words import WORDS
 
 MESSAGES = WORDS["compiler"]
-# The compiler, which most programs never import, and its part that traces gradients.
+# The compiler, which most programs never import, and its parts that trace gradients and
+# generate code.
 DYNAMO = "torch._dynamo"
 GRADIENTS = "torch._functorch.aot_autograd"
+INDUCTOR = "torch._inductor.compile_fx"
 # What only builds with CUDA have. `torch._inductor` imports it for CUDA graphs, which are
 # never made here.
 ONLY_IN_CUDA_BUILDS = {
@@ -61,7 +63,11 @@ def patch_compile(patches: Patches) -> None:
 
         # What was compiled so far does not ask on which simulated device a tensor is.
         dynamo.forget_compiled()
-    for module, prepare in ((DYNAMO, _prepare), (GRADIENTS, _prepare_gradients)):
+    for module, prepare in (
+        (DYNAMO, _prepare),
+        (GRADIENTS, _prepare_gradients),
+        (INDUCTOR, _prepare_inductor),
+    ):
         give_up = after_import(module, partial(prepare, patches))
         patches.finally_do(give_up)
 
@@ -89,6 +95,9 @@ def _prepare(patches: Patches) -> None:
     patches.wrap(*dynamo.TENSOR_MATCH, guard_device)
     patches.wrap(*dynamo.RUN_ON_CONSTANTS, run_on_constants)
     patches.wrap(*dynamo.INDUCTOR, compile_on_gpu)
+    patches.wrap(*dynamo.OPTIMIZER_METHOD, call_optimizer)
+    patches.wrap(*dynamo.COMPILE_ENGINE, compile_engine)
+    patches.replace(*dynamo.TRITON_DRIVER, find_triton)
 
 
 def _prepare_gradients(patches: Patches) -> None:
@@ -97,6 +106,33 @@ def _prepare_gradients(patches: Patches) -> None:
 
     patches.wrap(*gradients.TRACE, trace_gradients)
     patches.wrap(*gradients.FUNCTIONALIZE, name_gpu)
+
+
+def _prepare_inductor(patches: Patches) -> None:
+    from cudasim.torch_private import inductor
+
+    patches.wrap(*inductor.COMPILE_AHEAD, compile_ahead)
+
+
+def find_triton() -> None:
+    """Raise the error of Triton without a driver, which a simulated GPU has not either.
+
+    Inductor looks for it also where it compiles for the CPU.
+    """
+    raise RuntimeError("0 active drivers ([]). There should only be one.")
+
+
+def compile_ahead(original: Callable, graph: Any, inputs: Any, *args, **options) -> Any:
+    values = [*inputs, *graph.parameters(), *graph.buffers()]
+    if _gpu_among(values) is not None:
+        raise NotImplementedError(MESSAGES["ahead"])
+    return original(graph, inputs, *args, **options)
+
+
+def compile_engine(original: Callable, self: Any, inputs: Any, *args, **options) -> Any:
+    if _gpu_among(inputs) is not None:
+        raise NotImplementedError(MESSAGES["compiled autograd"])
+    return original(self, inputs, *args, **options)
 
 
 def _allow_replaced(patches: Patches) -> None:
@@ -173,6 +209,15 @@ def _gpu_among(values: Any) -> torch.device | None:
     return None
 
 
+def call_optimizer(
+    original: Callable, self: Any, translator: Any, name: str, *args
+) -> Any:
+    """Make the state of an optimizer on its GPUs, for which the compiler leaves the modes."""
+    leaves_modes = name == "_init_group" and not dispatch.count_dispatch_modes()
+    with type(session.mode)() if leaves_modes and session.mode else nullcontext():
+        return original(self, translator, name, *args)
+
+
 def guard_device(original: Callable, self: Any, guard: Any, value: Any = None) -> None:
     """Let what was compiled for a tensor serve tensors on its device alone.
 
@@ -226,10 +271,8 @@ class ClockBooks:
 
 
 @checks(torch.export, "export")
-def export(name: str, *args, strict: bool = False, **kwargs) -> None:
-    """Refuse a strict export, which compiles, and one in which C++ would end the process."""
-    if strict:
-        raise NotImplementedError(MESSAGES["strict"])
+def export(name: str, *args, **kwargs) -> None:
+    """Refuse an export in which C++ would end the process."""
     if registry() is None:
         raise NotImplementedError(MESSAGES["unexported"])
 

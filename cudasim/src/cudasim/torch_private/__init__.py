@@ -9,8 +9,8 @@ version. The names are grouped by what they are for:
 - `tensors`: tensors, storages, autograd, modules, optimizers, compilers, the profiler
 - `devices`: the functions of `torch._C` behind `torch.accelerator`, `cuda` and `mps`
 - `distributed`: processes and replicas; imported only where PyTorch was built with them
-- `compiler`, `gradients`, `flex`: what `torch.compile`, its part that traces gradients, and
-  `flex_attention` are made of; imported only once these are
+- `compiler`, `gradients`, `inductor`, `flex`: what `torch.compile`, its parts that trace
+  gradients and generate code, and `flex_attention` are made of; imported only once these are
 
 A name that cudasim reads has a public name here, `is_tracing = torch._C._is_tracing`, or
 a function that returns it. A name that cudasim replaces in a simulation is an
@@ -33,8 +33,18 @@ TRIED = ("2.11", "2.12", "2.13", "2.14")
 
 # Names that some of these versions, or some of their builds, do not have.
 NOT_EVERYWHERE = {
+    "_accelerator_emptyHostCache": "since PyTorch 2.12",
+    "_accelerator_getAllocatorSettings": "since PyTorch 2.12",
     "_accelerator_getDefaultGenerator": "since PyTorch 2.14",
     "_cuda_CUDAAllocator_AllocatorState": "only in builds for CUDA",
+    "_cuda_cudaCachingAllocator_is_enabled": "since PyTorch 2.12",
+    "_cuda_getCublasLtWorkspaceSize": "since PyTorch 2.13",
+    "_cuda_getCublasWorkspaceSize": "since PyTorch 2.13",
+    "_cuda_getCurrentSolverHandle": "since PyTorch 2.13",
+    "_cuda_resetCublasLtWorkspaceSize": "since PyTorch 2.13",
+    "_cuda_resetCublasWorkspaceSize": "since PyTorch 2.13",
+    "_cuda_setCublasLtWorkspaceSize": "since PyTorch 2.13",
+    "_cuda_setCublasWorkspaceSize": "since PyTorch 2.13",
     "_get_device_properties": "only in builds for CUDA",
     "_set_cached_tensors_enabled": "only in builds for CUDA",
 }

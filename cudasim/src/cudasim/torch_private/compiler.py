@@ -10,10 +10,13 @@ from typing import Any
 
 import torch
 import torch._dynamo
+import torch._dynamo.compiled_autograd
 import torch._dynamo.guards
 import torch._dynamo.trace_rules
 import torch._dynamo.variables.nn_module
+import torch._dynamo.variables.optimizer
 import torch.fx
+import torch.utils._triton
 from torch.fx.experimental import proxy_tensor
 
 from cudasim.torch_private import Attribute
@@ -26,6 +29,16 @@ forget_compiled = torch._dynamo.reset_code_caches
 INDUCTOR = Attribute(torch._TorchCompileInductorWrapper, "__call__")
 # Within it, `make_fx` runs operations whose operands are constants.
 RUN_ON_CONSTANTS = Attribute(proxy_tensor, "unset_fake_temporarily")
+# What begins to compile a run of autograd's engine, whose first arguments are tensors.
+COMPILE_ENGINE = Attribute(
+    torch._dynamo.compiled_autograd.AutogradCompilerInstance, "begin_capture"
+)
+# What calls methods of an optimizer while its step is traced.
+OPTIMIZER_METHOD = Attribute(
+    torch._dynamo.variables.optimizer.OptimizerVariable, "call_method"
+)
+# What asks Triton for its driver.
+TRITON_DRIVER = Attribute(torch.utils._triton, "triton_backend")
 # What the compiler takes for the `__call__` of a module that it may look into.
 MODULE_CALL = Attribute(torch._dynamo.variables.nn_module, "unpatched_nn_module_call")
 # What makes the guard of a tensor: when compiled code serves it.
