@@ -157,6 +157,35 @@ def test_the_last_line_of_a_traceback_is_the_users(tmp_path):
     assert "/cudasim/dispatch/" in text
 
 
+THROUGH_TORCH = """
+import torch
+
+def test_layer():
+    layer = torch.nn.Sequential(torch.nn.Linear(3, 2)).cuda()
+    layer(torch.ones(1, 3))
+
+def test_wait(gpus):
+    x = torch.ones(2, device="cuda")
+    with gpus.no_sync():
+        x.item()
+
+def test_copy(gpus):
+    x = torch.ones(2, device="cuda")
+    with gpus.no_copies():
+        x.cpu()
+"""
+
+
+def test_a_traceback_does_not_go_on_into_pytorch(tmp_path):
+    races = "--simulated-races=raise"
+    text = pytest_on(tmp_path, THROUGH_TORCH, TWO, races, "--tb=short", failed=3)
+    assert re.findall(r"^\S+\.py:\d+", text, re.MULTILINE) == [
+        "test_it.py:6",
+        "test_it.py:11",
+        "test_it.py:16",
+    ]
+
+
 NEEDS_TWO = """
 import pytest
 

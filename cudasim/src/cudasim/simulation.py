@@ -1,11 +1,13 @@
 """Begin and end a simulation."""
 
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
+from types import TracebackType
 
 import torch
 
@@ -25,6 +27,7 @@ from cudasim.session import session
 from cudasim.timing.sheets import find_sheet
 from cudasim.torch_private import TRIED
 from cudasim.torch_private.dispatch import TorchDispatchMode, innermost_mode
+from cudasim.tracebacks import hide_our_lines
 from cudasim.words import WORDS
 
 TESTED = (TRIED[0], TRIED[-1])  # the first and last minor versions of torch
@@ -155,6 +158,8 @@ def _begin(wanted: config.Config, card: Card, inherited: bool) -> TorchDispatchM
     _read_allocator_settings()
     for patch in PATCHES:
         patch(session.patches)
+    show_error = partial(_show_error, sys.excepthook)
+    session.patches.replace_item(vars(sys), "excepthook", show_error)
 
     mode_class = mode_for(wanted.type, session.clock)
     if wanted.races:
@@ -163,6 +168,19 @@ def _begin(wanted: config.Config, card: Card, inherited: bool) -> TorchDispatchM
     mode = mode_class()
     mode.__enter__()
     return mode
+
+
+def _show_error(
+    original: Callable,
+    kind: type[BaseException],
+    error: BaseException,
+    trace: TracebackType | None,
+) -> None:
+    """Show an error that ends the program, without our lines, as `original` shows it."""
+    if not config.shows_full_tracebacks():
+        hide_our_lines(error)
+        trace = error.__traceback__
+    original(kind, error, trace)
 
 
 def _announcement(wanted: config.Config, card: Card) -> str:

@@ -201,7 +201,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         from cudasim.tracebacks import hide_our_lines
 
         error = call.excinfo.value
-        hide_our_lines(error)
+        hide_our_lines(error, to_program=True)
         call.excinfo = pytest.ExceptionInfo.from_exception(error)
 
 
