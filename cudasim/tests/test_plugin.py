@@ -186,6 +186,36 @@ def test_a_traceback_does_not_go_on_into_pytorch(tmp_path):
     ]
 
 
+WARNED_OF = """
+import pytest, torch
+
+profiler = torch.autograd.profiler
+
+def test_of_the_simulation():
+    with pytest.warns(match="traces the CPU only"):
+        profiler.profile(use_device="cuda")
+    profiler.profile(use_device="cuda")
+
+def test_of_pytorch():
+    torch.cuda.set_sync_debug_mode("warn")
+"""
+
+
+@pytest.mark.parametrize("way", ["option", "file"])
+def test_our_own_warnings_are_no_errors(tmp_path, way):
+    options = ["-W", "error"]
+    if way == "file":
+        write(tmp_path / "pytest.ini", "[pytest]\nfilterwarnings = error\n")
+        options = []
+    text = pytest_on(tmp_path, WARNED_OF, TWO, *options, passed=1, failed=1)
+    assert "SimulationWarning: cudasim: torch.profiler traces the CPU only" in text
+    assert "FAILED test_it.py::test_of_pytorch - UserWarning" in text
+
+    ours = ["-W", "error::cudasim.SimulationWarning"]
+    text = pytest_on(tmp_path, WARNED_OF, TWO, *options, *ours, failed=2)
+    assert "FAILED test_it.py::test_of_the_simulation - cudasim" in text
+
+
 NEEDS_TWO = """
 import pytest
 

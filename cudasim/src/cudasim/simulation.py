@@ -20,6 +20,7 @@ from cudasim.dispatch import autocast, booking
 from cudasim.dispatch.mode import mode_for
 from cudasim.dispatch.races import Order, with_race_mode
 from cudasim.installed import minor_version
+from cudasim.notices import SimulationWarning, exempt_from_errors
 from cudasim.patches import attention, classes, compiler, factories, guards, readings
 from cudasim.patches.tensor import patch_tensor
 from cudasim.patching import Patches, patch_functions
@@ -114,6 +115,7 @@ def begin(wanted: config.Config, inherited: bool = False) -> str | None:
         return f"cudasim: {there}, nothing is simulated (force=True does)"
     if torch.cuda.is_initialized() or torch.xpu.is_initialized():
         raise RuntimeError(WORDS["simulation"]["used"])
+    exempt_from_errors()
     _warn_if_untested()
     config.may_fork()  # raises for an unknown value
 
@@ -203,7 +205,7 @@ def _read_allocator_settings() -> None:
         session.settings.change(text)
     except (NotImplementedError, ValueError) as error:
         # Of the program: it called `enable`, that `begin`, that `_begin`, and that this.
-        warnings.warn(f"{error}; it is left out", stacklevel=5)
+        warnings.warn(f"{error}; it is left out", SimulationWarning, stacklevel=5)
 
 
 @cache  # once in a process
@@ -213,7 +215,7 @@ def _warn_if_untested() -> None:
     installed = minor_version(version)
     if not minor_version(first) <= installed <= minor_version(last):
         message = WORDS["simulation"]["untested"].format(first, last, version)
-        warnings.warn(message, stacklevel=4)
+        warnings.warn(message, SimulationWarning, stacklevel=4)
 
 
 def disable() -> None:

@@ -145,6 +145,24 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    _exempt_warnings(session.config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    _exempt_warnings(item.config)
+
+
+def _exempt_warnings(config: pytest.Config) -> None:
+    """Let warnings about the simulation fail no test: pytest has set its filters afresh."""
+    if announcement in config.stash:
+        from cudasim.notices import exempt_from_errors
+
+        exempt_from_errors()
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test that needs more GPUs than are here; give it fresh ones otherwise."""
     own = markers.read(item, markers.gpus)
