@@ -186,6 +186,27 @@ def test_a_traceback_does_not_go_on_into_pytorch(tmp_path):
     ]
 
 
+AT_IMPORT = """
+import torch
+
+def add():
+    \'\'\'
+    >>> add()
+    \'\'\'
+    return torch.ones(2, device="cuda:0") + torch.ones(2, device="cuda:1")
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "option", "outcome"),
+    [("", "--doctest-modules", "failed"), ("\nadd()", "-v", "error")],
+)
+def test_errors_in_doctests_and_imports_are_the_users(tmp_path, end, option, outcome):
+    text = pytest_on(tmp_path, AT_IMPORT + end, TWO, option, **{outcome: 1})
+    assert "found at least two devices, cuda:0 and cuda:1!" in text
+    assert "/cudasim/" not in text
+
+
 WARNED_OF = """
 import pytest, torch
 
