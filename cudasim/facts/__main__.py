@@ -131,7 +131,7 @@ def suites(options: argparse.Namespace) -> None:
 
 
 def bench(options: argparse.Namespace) -> None:
-    """measure the wall time of small programs, with simulated GPUs and without"""
+    """measure the time of small programs, with simulated GPUs and without"""
     from facts import bench
 
     programs = []

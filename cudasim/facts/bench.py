@@ -1,7 +1,8 @@
-"""Measure what the simulation costs: the wall time of small programs with it and without.
+"""Measure what the simulation costs: the time of small programs with it and without.
 
-The same work runs on the plain CPU and on a simulated GPU, in turn and on one thread. The
-least of several times is taken for each, as other programs of the machine only add to it.
+The same work runs on the plain CPU and on a simulated GPU, in turn and on one thread. Its time
+is that of the processor, which on an idle machine is the time that passes. The least of several
+times is taken for each, as other programs of the machine only add to it.
 """
 
 import io
@@ -20,14 +21,14 @@ import torch
 import cudasim
 from facts.bench_programs import PROGRAMS, TESTS, Step, processes
 
-ROUNDS = 15
-ROUNDS_OF_PROCESSES = 5
-SECONDS = 0.05  # for which steps are repeated in a round, on the plain CPU
+ROUNDS = 9
+ROUNDS_OF_PROCESSES = 3
+SECONDS = 0.02  # for which steps are repeated in a round, on the plain CPU
 
 
 @dataclass(frozen=True)
 class Cost:
-    """The wall time of a step of a program, in seconds, on the CPU and on simulated GPUs."""
+    """The time of a step of a program, in seconds, on the CPU and on simulated GPUs."""
 
     program: str
     plain: float
@@ -64,11 +65,11 @@ def measure_steps(program: Callable[[str], Step]) -> Cost:
 
 
 def seconds(step: Step, count: int) -> float:
-    """Return the wall time of a step, of which `count` run."""
-    start = time.perf_counter()
+    """Return the time of a step, of which `count` run."""
+    start = time.process_time()
     for _ in range(count):
         step()
-    return (time.perf_counter() - start) / count
+    return (time.process_time() - start) / count
 
 
 def measure_processes() -> Iterator[Cost]:
@@ -84,10 +85,10 @@ def measure_processes() -> Iterator[Cost]:
 
 
 def _run(arguments: list[str], folder: str) -> float:
-    """Return the wall time of a process of Python."""
+    """Return the time of a process of Python."""
     package = Path(cudasim.__file__).parents[1]
     variables = {"PYTHONPATH": str(package), "OMP_NUM_THREADS": "1"}
-    start = time.perf_counter()
+    before = os.times()
     subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
@@ -95,4 +96,6 @@ def _run(arguments: list[str], folder: str) -> float:
         check=True,
         env=os.environ | variables,
     )
-    return time.perf_counter() - start
+    after = os.times()
+    user = after.children_user - before.children_user
+    return user + after.children_system - before.children_system

@@ -1,4 +1,4 @@
-"""Small programs whose wall time with and without simulated GPUs is compared.
+"""Small programs whose time with and without simulated GPUs is compared.
 
 Each is a function of a device that prepares the work and returns one step of it. They train
 small models on small batches, as tests do: large ones would drown the difference.
