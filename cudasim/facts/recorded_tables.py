@@ -5,7 +5,7 @@ from typing import Any
 
 from facts import files
 from facts.files import COMMAND, reading
-from facts.markdown import milliseconds, table
+from facts.markdown import in_unit, table
 
 SUPPORT = ("python", "torch", "system", "passed", "failed", "skipped", "date")
 
@@ -102,7 +102,8 @@ def bench() -> list[str]:
         for cost in recorded["programs"]:
             program, plain, simulated = _pick(cost, "program", "plain", "simulated")
             times = f"{simulated / plain:.2g}"
-            rows.append([program, milliseconds(plain), milliseconds(simulated), times])
+            in_ms = [in_unit(seconds, 1e-3) for seconds in (plain, simulated)]
+            rows.append([program, *in_ms, times])
         origin = _origin(recorded, "bench")
     heads = ["Program", "Plain CPU, ms", "Simulated GPU, ms", "Times"]
     return [*table(heads, rows, numbers=(1, 2, 3)), "", origin]
