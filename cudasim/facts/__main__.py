@@ -6,9 +6,11 @@ Any Python that has torch and NumPy will do.
 import argparse
 import json
 import os
+import platform
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -132,13 +134,15 @@ def suites(options: argparse.Namespace) -> None:
 
 
 def bench(options: argparse.Namespace) -> None:
-    """measure what the simulation costs"""
+    """measure the time of small programs, with simulated GPUs and without"""
     from facts import bench
 
-    for figure in bench.measure():
-        value = round(figure.value, 2)
-        measured = f"{value} {figure.unit}"
-        print(f"cudasim: {figure.what}: {measured} (aim: {figure.aim})", flush=True)
+    programs = []
+    for cost in bench.measure():
+        print(f"{cost.times:.2f} times: {cost.program}", flush=True)
+        programs.append(asdict(cost))
+    versions = {"torch": torch_version(), "python": platform.python_version()}
+    keep("bench", versions | {"programs": programs})
 
 
 def support(options: argparse.Namespace) -> None:
@@ -205,6 +209,12 @@ def origin() -> dict[str, str]:
     today = datetime.now(UTC).date()
     hardware = f"{processor()}, {os.cpu_count()} cores"
     return {"date": today.isoformat(), "hardware": hardware}
+
+
+def torch_version() -> str:
+    import torch
+
+    return str(torch.__version__)
 
 
 def draw(*names: str) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from facts import files
 from facts.files import COMMAND, reading
-from facts.markdown import table
+from facts.markdown import in_unit, table
 
 SUPPORT = ("python", "torch", "system", "passed", "failed", "skipped", "date")
 
@@ -93,6 +93,20 @@ def support() -> list[str]:
             rows.append(_pick(row, *SUPPORT))
     heads = ["Python", "PyTorch", "System", "Passed", "Failed", "Skipped", "Date"]
     return table(heads, rows, numbers=(3, 4, 5))
+
+
+def bench() -> list[str]:
+    """Draw how much longer programs take with simulated GPUs."""
+    rows = []
+    with reading(files.FOLDER / "bench.json", f"{COMMAND} bench") as recorded:
+        for cost in recorded["programs"]:
+            program, plain, simulated = _pick(cost, "program", "plain", "simulated")
+            times = f"{simulated / plain:.2g}"
+            in_ms = [in_unit(seconds, 1e-3) for seconds in (plain, simulated)]
+            rows.append([program, *in_ms, times])
+        origin = _origin(recorded, "bench")
+    heads = ["Program", "Plain CPU, ms", "Simulated GPU, ms", "Times"]
+    return [*table(heads, rows, numbers=(1, 2, 3)), "", origin]
 
 
 def fidelity() -> list[str]:

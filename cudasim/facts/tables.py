@@ -13,6 +13,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "conformance": recorded_tables.conformance,
     "suites": recorded_tables.suites,
     "support": recorded_tables.support,
+    "bench": recorded_tables.bench,
     "fidelity": recorded_tables.fidelity,
     "timings": model_tables.timings,
     "cards": model_tables.cards,

@@ -8,7 +8,7 @@ from programs import PACKAGE
 import cudasim
 
 ORDER = (
-    "words behaviour installed tracebacks importing torch_private modes device "
+    "words behaviour notices installed tracebacks importing torch_private modes device "
     "timing startup_file config frameworks jax tensorflow patching clock session dispatch "
     "patches backends simulation recorded testing startup ipython kernel __main__"
 ).split()

@@ -157,6 +157,86 @@ def test_the_last_line_of_a_traceback_is_the_users(tmp_path):
     assert "/cudasim/dispatch/" in text
 
 
+THROUGH_TORCH = """
+import torch
+
+def test_layer():
+    layer = torch.nn.Sequential(torch.nn.Linear(3, 2)).cuda()
+    layer(torch.ones(1, 3))
+
+def test_wait(gpus):
+    x = torch.ones(2, device="cuda")
+    with gpus.no_sync():
+        x.item()
+
+def test_copy(gpus):
+    x = torch.ones(2, device="cuda")
+    with gpus.no_copies():
+        x.cpu()
+"""
+
+
+def test_a_traceback_does_not_go_on_into_pytorch(tmp_path):
+    races = "--simulated-races=raise"
+    text = pytest_on(tmp_path, THROUGH_TORCH, TWO, races, "--tb=short", failed=3)
+    assert re.findall(r"^\S+\.py:\d+", text, re.MULTILINE) == [
+        "test_it.py:6",
+        "test_it.py:11",
+        "test_it.py:16",
+    ]
+
+
+AT_IMPORT = """
+import torch
+
+def add():
+    \'\'\'
+    >>> add()
+    \'\'\'
+    return torch.ones(2, device="cuda:0") + torch.ones(2, device="cuda:1")
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "option", "outcome"),
+    [("", "--doctest-modules", "failed"), ("\nadd()", "-v", "error")],
+)
+def test_errors_in_doctests_and_imports_are_the_users(tmp_path, end, option, outcome):
+    text = pytest_on(tmp_path, AT_IMPORT + end, TWO, option, **{outcome: 1})
+    assert "found at least two devices, cuda:0 and cuda:1!" in text
+    assert "/cudasim/" not in text
+
+
+WARNED_OF = """
+import pytest, torch
+
+profiler = torch.autograd.profiler
+
+def test_of_the_simulation():
+    with pytest.warns(match="traces the CPU only"):
+        profiler.profile(use_device="cuda")
+    profiler.profile(use_device="cuda")
+
+def test_of_pytorch():
+    torch.cuda.set_sync_debug_mode("warn")
+"""
+
+
+@pytest.mark.parametrize("way", ["option", "file"])
+def test_our_own_warnings_are_no_errors(tmp_path, way):
+    options = ["-W", "error"]
+    if way == "file":
+        write(tmp_path / "pytest.ini", "[pytest]\nfilterwarnings = error\n")
+        options = []
+    text = pytest_on(tmp_path, WARNED_OF, TWO, *options, passed=1, failed=1)
+    assert "SimulationWarning: cudasim: torch.profiler traces the CPU only" in text
+    assert "FAILED test_it.py::test_of_pytorch - UserWarning" in text
+
+    ours = ["-W", "error::cudasim.SimulationWarning"]
+    text = pytest_on(tmp_path, WARNED_OF, TWO, *options, *ours, failed=2)
+    assert "FAILED test_it.py::test_of_the_simulation - cudasim" in text
+
+
 NEEDS_TWO = """
 import pytest
 

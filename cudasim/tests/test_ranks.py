@@ -98,7 +98,7 @@ def test_a_rank_that_never_arrives(tmp_path, way, number, work, who):
     assert reports(results)[0, "waits"] == (
         f"DistBackendError: Watchdog caught collective operation timeout: WorkNCCL(SeqNum={number},"
         f" OpType={work}, NumelIn=4, NumelOut=4, Timeout(ms)=2000) ran for more than 2000 "
-        f"milliseconds before timing out. {who} has not arrived."
+        f"milliseconds before timing out. / {who} has not arrived."
     )
     assert results[0].returncode == 3
 

@@ -100,6 +100,23 @@ def test_a_crash_has_its_own_traceback(tmp_path):
     assert "placement.py" in full.stderr  # the loop above would see it
 
 
+ENABLED = """
+    import cudasim, torch
+    cudasim.enable(gpus=2)
+    torch.ones(2, device="cuda:0") + torch.ones(2, device="cuda:1")
+"""
+
+
+def test_a_program_that_enables_has_its_own_traceback(tmp_path):
+    script = write(tmp_path / "crash.py", ENABLED)
+    got = run(script, cwd=tmp_path)
+    assert "crash.py" in got.stderr
+    assert "placement.py" not in got.stderr
+
+    full = run(script, cwd=tmp_path, CUDASIM_FULL_TRACEBACK="1")
+    assert "placement.py" in full.stderr
+
+
 @pytest.mark.parametrize(
     ("word", "code", "text"), [("none", 0, ""), ("seven", 7, ""), ("text", 1, "why\n")]
 )

@@ -8,11 +8,13 @@ if TYPE_CHECKING:
     from cudasim.clock.costs import without_rule
     from cudasim.device.specs import CARDS
     from cudasim.dispatch.races import races
+    from cudasim.notices import SimulationWarning
     from cudasim.recorded import timeline
     from cudasim.simulation import disable, enable, is_enabled, simulate
 
 __all__ = [
     "CARDS",
+    "SimulationWarning",
     "disable",
     "enable",
     "is_enabled",
@@ -28,6 +30,7 @@ __version__ = "1.0.0"
 # torch for that.
 _HOMES = {
     "CARDS": "device.specs",
+    "SimulationWarning": "notices",
     "disable": "simulation",
     "enable": "simulation",
     "is_enabled": "simulation",

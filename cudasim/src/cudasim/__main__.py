@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> None:
     except SystemExit:
         raise
     except BaseException as error:  # whatever it is, the program's own hook reports it
-        if not options.full_traceback:
+        if not config.shows_full_tracebacks():
             hide_our_lines(error)
         sys.excepthook(type(error), error, error.__traceback__)
         sys.exit(130 if isinstance(error, KeyboardInterrupt) else 1)
@@ -136,6 +136,8 @@ def main() -> None:
         change_startup(*sys.argv[1:])
     options, wanted = parse()
     os.environ.update(config.to_environment(wanted))
+    if options.full_traceback:
+        os.environ[config.FULL_TRACEBACK] = "1"
     startup.simulate_as_asked()
     run(options)
 

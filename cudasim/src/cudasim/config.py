@@ -27,6 +27,7 @@ SETTINGS = {
 }
 USAGE = "[--card NAME] [--device-type TYPE] [--clock CLOCK] [--races ACTION] [--force]"
 FORCE = "CUDASIM_FORCE"  # 1: simulate even where as many real GPUs are there
+FULL_TRACEBACK = "CUDASIM_FULL_TRACEBACK"  # 1: show this package's lines in tracebacks
 QUIET = "CUDASIM_QUIET"  # 1: say nothing when the simulation begins
 VISIBLE = "CUDA_VISIBLE_DEVICES"  # CUDA's own: which of the cards a program may see
 # The value of VISIBLE that a forced simulation found: that value hides nothing.
@@ -274,6 +275,11 @@ def may_fork() -> bool:
     if value not in (None, "allow"):
         raise ValueError(f"{FORK}={value!r}: unknown; set it to 'allow', or not at all")
     return value is not None
+
+
+def shows_full_tracebacks() -> bool:
+    """Return whether an error that ends the program is shown with this package's lines."""
+    return os.environ.get(FULL_TRACEBACK) == "1"
 
 
 def is_quiet() -> bool:

@@ -1,11 +1,13 @@
 """Begin and end a simulation."""
 
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
+from types import TracebackType
 
 import torch
 
@@ -18,6 +20,7 @@ from cudasim.dispatch import autocast, booking
 from cudasim.dispatch.mode import mode_for
 from cudasim.dispatch.races import Order, with_race_mode
 from cudasim.installed import minor_version
+from cudasim.notices import SimulationWarning, exempt_from_errors
 from cudasim.patches import attention, classes, compiler, factories, guards, readings
 from cudasim.patches.tensor import patch_tensor
 from cudasim.patching import Patches, patch_functions
@@ -25,6 +28,7 @@ from cudasim.session import session
 from cudasim.timing.sheets import find_sheet
 from cudasim.torch_private import TRIED
 from cudasim.torch_private.dispatch import TorchDispatchMode, innermost_mode
+from cudasim.tracebacks import hide_our_lines
 from cudasim.words import WORDS
 
 TESTED = (TRIED[0], TRIED[-1])  # the first and last minor versions of torch
@@ -111,6 +115,7 @@ def begin(wanted: config.Config, inherited: bool = False) -> str | None:
         return f"cudasim: {there}, nothing is simulated (force=True does)"
     if torch.cuda.is_initialized() or torch.xpu.is_initialized():
         raise RuntimeError(WORDS["simulation"]["used"])
+    exempt_from_errors()
     _warn_if_untested()
     config.may_fork()  # raises for an unknown value
 
@@ -155,6 +160,8 @@ def _begin(wanted: config.Config, card: Card, inherited: bool) -> TorchDispatchM
     _read_allocator_settings()
     for patch in PATCHES:
         patch(session.patches)
+    show_error = partial(_show_error, sys.excepthook)
+    session.patches.replace_item(vars(sys), "excepthook", show_error)
 
     mode_class = mode_for(wanted.type, session.clock)
     if wanted.races:
@@ -163,6 +170,19 @@ def _begin(wanted: config.Config, card: Card, inherited: bool) -> TorchDispatchM
     mode = mode_class()
     mode.__enter__()
     return mode
+
+
+def _show_error(
+    original: Callable,
+    kind: type[BaseException],
+    error: BaseException,
+    trace: TracebackType | None,
+) -> None:
+    """Show an error that ends the program, without our lines, as `original` shows it."""
+    if not config.shows_full_tracebacks():
+        hide_our_lines(error)
+        trace = error.__traceback__
+    original(kind, error, trace)
 
 
 def _announcement(wanted: config.Config, card: Card) -> str:
@@ -185,7 +205,7 @@ def _read_allocator_settings() -> None:
         session.settings.change(text)
     except (NotImplementedError, ValueError) as error:
         # Of the program: it called `enable`, that `begin`, that `_begin`, and that this.
-        warnings.warn(f"{error}; it is left out", stacklevel=5)
+        warnings.warn(f"{error}; it is left out", SimulationWarning, stacklevel=5)
 
 
 @cache  # once in a process
@@ -195,7 +215,7 @@ def _warn_if_untested() -> None:
     installed = minor_version(version)
     if not minor_version(first) <= installed <= minor_version(last):
         message = WORDS["simulation"]["untested"].format(first, last, version)
-        warnings.warn(message, stacklevel=4)
+        warnings.warn(message, SimulationWarning, stacklevel=4)
 
 
 def disable() -> None:

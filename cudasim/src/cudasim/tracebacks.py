@@ -1,7 +1,12 @@
 """Tracebacks without the simulator's lines, which a program on a real card would not have."""
 
+import linecache
 import os
-from types import TracebackType
+import sys
+import sysconfig
+from functools import cache
+from types import FrameType, TracebackType
+from typing import NamedTuple
 
 # How the file names begin that are left out: this package, and what runs modules in Python.
 _OURS = (
@@ -9,12 +14,17 @@ _OURS = (
     "<frozen importlib",
     "<frozen runpy",
 )
+# Where PyTorch calls an operator in Python. On a card, C++ calls it within another.
+_OPERATOR_CALLS = os.path.join("torch", "_ops.py")
+_INSTALLED = {"site-packages", "dist-packages"}
 
 
-def hide_our_lines(error: BaseException) -> None:
+def hide_our_lines(error: BaseException, to_program: bool = False) -> None:
     """Take this package's lines out of the traceback of `error`.
 
-    Do the same for its cause and for the error that was being handled, and so on.
+    Do the same for its cause and for the error that was being handled, and so on. With
+    `to_program`, what the simulation raises is traced to the last line of the program, and
+    not on to the function of PyTorch that this line calls.
     """
     waiting = [error]
     seen = set()
@@ -23,17 +33,94 @@ def hide_our_lines(error: BaseException) -> None:
         if current is None or id(current) in seen:
             continue
         seen.add(id(current))
-        current.__traceback__ = without_our_lines(current.__traceback__)
+        frames = _chain(current.__traceback__)
+        kept = _without_our_lines(frames)
+        if to_program and frames and frames[-1] not in kept:  # it is the simulation's
+            kept = _without_torch_at_end(kept)
+        current.__traceback__ = _link(kept)
         waiting += [current.__cause__, current.__context__]
 
 
-def without_our_lines(trace: TracebackType | None) -> TracebackType | None:
-    """Return a traceback without this package's lines, as real GPUs would have it."""
+def _chain(trace: TracebackType | None) -> list[TracebackType]:
+    chain = []
     while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        if not file.startswith(_OURS):
-            break
+        chain.append(trace)
         trace = trace.tb_next
-    if trace is not None:
-        trace.tb_next = without_our_lines(trace.tb_next)
-    return trace
+    return chain
+
+
+def _link(chain: list[TracebackType]) -> TracebackType | None:
+    """Let each entry of a traceback lead to the next; return the first."""
+    following = None
+    for trace in reversed(chain):
+        trace.tb_next = following
+        following = trace
+    return following
+
+
+def _without_our_lines(chain: list[TracebackType]) -> list[TracebackType]:
+    """Leave out this package's lines, and the calls of operators that it makes."""
+    kept = []
+    is_our_call = False
+    for trace in chain:
+        file = trace.tb_frame.f_code.co_filename
+        if file.startswith(_OURS):
+            is_our_call = True
+        elif not (is_our_call and file.endswith(_OPERATOR_CALLS)):
+            is_our_call = False
+            kept.append(trace)
+    return kept
+
+
+def _without_torch_at_end(chain: list[TracebackType]) -> list[TracebackType]:
+    """Leave out the lines of PyTorch after the last one of the program, if it has any."""
+    for length in range(len(chain), 0, -1):
+        if not chain[length - 1].tb_frame.f_code.co_filename.startswith(_torch()):
+            return chain[:length]
+    return chain
+
+
+@cache
+def _torch() -> str:
+    """Return how the names of PyTorch's files begin."""
+    return os.path.dirname(sys.modules["torch"].__file__) + os.sep
+
+
+class Line(NamedTuple):
+    """A line of the program that was running."""
+
+    file: str
+    number: int
+    function: str
+
+    def __str__(self) -> str:
+        """Show the line as a traceback does."""
+        place = f'  File "{self.file}", line {self.number}, in {self.function}'
+        source = linecache.getline(self.file, self.number).strip()
+        return f"{place}\n    {source}" if source else place
+
+
+def program_lines(frame: FrameType | None, most: int) -> tuple[Line, ...]:
+    """Return the lines of the program that `frame` was called from, the last one first.
+
+    The last one may belong to an installed package, if that is not PyTorch; those before
+    it are the program's own. There are `most` lines at most.
+    """
+    lines: list[Line] = []
+    while frame is not None and len(lines) < most:
+        file = frame.f_code.co_filename
+        if _is_program(file) or not (lines or file.startswith((*_OURS, _torch()))):
+            lines.append(Line(file, frame.f_lineno, frame.f_code.co_name))
+        frame = frame.f_back
+    return tuple(lines)
+
+
+@cache
+def _is_program(file: str) -> bool:
+    """Return whether a file is neither this package's, nor Python's, nor installed."""
+    if file.startswith((*_OURS, "<frozen")):
+        return False
+    if not _INSTALLED.isdisjoint(file.split(os.sep)):
+        return False
+    library = os.path.join(sysconfig.get_path("stdlib"), "")
+    return not os.path.realpath(file).startswith((library, os.path.realpath(library)))

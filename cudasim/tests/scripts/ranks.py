@@ -21,7 +21,8 @@ def report(name, call):
     try:
         call()
     except Exception as error:
-        text = str(error).replace("\n", " / ")
+        lines = [str(error), *getattr(error, "__notes__", [])]
+        text = "\n".join(lines).replace("\n", " / ")
         outcome = f"{type(error).__name__}: {text}"
     else:
         outcome = "nothing"

@@ -227,10 +227,16 @@ def _book_conversion(clock: Clock, source: Tensor, size: int, gpu: Home) -> None
         duration = nanoseconds(host_seconds(work, clock.host))
         clock.spend(duration, "convert")
     else:
-        duration = nanoseconds(kernel_seconds(work, clock.sheet))
-        fills_card = fills(work, clock.sheet)
-        stream = _current_stream(gpu)
-        clock.kernel(gpu.index, stream, "convert", duration, fills=fills_card)
+        book_kernel(gpu, "convert", moved)
+
+
+def book_kernel(gpu: GPU, name: str, size: int) -> None:
+    """Book a kernel of which only is known that it reads and writes `size` bytes."""
+    clock = session.clock
+    work = formulas.Work("copy", 0.0, float(size))
+    duration = nanoseconds(kernel_seconds(work, clock.sheet))
+    fills_card = fills(work, clock.sheet)
+    clock.kernel(gpu.index, _current_stream(gpu), name, duration, fills=fills_card)
 
 
 def _book_peer_copy(clock: Clock, source: GPU, target: GPU, size: int) -> None:

@@ -54,8 +54,6 @@ TRACED = (FakeTensor, FunctionalTensor)
 # The types that an operation names when C++ keeps a tensor for backward.
 PLAIN = (Tensor,)
 NO_TENSORS = frozenset((*NUMBERS, type(None)))
-# Keyword arguments that neither name a device nor matter to any layer around a rule.
-HARMLESS = {"alpha", "approximate", "beta", "memory_format", "pin_memory", "value"}
 # In the place of a GPU, or of None for the CPU: the short way does not know it.
 UNKNOWN = object()
 
@@ -83,7 +81,7 @@ class DeviceMode(LightMode):
             operator = func._cudasim  # RECORD
         except AttributeError:
             operator = operator_of(func)
-        short = operator.direct and (not kwargs or kwargs.keys() <= HARMLESS)
+        short = operator.direct and (not kwargs or kwargs.keys() <= operator.harmless)
         # Function modes, if there are any, would see what is read from tensors here.
         if short and not has_torch_function_unary(None):
             gpu = UNKNOWN

@@ -5,6 +5,7 @@ to them, by calling `inner`, whatever is not on a simulated CUDA GPU.
 """
 
 from collections.abc import Callable
+from ctypes import c_float
 from typing import Any
 
 import torch
@@ -168,7 +169,16 @@ def _not_in_place(func: Callable) -> Callable:
     return getattr(packet, overload)
 
 
-@layer(aten.div.Tensor, aten.div_.Tensor, aten.div.Scalar, aten.div_.Scalar)
+# The operators that divide, and those that multiply.
+PRODUCTS = {
+    aten.div.Tensor: aten.mul.Tensor,
+    aten.div.Scalar: aten.mul.Scalar,
+    aten.div_.Tensor: aten.mul_.Tensor,
+    aten.div_.Scalar: aten.mul_.Scalar,
+}
+
+
+@layer(*PRODUCTS)
 def divide_by_number(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Divide by a number as CUDA does: by a product with its reciprocal.
 
@@ -181,10 +191,21 @@ def divide_by_number(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> 
     if dtype.is_complex:
         return inner(func, args, kwargs)
 
-    wide = torch.float64 if dtype is torch.float64 else torch.float32
-    reciprocal = (1 / torch.as_tensor(second, dtype=wide)).item()
+    reciprocal = _reciprocal(second, dtype)
+    if dtype is first.dtype:
+        return general(PRODUCTS[func], (first, reciprocal), kwargs)
     product = first * reciprocal  # before `first` may be written to
     return inner(func, args, kwargs).copy_(product)
+
+
+def _reciprocal(number: Any, dtype: torch.dtype) -> float:
+    """Return 1 / `number`, rounded as the kernel for results of `dtype` rounds it."""
+    wide = torch.float64 if dtype is torch.float64 else torch.float32
+    if type(number) is float and wide is torch.float32:
+        rounded = c_float(number).value
+        if rounded:  # the usual case, without the time that tensors take
+            return c_float(1 / rounded).value
+    return (1 / torch.as_tensor(number, dtype=wide)).item()
 
 
 def _is_plain_on_cuda(value: Any) -> bool:

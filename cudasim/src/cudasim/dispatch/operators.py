@@ -14,10 +14,18 @@ from cudasim.torch_private.operators import (
     has_schema,
     inner_function,
     schema_of,
+    to_copy,
 )
 
 # The attribute of an operator that holds its record.
 RECORD = "_cudasim"
+
+# Keyword arguments that neither name a device nor matter to any layer around a rule.
+HARMLESS = frozenset(
+    {"alpha", "approximate", "beta", "memory_format", "pin_memory", "value"}
+)
+# The same for a copy, around which there is no layer that looks at dtypes.
+HARMLESS_FOR_COPIES = HARMLESS | {"dtype", "non_blocking"}
 
 # (operator, its arguments) -> its result
 Rule = Callable[[Callable, tuple, dict], Any]
@@ -115,6 +123,7 @@ class Operator:
         "direct",
         "draws_random",
         "func",
+        "harmless",
         "idle",
         "makes_tensors",
         "max_elements",
@@ -139,6 +148,8 @@ class Operator:
         self.substitute = SUBSTITUTES.get(func)
         # Whether the mode may run it without looking at its rule.
         self.direct = False
+        # The keyword arguments with which it may.
+        self.harmless = HARMLESS_FOR_COPIES if func is to_copy else HARMLESS
 
         # Operators that take functions have no schema.
         if has_schema(func):

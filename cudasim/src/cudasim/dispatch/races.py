@@ -8,17 +8,14 @@ Not seen are what runs within a CUDA graph, collectives that nobody waited for, 
 NumPy.
 """
 
-import os
 import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from cudasim import config
@@ -27,12 +24,12 @@ from cudasim.dispatch.arguments import arguments_by_name, operands_of, tensors_i
 from cudasim.dispatch.copies import COPIES, copy_of, host_waits
 from cudasim.dispatch.mode import PLAIN, DeviceMode, is_traced, is_wrapper
 from cudasim.dispatch.operators import written_by
-from cudasim.dispatch.scratch import outside
 from cudasim.dispatch.tags import PINNED, TAG, gpu_of, storage_of
 from cudasim.modes import LightMode, decompose, is_composite
 from cudasim.session import StreamKey, session
 from cudasim.torch_private.operators import has_schema, schema_of
 from cudasim.torch_private.tensors import backward_id
+from cudasim.tracebacks import Line, program_lines
 from cudasim.words import WORDS
 
 MESSAGES = WORDS["races"]
@@ -51,11 +48,8 @@ UNREAD = (
 # The same for operators that do not write their results.
 UNWRITTEN = ("empty", "new_empty")
 
-# Folders of files that the author of a program did not write.
-_LIBRARIES = (
-    str(Path(torch.__file__).parent) + os.sep,
-    str(Path(__file__).resolve().parents[1]) + os.sep,
-)
+# How many lines of the program an error shows for each of the two operations.
+LINES = 3
 
 # The host does one operation after the other, too. So it counts as a stream.
 HOST: StreamKey = (-1, 0)
@@ -73,7 +67,7 @@ class Access(NamedTuple):
     name: str  # of the operation
     writes: bool
     shape: tuple[int, ...]
-    location: tuple[str, int]  # file and line of the program
+    lines: tuple[Line, ...]  # of the program, the last one first
 
 
 @dataclass(eq=False)
@@ -165,12 +159,11 @@ class Order:
         number = self.known[stream].get(stream, 0) + 1
         self.known[stream][stream] = number
         name = _name_of(func)
-        frame = outside(sys._getframe(), _LIBRARIES)
-        location = (frame.f_code.co_filename, frame.f_lineno)
+        lines = program_lines(sys._getframe(), LINES)
         for tensors, is_write in ((reads, False), (writes, True)):
             for tensor in tensors:
                 shape = tuple(tensor.shape)
-                access = Access(stream, number, name, is_write, shape, location)
+                access = Access(stream, number, name, is_write, shape, lines)
                 memory = self._memory(tensor)
                 if memory is not None:
                     self._use(memory, access)
@@ -242,12 +235,20 @@ class Order:
             remedy = "stream"
 
         now = (access.name, verb, access.shape, _describe(access.stream))
-        other_stream = _describe(other.stream)
-        before = (other.name, other_verb, memory, other_stream, *other.location)
+        before = (other.name, other_verb, memory, _describe(other.stream))
         message = MESSAGES["race"].format(*now, *before, MESSAGES[remedy])
+        message += _show_lines(access) + _show_lines(other)
         if self.action == "raise":
             raise DataRace(message)
-        warnings.warn_explicit(message, UserWarning, *access.location)
+        # In a thread of PyTorch's there may be no line of the program.
+        file, number = access.lines[0][:2] if access.lines else ("sys", 1)
+        warnings.warn_explicit(message, UserWarning, file, number)
+
+
+def _show_lines(access: Access) -> str:
+    """Return the lines of the program that called an operation, as a traceback has them."""
+    lines = [str(line) for line in reversed(access.lines)]
+    return "\n".join(["", MESSAGES["called"].format(access.name), *lines])
 
 
 def _current_streams(tensors: list[Tensor]) -> list[StreamKey]:

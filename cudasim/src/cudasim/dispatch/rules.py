@@ -62,8 +62,9 @@ def make_zeros(func: Callable, args: tuple, kwargs: dict) -> Any:
     return run(aten.zeros.default, args, kwargs, ())
 
 
-@rule(private.to_copy)
-def copy_to(func: Callable, args: tuple, kwargs: dict) -> Any:
+# Only a copy that names a device needs it, and the mode runs no such copy directly.
+@layer(private.to_copy, idle=lambda args: True)
+def copy_to(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Copy to another device or dtype.
 
     C++ too names the CPU as the device, as it believes every tensor to be there.
@@ -82,8 +83,7 @@ def copy_to(func: Callable, args: tuple, kwargs: dict) -> Any:
         watch_copy(gpu_of(source), None, non_blocking)
         copy = put(func(*args, **kwargs), None)
         return tags.pin_as_copied(copy, non_blocking)
-    # Within vmap the source may be a number, so all arguments are searched.
-    return run(func, args, kwargs, operands_of(args, kwargs))
+    return inner(func, args, kwargs)
 
 
 def _is_called_by_graph(func: Callable) -> bool:

@@ -23,6 +23,7 @@ from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.booking import book_kernel
 from cudasim.dispatch.devices import resolve
 from cudasim.importing import after_import
+from cudasim.notices import SimulationWarning
 from cudasim.patches.guards import registry
 from cudasim.patching import Patches, changed, checks, replaces
 from cudasim.session import session
@@ -78,7 +79,7 @@ def _true(self: Any) -> bool:
 
 @cache  # once in a simulation
 def _warn_once(message: str) -> None:
-    warnings.warn(f"cudasim: {message}", stacklevel=4)
+    warnings.warn(f"cudasim: {message}", SimulationWarning, stacklevel=4)
 
 
 def _prepare(patches: Patches) -> None:

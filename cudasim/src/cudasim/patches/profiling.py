@@ -9,6 +9,7 @@ from typing import Any
 
 from torch.autograd import profiler
 
+from cudasim.notices import SimulationWarning
 from cudasim.patching import replaces
 from cudasim.session import session
 from cudasim.torch_private.tensors import PARSE_PROFILE
@@ -34,7 +35,7 @@ def init(original: Callable, self: Any, *args, **kwargs) -> None:
     """Profile the CPU only: C++, asked for CUDA, would print a trace at every operation."""
     requested = [name for name in ("use_device", "use_cuda") if kwargs.get(name)]
     if any(kwargs[name] in (True, session.type.name) for name in requested):
-        warnings.warn(WORDS["times"]["no kernels"], stacklevel=3)
+        warnings.warn(WORDS["times"]["no kernels"], SimulationWarning, stacklevel=3)
         for name in requested:
             kwargs[name] = None
     original(self, *args, **kwargs)

@@ -7,6 +7,7 @@ import argparse
 import os
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -145,6 +146,24 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    _exempt_warnings(session.config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    _exempt_warnings(item.config)
+
+
+def _exempt_warnings(config: pytest.Config) -> None:
+    """Let warnings about the simulation fail no test: pytest has set its filters afresh."""
+    if announcement in config.stash:
+        from cudasim.notices import exempt_from_errors
+
+        exempt_from_errors()
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test that needs more GPUs than are here; give it fresh ones otherwise."""
     own = markers.read(item, markers.gpus)
@@ -193,16 +212,48 @@ def _how_to_get(number: int, wish: "Config | None") -> str:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> None:
+    """Hide the simulator's lines where a file of tests cannot be imported."""
+    if not _hides_lines(collector.config):
+        return
+    collect = collector.collect
+
+    def collect_without_our_lines() -> Iterator[pytest.Item | pytest.Collector]:
+        try:
+            yield from collect()
+        except BaseException as error:
+            _hide_lines(error)
+            raise
+
+    collector.collect = collect_without_our_lines  # type: ignore[method-assign]
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     """Hide the simulator's lines, so that the last one of a traceback is the test's."""
-    if call.excinfo is None or item.config.getoption(FULL):
+    if call.excinfo is None or not _hides_lines(item.config):
         return
-    if announcement in item.config.stash:
-        from cudasim.tracebacks import hide_our_lines
+    import doctest  # which takes long, and is needed for few runs
 
-        error = call.excinfo.value
-        hide_our_lines(error)
-        call.excinfo = pytest.ExceptionInfo.from_exception(error)
+    error = call.excinfo.value
+    _hide_lines(error)
+    call.excinfo = pytest.ExceptionInfo.from_exception(error)
+    for failure in getattr(error, "failures", [error]):
+        # That of a doctest holds the error itself.
+        if isinstance(failure, doctest.UnexpectedException):
+            kind, unexpected, _ = failure.exc_info
+            _hide_lines(unexpected)
+            failure.exc_info = kind, unexpected, unexpected.__traceback__
+
+
+def _hides_lines(config: pytest.Config) -> bool:
+    return announcement in config.stash and not config.getoption(FULL)
+
+
+def _hide_lines(error: BaseException) -> None:
+    from cudasim.tracebacks import hide_our_lines
+
+    hide_our_lines(error, to_program=True)
 
 
 @pytest.hookimpl(trylast=True)

@@ -5,6 +5,7 @@ import torch.distributed
 from cudasim.backends.cuda.api import patch_api
 from cudasim.backends.cuda.comm import patch_comm
 from cudasim.backends.cuda.publishing import publish
+from cudasim.backends.cuda.triton import patch_triton
 from cudasim.patching import Patches
 
 if torch.distributed.is_available():  # there are builds without it
@@ -15,5 +16,6 @@ def patch_cuda(patches: Patches) -> None:
     patch_api(patches)
     publish(patches)
     patch_comm(patches)
+    patch_triton(patches)
     if torch.distributed.is_available():
         patch_distributed(patches)

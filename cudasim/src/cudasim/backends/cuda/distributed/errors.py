@@ -1,4 +1,6 @@
-"""The errors of NCCL and of PyTorch's group for it, in their words, with what solves them.
+"""The errors of NCCL and of PyTorch's group for it, in their words.
+
+What solves them is in a note (`BaseException.add_note`), as it is ours.
 
 They are those of torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp and
 ProcessGroupWrapper.cpp, of src/init.cc (NCCL 2.27), and as printed in
@@ -42,8 +44,10 @@ def to_self(word: str) -> DistBackendError:
 def duplicate(rank: int, other: int, card: int, cards: int) -> DistBackendError:
     """Return the error of two ranks on one card, of which the machine has `cards`."""
     bus = card + 1 << 12
-    last = MESSAGES["duplicate"].format(rank, other, bus, cards)
-    return nccl_error(MESSAGES["invalid usage"], MESSAGES["usage"], last)
+    last = MESSAGES["duplicate"].format(rank, other, bus)
+    error = nccl_error(MESSAGES["invalid usage"], MESSAGES["usage"], last)
+    error.add_note(MESSAGES["own GPU"].format(cards))
+    return error
 
 
 def gone(work: str, rank: int, pid: int) -> DistBackendError:
@@ -61,7 +65,9 @@ def timed_out(
     reason = f"{ranks(missing, 'has', 'have')} not arrived."
     if arrived:
         reason = f"{ranks(arrived, 'is', 'are')} there; {reason.lower()}"
-    return DistBackendError(MESSAGES["timeout"].format(work, milliseconds, reason))
+    error = DistBackendError(MESSAGES["timeout"].format(work, milliseconds))
+    error.add_note(reason)
+    return error
 
 
 def mismatch(fingerprints: dict[int, str], timeout: timedelta) -> DistBackendError:
@@ -73,9 +79,9 @@ def mismatch(fingerprints: dict[int, str], timeout: timedelta) -> DistBackendErr
     for text, numbers in ranks_by_text.items():
         parts.append(f"{ranks(numbers, 'is', 'are')} running collective: {text}")
     different = ", but ".join(parts)
-    seconds = timeout.total_seconds()
-    message = MESSAGES["mismatch"].format(each=different, seconds=seconds)
-    return DistBackendError(message)
+    error = DistBackendError(MESSAGES["mismatch"].format(different))
+    error.add_note(MESSAGES["hang"].format(timeout.total_seconds()))
+    return error
 
 
 def ranks(numbers: list[int], singular: str, plural: str) -> str:

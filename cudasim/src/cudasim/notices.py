@@ -1,0 +1,26 @@
+"""Warnings about the simulation itself, which a card would not give."""
+
+import warnings
+
+
+class SimulationWarning(UserWarning):
+    """The simulation does something otherwise than a card would.
+
+    What a card or PyTorch would warn of has PyTorch's categories, as have races.
+    """
+
+
+def exempt_from_errors() -> None:
+    """Let a `SimulationWarning` be shown where all warnings are errors (`-W error`).
+
+    A program that asks for errors of this very category gets them.
+    """
+    for action, message, category, module, _ in warnings.filters:
+        if (
+            message is None
+            and module is None
+            and issubclass(SimulationWarning, category)
+        ):
+            if action == "error" and category is not SimulationWarning:
+                warnings.simplefilter("default", SimulationWarning)
+            return
