@@ -31,6 +31,7 @@ COMPILED_VERSION = 13000  # the same as CUDA counts
 CUDNN_VERSION = 91002  # 9.10.2, which the CUDA builds of torch 2.9 bring
 PLANS = 4096  # that cuFFT keeps (aten/src/ATen/native/cuda/CuFFTPlanCache.h)
 KIB = 2**10
+KHZ = 1000  # in a MHz
 WORKSPACE = (4096 * 2 + 16 * 8) * KIB  # of cuBLAS (ATen/cuda/CublasHandlePool.cpp)
 
 # What a generation of cards shares, by capability, in threads and in KiB:
@@ -81,7 +82,11 @@ class Runtime:
 
 
 class CudaProperties:
-    """What `torch.cuda.get_device_properties` returns; memory is in bytes."""
+    """What `torch.cuda.get_device_properties` returns; memory is in bytes, clocks in kHz.
+
+    Its fields are those of `_CudaDeviceProperties` in torch/csrc/cuda/Module.cpp, the same
+    from 2.11 to 2.14.
+    """
 
     warp_size = 32
     max_threads_per_block = 1024
@@ -91,11 +96,11 @@ class CudaProperties:
     is_multi_gpu_board = 0
     pci_device_id = 0
     pci_domain_id = 0
-    gcnArchName = ""
 
     def __init__(self, gpu: GPU) -> None:
         card = gpu.card
         self.name = gpu.name
+        self.gcnArchName = gpu.name  # the field is of HIP; CUDA's builds put the name there
         self.uuid = gpu.uuid
         self.pci_bus_id = gpu.number + 1
         self.major, self.minor = card.capability
@@ -111,6 +116,11 @@ class CudaProperties:
         if self.major >= 8:  # a block cannot have the last KiB
             shared += 1
         self.shared_memory_per_multiprocessor = shared * KIB
+
+        if card.clock:  # a card of one's own may lack its clocks
+            self.clock_rate = card.clock * KHZ
+            self.memory_clock_rate = card.memory_clock * KHZ
+            self.memory_bus_width = card.bus_width
 
     def __repr__(self) -> str:
         return (
