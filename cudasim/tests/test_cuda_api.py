@@ -58,11 +58,12 @@ REFUSED = {
     # An address that was never given.
     "caching_allocator_delete": (RuntimeError, "cudasim: |invalid device"),
 }
-NVML = "clock_rate device_memory_used memory_usage power_draw temperature utilization"
-WITHOUT_NVML = (ModuleNotFoundError, "nvidia-ml-py does not seem")
-if importlib.util.find_spec("pynvml"):  # it is installed, and asks the real driver
-    WITHOUT_NVML = (Exception, "")
-REFUSED |= dict.fromkeys(NVML.split(), WITHOUT_NVML)
+NVML = "clock_rate memory_usage power_draw temperature utilization"
+if importlib.util.find_spec("pynvml"):  # simulated GPUs have no sensors
+    REFUSED |= dict.fromkeys(NVML.split(), (Exception, "Not Supported"))
+else:
+    missing = (ModuleNotFoundError, "nvidia-ml-py does not seem")
+    REFUSED |= dict.fromkeys(["device_memory_used", *NVML.split()], missing)
 MODULES = torch.cuda, torch.accelerator
 FUNCTIONS = [(module, name) for module in MODULES for name in module.__all__]
 
