@@ -100,7 +100,7 @@ class CudaProperties:
     def __init__(self, gpu: GPU) -> None:
         card = gpu.card
         self.name = gpu.name
-        self.gcnArchName = gpu.name  # HIP's field, which CUDA's builds fill with the name
+        self.gcnArchName = gpu.name  # a field of HIP, which CUDA's builds fill so
         self.uuid = gpu.uuid
         self.pci_bus_id = gpu.number + 1
         self.major, self.minor = card.capability
