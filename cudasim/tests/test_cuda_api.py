@@ -52,7 +52,6 @@ ARGUMENTS = {
     "set_rng_state_all": [[RNG_STATE]],
 }
 REFUSED = {
-    "Graph": (NotImplementedError, "cudasim: "),
     "change_current_allocator": (NotImplementedError, "cudasim: "),
     "CUDAPluggableAllocator": (OSError, "no-such-library"),
     # An address that was never given.

@@ -61,7 +61,8 @@ def wait(index: int | None = None) -> None:
 
 
 def is_capturing() -> bool:
-    return key_of() in session.capturing
+    """Tell whether the current stream is captured; the question uses no GPU."""
+    return bool(session.capturing) and key_of() in session.capturing
 
 
 def supported_dtypes() -> set[torch.dtype]:
