@@ -7,7 +7,6 @@ ATen/cuda/CUDAEvent.h.
 """
 
 import itertools
-import time
 from typing import Any, NoReturn
 
 import torch
@@ -18,6 +17,7 @@ from cudasim.dispatch import capture, traces
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.races import HOST
 from cudasim.dispatch.tags import gpu_of
+from cudasim.dispatch.times import end_of, now
 from cudasim.dispatch.waiting import address, sleep_until, wait_for
 from cudasim.patching import Patches
 from cudasim.session import StreamKey, session
@@ -47,20 +47,6 @@ def set_stream(
 ) -> None:
     session.set_current(device_index)
     session.set_stream(device_index, stream_id)
-
-
-def now() -> int:
-    """Return the nanoseconds of the virtual clock, or of the machine's."""
-    if session.clock is None:
-        return time.perf_counter_ns()
-    return session.clock.now
-
-
-def end_of(index: int, stream_id: int) -> int:
-    """Return when a stream will have done what it was given."""
-    if session.clock is None:
-        return session.asleep.get((index, stream_id), 0)
-    return session.clock.cards[index].stream(stream_id).end
 
 
 def wait_until(when: int) -> None:

@@ -16,10 +16,12 @@ from cudasim import config
 from cudasim.backends import accelerator, memory
 from cudasim.backends.accelerator import do_nothing, exchange_device, refuse
 from cudasim.backends.cuda import graphs, legacy, streams
-from cudasim.backends.streams import end_of, key_of, now, set_stream, stream_data
+from cudasim.backends.streams import key_of, set_stream, stream_data
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import traces
+from cudasim.dispatch.host_memory import host_memory
+from cudasim.dispatch.times import end_of, now
 from cudasim.dispatch.waiting import CAPTURING, ERROR, WARN, address
 from cudasim.patching import Patches
 from cudasim.session import session
@@ -132,22 +134,6 @@ class CudaProperties:
         )
 
 
-def host_stats() -> dict[str, Any]:
-    """Return figures of pinned memory on the host, none of which is counted."""
-    figures: dict[str, Any] = {"num_host_alloc": 0, "num_host_free": 0}
-    for name in (
-        "allocations",
-        "allocated_bytes",
-        "active_requests",
-        "active_bytes",
-        "segments",
-    ):
-        figures[name] = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
-    for name in ("host_alloc_time", "host_free_time"):
-        figures[name] = {"total": 0, "max": 0, "min": 0, "count": 0, "avg": 0}
-    return figures
-
-
 def sleep(cycles: int) -> None:
     """Let the current stream be busy for `cycles` of a clock of 1 GHz; the host goes on."""
     cycles = max(int(cycles), 0)
@@ -246,14 +232,14 @@ FUNCTIONS: dict[str, Callable] = {
     "emptyCache": memory.empty_cache,
     "memorySnapshot": memory.snapshot,
     "memoryStats": lambda index: memory.stats(memory.of(index)),
-    "hostMemoryStats": host_stats,
+    "hostMemoryStats": lambda: host_memory().stats(),
     "getAllocatorBackend": lambda: "native",
     "getMemoryFraction": lambda index: memory.of(index).fraction,
     "setMemoryFraction": lambda part, index: memory.of(index).set_fraction(part),
     "resetPeakMemoryStats": lambda index: memory.of(index).reset_peaks(),
-    "resetPeakHostMemoryStats": do_nothing,
+    "resetPeakHostMemoryStats": lambda: host_memory().reset_peaks(),
     "resetAccumulatedMemoryStats": lambda index: memory.of(index).reset_totals(),
-    "resetAccumulatedHostMemoryStats": do_nothing,
+    "resetAccumulatedHostMemoryStats": lambda: host_memory().reset_totals(),
     "record_memory_history": memory.record_history,
     "record_memory_history_legacy": memory.record_history_legacy,
     "attach_out_of_memory_observer": memory.observe_refusals,

@@ -25,6 +25,7 @@ from cudasim.device.gpu import GPU, Allocation
 from cudasim.device.pools import PoolId
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch.capture import Capture
+from cudasim.dispatch.host_memory import host_memory
 from cudasim.dispatch.waiting import CAPTURING
 from cudasim.patching import Patches
 from cudasim.session import session
@@ -253,6 +254,7 @@ class AcceleratorGraph(CUDAGraph):
     def __enter__(self) -> None:
         torch.accelerator.synchronize()
         torch.accelerator.empty_cache()
+        empty_host_cache()
         self.capture_begin()
 
     def __exit__(self, *error: object) -> None:
@@ -328,6 +330,10 @@ def release_pool(index: int, pool: PoolId) -> None:
     _memory(index).release_pool(pool)
 
 
+def empty_host_cache() -> None:
+    host_memory().empty_cache()
+
+
 FUNCTIONS = {
     "beginAllocateToPool": begin_pool,
     "beginAllocateCurrentThreadToPool": begin_pool_of_thread,
@@ -349,7 +355,7 @@ def patch_graphs(patches: Patches) -> None:
     for name, function in FUNCTIONS.items():
         _replace_everywhere(patches, private.POOLS.attribute(name), function)
     _replace_everywhere(patches, private.GRAPH_POOL_HANDLE, new_pool)
-    _replace_everywhere(patches, private.EMPTY_HOST_CACHE, do_nothing)
+    _replace_everywhere(patches, private.EMPTY_HOST_CACHE, empty_host_cache)
 
     # The default stream of captures is that of another simulation.
     patches.replace(cuda.graphs.graph, "default_capture_stream", None)
