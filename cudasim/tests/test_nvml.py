@@ -3,6 +3,7 @@
 import ctypes
 import os
 import subprocess
+import sys
 
 import pytest
 import torch
@@ -119,6 +120,25 @@ def test_every_cpu_is_near_every_card(pynvml):
     handle = pynvml.nvmlDeviceGetHandleByIndex(1)
     words = pynvml.nvmlDeviceGetCpuAffinity(handle, os.cpu_count() // 64 + 1)
     assert sum(word.bit_count() for word in words) == os.cpu_count()
+
+
+MONITOR = """
+import pynvml
+
+pynvml.nvmlInit()
+for index in range(pynvml.nvmlDeviceGetCount()):
+    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    processes = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    print([process.usedGpuMemory for process in processes])
+"""
+
+
+def test_a_monitor_that_is_started_sees_the_cards(pynvml):
+    X = block(20, "cuda:1")
+    command = [sys.executable, "-c", MONITOR]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[]", f"[{CONTEXT + 20 * MIB}]"]
+    del X
 
 
 @pytest.mark.skipif(
