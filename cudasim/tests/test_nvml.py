@@ -15,7 +15,9 @@ from cudasim.device.types.cuda import CUDA
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
 CONTEXT = CUDA.context
-SUCCESS, UNINITIALIZED, NOT_SUPPORTED, INSUFFICIENT_SIZE = 0, 1, 3, 7  # in nvml.h
+# Results, in nvml.h.
+SUCCESS, UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED = range(4)
+INSUFFICIENT_SIZE = 7
 
 
 @pytest.fixture
@@ -162,6 +164,7 @@ def test_a_program_may_call_the_library_by_ctypes():
 
     assert library.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)) == SUCCESS
     name = ctypes.create_string_buffer(64)
+    assert library.nvmlDeviceGetName(handle, None, 64) == INVALID_ARGUMENT
     assert library.nvmlDeviceGetName(handle, name, 4) == INSUFFICIENT_SIZE
     assert library.nvmlDeviceGetName(handle, name, 64) == SUCCESS
     assert name.value == b"Simulated GPU (T4)"

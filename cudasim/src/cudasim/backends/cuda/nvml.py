@@ -129,6 +129,13 @@ class Function:
     answer: Callable[..., None]
     arguments: tuple
     takes_card: bool  # as its first argument, by its handle
+    # Whether its last argument is an array that may be NULL: a caller asks for its length
+    # first.
+    takes_array: bool = False
+
+    def lacks(self, values: tuple) -> bool:
+        """Tell whether an argument is NULL that must not be."""
+        return None in (values[:-1] if self.takes_array else values)
 
 
 FUNCTIONS: dict[str, Function] = {}
@@ -139,7 +146,8 @@ def of_card(*names: str, takes: tuple) -> Callable:
 
     def register(answer: Callable) -> Callable:
         for name in names:
-            FUNCTIONS[name] = Function(answer, (c_void_p, *takes), takes_card=True)
+            is_list = "RunningProcesses" in name
+            FUNCTIONS[name] = Function(answer, (c_void_p, *takes), True, is_list)
         return answer
 
     return register
@@ -150,7 +158,7 @@ def of_system(*names: str, takes: tuple) -> Callable:
 
     def register(answer: Callable) -> Callable:
         for name in names:
-            FUNCTIONS[name] = Function(answer, takes, takes_card=False)
+            FUNCTIONS[name] = Function(answer, takes, False)
         return answer
 
     return register
@@ -478,6 +486,8 @@ class Library(ctypes.CDLL):
     def _call(self, function: Function, arguments: tuple) -> int:
         if not self._users:
             return UNINITIALIZED
+        if function.lacks(arguments):
+            return INVALID_ARGUMENT
         try:
             if function.takes_card:
                 arguments = (card_of(arguments[0]), *arguments[1:])
