@@ -173,7 +173,7 @@ def test_asking_a_captured_stream_spoils_the_graph():
         with pytest.raises(torch.AcceleratorError, match=NOT_WHILE_CAPTURING):
             torch.cuda.current_stream().query()
         with pytest.raises(torch.AcceleratorError, match=INVALIDATED):
-            x + 1
+            x.add_(1)
         with pytest.raises(torch.AcceleratorError, match=INVALIDATED):
             graph.capture_end()
 

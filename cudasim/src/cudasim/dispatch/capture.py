@@ -127,7 +127,7 @@ class Capture(LightMode):
         stream = session.stream_key(gpu.index)
         if session.capturing.get(stream) is not self:
             return func(*args, **kwargs)
-        if self.failed and operator_of(func).makes_tensors:
+        if self.failed and _launches(func):
             raise runtime.runtime_error(runtime.CAPTURE_FAILED)
         if stream != self.origin:
             self.unjoined.add(stream)
@@ -378,6 +378,17 @@ def _new_tensors(out: Any, known: set[int]) -> list[Tensor]:
     return [tensor for tensor in tensors_in((out,)) if _key(tensor) not in known]
 
 
+def _launches(func: Callable) -> bool:
+    """Tell whether an operator runs a kernel: not for a view, nor for memory as it is."""
+    operator = operator_of(func)
+    writes = operator.makes_tensors or operator.written
+    return bool(writes) and _name_of(func) not in EMPTY
+
+
+def _name_of(func: Callable) -> str:
+    return schema_of(func).name.partition("::")[2]
+
+
 def _is_on_gpu(step: Step | RecordStep) -> bool:
     is_record = isinstance(step, RecordStep)
     return is_record or any(map(gpu_of, (*step.results, *step.operands)))
@@ -385,9 +396,8 @@ def _is_on_gpu(step: Step | RecordStep) -> bool:
 
 def _run(step: Step) -> None:
     """Do a step again, with its results in the memory that they had."""
-    name = schema_of(step.func).name.partition("::")[2]
     writes = step.results or operator_of(step.func).written
-    if name in EMPTY or not writes:
+    if _name_of(step.func) in EMPTY or not writes:
         return  # memory as it is, or a view
     out = _call(step)
     if step.results:

@@ -84,9 +84,13 @@ class HostMemory:
         return rounded
 
     def give_up(self, size: int, streams: set[StreamKey]) -> None:
-        """Take a block back, at the latest when `streams` are done."""
+        """Take a block back, at the latest when `streams` are done.
+
+        Those of a simulation that has ended are.
+        """
+        is_busy = streams and session.host_memory is self
         with self._lock:
-            if streams:
+            if is_busy:
                 end = max(end_of(*stream) for stream in streams)
                 self._returning.append(Returning(size, end))
             else:
