@@ -52,17 +52,17 @@ ARGUMENTS = {
     "set_rng_state_all": [[RNG_STATE]],
 }
 REFUSED = {
-    "Graph": (NotImplementedError, "cudasim: "),
     "change_current_allocator": (NotImplementedError, "cudasim: "),
     "CUDAPluggableAllocator": (OSError, "no-such-library"),
     # An address that was never given.
     "caching_allocator_delete": (RuntimeError, "cudasim: |invalid device"),
 }
-NVML = "clock_rate device_memory_used memory_usage power_draw temperature utilization"
-WITHOUT_NVML = (ModuleNotFoundError, "nvidia-ml-py does not seem")
-if importlib.util.find_spec("pynvml"):  # it is installed, and asks the real driver
-    WITHOUT_NVML = (Exception, "")
-REFUSED |= dict.fromkeys(NVML.split(), WITHOUT_NVML)
+NVML = "clock_rate memory_usage power_draw temperature utilization"
+if importlib.util.find_spec("pynvml"):  # simulated GPUs have no sensors
+    REFUSED |= dict.fromkeys(NVML.split(), (Exception, "Not Supported"))
+else:
+    missing = (ModuleNotFoundError, "nvidia-ml-py does not seem")
+    REFUSED |= dict.fromkeys(["device_memory_used", *NVML.split()], missing)
 MODULES = torch.cuda, torch.accelerator
 FUNCTIONS = [(module, name) for module in MODULES for name in module.__all__]
 
@@ -113,6 +113,36 @@ def test_properties_have_cudas_fields_and_print_as_cudas():
     assert torch.cuda.get_arch_list() == ["sm_75"]
     assert torch.cuda.is_bf16_supported()
     assert not torch.cuda.is_bf16_supported(including_emulation=False)
+
+
+# In GB/s: what NVIDIA's data sheets print for the first two, and for H100 what XLA records
+# of a card (xla/backends/gpu/target_config/specs/h100_sxm.txtpb).
+@pytest.mark.parametrize(
+    ("card", "bandwidth"), [("T4", 320), ("A100", 1555), ("H100", 3352.32)]
+)
+def test_the_bandwidth_follows_from_clock_and_bus(card, bandwidth):
+    limits = pytest.importorskip(
+        "torch.cuda._device_limits", reason="this PyTorch computes no limits"
+    )
+    cudasim.disable()
+    with cudasim.simulate(card=card):
+        computed = limits.GPULimits(0).get_memory_bandwidth_Bps()
+    assert computed == pytest.approx(bandwidth * 1e9, rel=0.001)
+
+
+def test_properties_are_those_of_a_build_for_cuda():
+    """The names are those of `_CudaDeviceProperties` in CUDA builds of 2.11 and 2.14."""
+    names = """
+        L2_cache_size clock_rate gcnArchName is_integrated is_multi_gpu_board major
+        max_threads_per_block max_threads_per_multi_processor memory_bus_width
+        memory_clock_rate minor multi_processor_count name pci_bus_id pci_device_id
+        pci_domain_id regs_per_multiprocessor shared_memory_per_block
+        shared_memory_per_block_optin shared_memory_per_multiprocessor total_memory uuid
+        warp_size
+    """
+    properties = torch.cuda.get_device_properties(0)
+    public = {name for name in dir(properties) if not name.startswith("_")}
+    assert public == set(names.split())
 
 
 # MiB, as PyTorch was seen to print them, and capability.

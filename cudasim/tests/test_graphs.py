@@ -2,9 +2,11 @@
 
 import copy
 import gc
+from contextlib import contextmanager, suppress
 
 import pytest
 import torch
+from calls import in_thread, raised
 from torch import nn
 
 import cudasim
@@ -101,3 +103,165 @@ def test_a_pool_of_ones_own_holds_what_is_made_in_it():
     torch.cuda.empty_cache()
     assert torch.cuda.memory_reserved() == 2 * 2**20
     del outside
+
+
+CAPTURED_EVENT = "operation not permitted on an event last recorded in a capturing"
+NOT_WHILE_CAPTURING = "operation not permitted when stream is capturing"
+INVALIDATED = "operation failed due to a previous error during capture"
+
+
+@contextmanager
+def capturing(mode="global"):
+    """Capture a graph on a stream of its own, and give it up at the end."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        graph.capture_begin(capture_error_mode=mode)
+        try:
+            yield graph
+        finally:
+            with suppress(RuntimeError):
+                graph.capture_end()
+
+
+# The words are those of cudaGetErrorString (libcudart 13), and the rules those of
+# cudaThreadExchangeStreamCaptureMode in the reference of CUDA's runtime.
+@pytest.mark.parametrize("question", ["query", "synchronize", "elapsed_time"])
+def test_a_captured_event_answers_no_question(question):
+    x = torch.ones(2, device="cuda")
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+    def work():
+        first.record()
+        result = x + 1
+        last.record()
+        return result
+
+    graph, _ = captured(work)
+    graph.replay()
+    arguments = [last] if question == "elapsed_time" else []
+    with pytest.raises(torch.AcceleratorError, match=CAPTURED_EVENT):
+        getattr(first, question)(*arguments)
+
+
+def test_an_external_event_is_recorded_by_each_replay():
+    x = torch.ones(2, device="cuda")
+    first, last = (
+        torch.cuda.Event(enable_timing=True, external=True) for _ in range(2)
+    )
+
+    def work():
+        first.record()
+        result = x + 1
+        last.record()
+        return result
+
+    graph, _ = captured(work)
+    with pytest.raises(torch.AcceleratorError, match="invalid resource handle"):
+        first.elapsed_time(last)  # CUDA has not recorded them yet
+    graph.replay()
+    last.synchronize()
+    assert first.elapsed_time(last) > 0
+    between = torch.cuda.Event(enable_timing=True)
+    between.record()
+    graph.replay()
+    assert between.elapsed_time(first) > 0
+
+
+def test_asking_a_captured_stream_spoils_the_graph():
+    x = torch.ones(2, device="cuda")
+    with capturing() as graph:
+        with pytest.raises(torch.AcceleratorError, match=NOT_WHILE_CAPTURING):
+            torch.cuda.current_stream().query()
+        with pytest.raises(torch.AcceleratorError, match=INVALIDATED):
+            x.add_(1)
+        with pytest.raises(torch.AcceleratorError, match=INVALIDATED):
+            graph.capture_end()
+
+
+@pytest.mark.parametrize(
+    ("mode", "answers"),
+    [
+        ("global", [False, False]),
+        ("thread_local", [False, True]),
+        ("relaxed", [True] * 2),
+    ],
+)
+def test_who_may_ask_an_event_depends_on_the_mode(mode, answers):
+    event = torch.cuda.Event()
+    event.record()
+
+    def may_ask():
+        try:
+            return event.query()
+        except torch.AcceleratorError as error:
+            assert NOT_WHILE_CAPTURING in str(error)
+            return False
+
+    with capturing(mode):
+        assert [may_ask(), in_thread(may_ask)] == answers
+
+
+def test_two_captures_do_not_merge():
+    x = torch.ones(2, device="cuda")
+    with capturing():
+        x + 1
+        event = torch.cuda.current_stream().record_event()
+        with capturing(), pytest.raises(torch.AcceleratorError, match="a merge of"):
+            torch.cuda.current_stream().wait_event(event)
+
+
+def test_a_capture_ends_in_its_own_thread():
+    with capturing() as graph:
+        stream = torch.cuda.current_stream()
+
+        def end():
+            with torch.cuda.stream(stream):
+                return raised(graph.capture_end, torch.AcceleratorError)
+
+        words = (
+            "attempt to terminate a thread-local capture sequence from another thread"
+        )
+        assert words in in_thread(end)
+
+
+def test_a_kept_graph_is_instantiated_by_its_replay():
+    x = torch.ones(2, device="cuda")
+    graph = torch.cuda.CUDAGraph(keep_graph=True)
+    with torch.cuda.graph(graph):
+        y = x + 1
+    # As aten/src/ATen/cuda/CUDAGraph.cpp says it.
+    not_yet = "until instantiate() has been called"
+    assert raised(graph.raw_cuda_graph_exec).endswith(not_yet)
+    graph.replay()
+    assert y.tolist() == [2, 2]
+    refusal = raised(graph.raw_cuda_graph_exec, NotImplementedError)
+    assert "no objects of CUDA" in refusal
+
+
+@pytest.mark.skipif(
+    not hasattr(torch.accelerator, "Graph"), reason="torch.accelerator.Graph is of 2.12"
+)
+def test_a_graph_of_any_accelerator_is_captured():
+    x = torch.ones(2, device="cuda")
+    graph = torch.accelerator.Graph()
+    assert isinstance(graph, torch.accelerator.Graph)
+    with torch.Stream(), graph:
+        y = x + 1
+    x.fill_(5)
+    graph.replay()
+    assert y.tolist() == [6, 6]
+
+    second = torch.accelerator.Graph(pool=graph.pool())
+    with torch.Stream(), second:
+        z = y * 2
+    second.replay()
+    assert z.tolist() == [12, 12]
+    unknown = torch.accelerator.Graph(capture_error_mode="strict")
+    assert "Expected `default`, `global`" in raised(unknown.capture_begin)
+
+
+def test_asking_whether_a_stream_is_captured_uses_no_gpu():
+    cudasim.disable()
+    with cudasim.simulate(gpus=1):
+        assert not torch.cuda.is_current_stream_capturing()
+        assert not torch.cuda.is_initialized()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cudasim import startup_file
-from cudasim.device.specs import CARDS, Card, find_card
+from cudasim.device.specs import CARDS, RATINGS, Card, find_card
 from cudasim.device.types import DEFAULT, TYPES, DeviceType, find_type
 from cudasim.timing.sheets import Sheet, find_sheet
 
@@ -97,6 +97,7 @@ def card_of(sheet: Sheet) -> Card:
             processors=sheet.processors,
             cache=about["cache"],
             source=about["hardware"],
+            **{name: about.get(name, 0) for name in RATINGS},
         )
     except KeyError as missing:
         problem = f"the provenance in its file says no {missing.args[0]}"

@@ -94,6 +94,7 @@ class Session:
         self.settings = Settings()  # of the allocators
         # What cudaHostRegister pinned: sizes in bytes, by address.
         self.registered_sizes: dict[int, int] = {}
+        self.host_memory: Any = None  # the `HostMemory` of what is pinned, once used
         # What caching_allocator_alloc returned, by address.
         self.raw_allocations: dict[int, Allocation] = {}
 

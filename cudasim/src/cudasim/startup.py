@@ -1,4 +1,7 @@
-"""Simulate as the environment asks, once torch is there, which most programs never import."""
+"""Simulate as the environment asks, once torch or NVML is there.
+
+Most programs never import either.
+"""
 
 import sys
 
@@ -16,6 +19,16 @@ def begin() -> None:
         if isinstance(finder, ImportWatcher) and finder.name == "torch":
             return  # the simulation awaits torch already
     after_import("torch", simulate_as_asked)
+    after_import("pynvml", simulate_for_monitor)
+
+
+def simulate_for_monitor() -> None:
+    """Simulate for a program that asks NVML of the cards and may never import torch.
+
+    Torch imports the same package, and then waits for no simulation.
+    """
+    if "torch" not in sys.modules:
+        simulate_as_asked()
 
 
 def simulate_as_asked() -> None:

@@ -12,6 +12,7 @@ import torch
 from cudasim.backends import memory
 from cudasim.backends.streams import Stream, key_of, set_stream, wait_until
 from cudasim.dispatch import traces
+from cudasim.dispatch.host_memory import host_memory
 from cudasim.dispatch.waiting import CAPTURING, complain
 from cudasim.patching import Patches
 from cudasim.session import session
@@ -61,7 +62,8 @@ def wait(index: int | None = None) -> None:
 
 
 def is_capturing() -> bool:
-    return key_of() in session.capturing
+    """Tell whether the current stream is captured; the question uses no GPU."""
+    return bool(session.capturing) and key_of() in session.capturing
 
 
 def supported_dtypes() -> set[torch.dtype]:
@@ -96,7 +98,7 @@ FUNCTIONS: dict[str, Callable] = {
     "getDefaultGenerator": lambda index: session.gpu(index).generator,
     "isAllocatorInitialized": lambda: True,
     "emptyCache": memory.empty_cache,
-    "emptyHostCache": do_nothing,
+    "emptyHostCache": lambda: host_memory().empty_cache(),
     "getDeviceStats": lambda index: memory.stats(memory.of(index)),
     "resetPeakStats": lambda index: memory.of(index).reset_peaks(),
     "resetAccumulatedStats": lambda index: memory.of(index).reset_totals(),

@@ -7,7 +7,6 @@ ATen/cuda/CUDAEvent.h.
 """
 
 import itertools
-import time
 from typing import Any, NoReturn
 
 import torch
@@ -18,6 +17,7 @@ from cudasim.dispatch import capture, traces
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.races import HOST
 from cudasim.dispatch.tags import gpu_of
+from cudasim.dispatch.times import end_of, now
 from cudasim.dispatch.waiting import address, sleep_until, wait_for
 from cudasim.patching import Patches
 from cudasim.session import StreamKey, session
@@ -27,6 +27,8 @@ from cudasim.torch_private.devices import EVENT, STREAM
 POOL = 32
 LEAST_PRIORITY = 0
 GREATEST_PRIORITY = -3
+# The time of an event that a graph will record. Until then it counts as done.
+NOT_YET = -1
 
 _Stream, _Event = torch.Stream, torch.Event  # PyTorch's own classes
 # What stands for the addresses of events.
@@ -45,20 +47,6 @@ def set_stream(
 ) -> None:
     session.set_current(device_index)
     session.set_stream(device_index, stream_id)
-
-
-def now() -> int:
-    """Return the nanoseconds of the virtual clock, or of the machine's."""
-    if session.clock is None:
-        return time.perf_counter_ns()
-    return session.clock.now
-
-
-def end_of(index: int, stream_id: int) -> int:
-    """Return when a stream will have done what it was given."""
-    if session.clock is None:
-        return session.asleep.get((index, stream_id), 0)
-    return session.clock.cards[index].stream(stream_id).end
 
 
 def wait_until(when: int) -> None:
@@ -102,6 +90,7 @@ class Event(_Event):
         # When all that comes before it is done; None until it is recorded.
         self._when: int | None = None
         self._mark: capture.Mark | None = None  # what it stands for, if it was captured
+        self._external = False  # whether a graph records it and waits for it as it runs
         self._known: dict = {}  # what comes before it, for the search for races
         self._clock = session.clock
         return self
@@ -122,7 +111,21 @@ class Event(_Event):
             traces.fire("EventCreation", self.event_id)
         traces.fire("EventRecord", self.event_id, address(stream_id, index))
 
-        self._mark = capture.mark(key) if session.capturing else None
+        self._mark = None
+        if session.capturing and self._external and key in session.capturing:
+            session.capturing[key].record_event(self._record_in_replay)
+            if self._when is None:
+                self._when = NOT_YET
+            return
+        if session.capturing:
+            self._mark = capture.mark(key)
+        self._stand_for(key)
+
+    def _record_in_replay(self) -> None:
+        self._stand_for(key_of())
+
+    def _stand_for(self, key: StreamKey) -> None:
+        """Let the event stand for all work of a stream so far."""
         if session.races is not None:
             self._known = dict(session.races.known[key])
         spend("record")
@@ -135,7 +138,7 @@ class Event(_Event):
         key = key_of(stream)
         index, stream_id = key
         traces.fire("EventWait", self.event_id, address(stream_id, index))
-        if session.capturing:
+        if session.capturing and not self._external:
             capture.wait(key, self._mark)
         self._order_before(key)
         spend("wait")
@@ -147,6 +150,7 @@ class Event(_Event):
 
     def query(self) -> bool:
         self._check()
+        self._refuse_query()
         spend("query")
         is_done = self._when is None or self._when <= now()
         if is_done:
@@ -157,8 +161,14 @@ class Event(_Event):
         self._check()
         if self._when is not None:
             traces.fire("EventSynchronization", self.event_id)
+            self._refuse_query()
             self._order_before(HOST)
             wait_until(self._when)
+
+    def _refuse_query(self) -> None:
+        """Raise CUDA's error if a capture does not permit the host to ask of this event."""
+        if self._when is not None and (self._mark is not None or session.capturing):
+            capture.refuse_query(self._mark)
 
     def _order_before(self, stream: StreamKey) -> None:
         """Note, for the search for races, that `stream` comes after what this event marks."""
@@ -188,7 +198,10 @@ class Event(_Event):
             raise ValueError(
                 "Both events must be recorded before calculating elapsed time."
             )
-        if end_event.device != self.device:
+        self._refuse_query()
+        end_event._refuse_query()
+        is_unknown = NOT_YET in (self._when, end_event._when)
+        if is_unknown or end_event.device != self.device:
             error = session.type.elapsed_between_devices()
             if error:
                 raise error
@@ -231,6 +244,8 @@ class Stream(_Stream):
         return self
 
     def query(self) -> bool:
+        if session.capturing:
+            capture.refuse_stream_query(key_of(self))
         spend("query")
         return end_of(*key_of(self)) <= now()
 

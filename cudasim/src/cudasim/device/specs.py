@@ -6,6 +6,9 @@ from pathlib import Path
 
 from cudasim.device.types import DEFAULT, TYPES, DeviceType
 
+# Figures of a card that may be unknown.
+RATINGS = ("clock", "memory_clock", "bus_width", "power")
+
 
 @dataclass(frozen=True)
 class Card:
@@ -22,6 +25,13 @@ class Card:
     type: DeviceType = DEFAULT
     # What nvidia-smi shows. The driver and error correction (ECC) keep some of it.
     board: int = 0
+    # The highest clocks, as the runtime tells them (`cudaDevAttrClockRate`), and the width
+    # of the memory's bus; 0 if unknown. `clocks_source` in `cards.json` says where they
+    # are printed: two transfers per clock over the bus make the bandwidth of the sheet.
+    clock: int = 0  # of the processors, in MHz
+    memory_clock: int = 0  # in MHz
+    bus_width: int = 0  # in bits
+    power: int = 0  # the limit in watts, by the data sheet; 0 if unknown
 
 
 def _card(name: str, row: dict) -> Card:
@@ -37,6 +47,7 @@ def _card(name: str, row: dict) -> Card:
         source=row["source"],
         type=TYPES[row["type"]],
         board=row.get("board", 0) * 2**20,
+        **{name: row.get(name, 0) for name in RATINGS},
     )
 
 

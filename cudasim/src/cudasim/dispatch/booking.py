@@ -227,10 +227,10 @@ def _book_conversion(clock: Clock, source: Tensor, size: int, gpu: Home) -> None
         duration = nanoseconds(host_seconds(work, clock.host))
         clock.spend(duration, "convert")
     else:
-        book_kernel(gpu, "convert", moved)
+        book_bytes(gpu, "convert", moved)
 
 
-def book_kernel(gpu: GPU, name: str, size: int) -> None:
+def book_bytes(gpu: GPU, name: str, size: int) -> None:
     """Book a kernel of which only is known that it reads and writes `size` bytes."""
     clock = session.clock
     work = formulas.Work("copy", 0.0, float(size))

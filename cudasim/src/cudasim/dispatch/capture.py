@@ -6,11 +6,12 @@ does the work again, in the memory of the capture
 (https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs).
 """
 
+import threading
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 from torch import Tensor
@@ -73,13 +74,27 @@ class Step(NamedTuple):
         return operands_of(self.args, self.kwargs)
 
 
-class Capture(LightMode):
-    """The work of one graph, and the dispatch mode that sees it while it is captured."""
+class RecordStep(NamedTuple):
+    """The record of an external event, which each replay does where it was captured."""
 
-    def __init__(self, origin: StreamKey) -> None:
+    func: str  # what a dump calls it
+    record: Callable[[], None]
+
+    results = operands = ()
+
+
+class Capture(LightMode):
+    """The work of one graph, and the dispatch mode that sees it while it is captured.
+
+    `error_mode` says what CUDA refuses meanwhile (`cudaStreamCaptureMode`).
+    """
+
+    def __init__(self, origin: StreamKey, error_mode: str = "global") -> None:
         super().__init__()
         self.origin = origin
-        self.steps: list[Step] = []
+        self.error_mode = error_mode
+        self.thread = threading.get_ident()
+        self.steps: list[Step | RecordStep] = []
         # Set by something that a capture does not permit.
         self.failed = False
         # Streams that the capture took in and that have not come back.
@@ -112,6 +127,8 @@ class Capture(LightMode):
         stream = session.stream_key(gpu.index)
         if session.capturing.get(stream) is not self:
             return func(*args, **kwargs)
+        if self.failed and _launches(func):
+            raise runtime.runtime_error(runtime.CAPTURE_FAILED)
         if stream != self.origin:
             self.unjoined.add(stream)
         return self._record(func, args, kwargs, gpu)
@@ -123,6 +140,15 @@ class Capture(LightMode):
             self.unjoined -= streams
         else:
             self.unjoined.add(stream)
+
+    def fail(self, result: int) -> NoReturn:
+        """Refuse a call that the capture does not permit, and with it the graph."""
+        self.failed = True
+        raise runtime.runtime_error(result)
+
+    def record_event(self, record: Callable[[], None]) -> None:
+        """Capture the record of an external event."""
+        self.steps.append(RecordStep("record of an event", record))
 
     def end(self) -> None:
         """End the capture as if nothing had been computed."""
@@ -169,8 +195,11 @@ class Capture(LightMode):
         # `no_grad` restores what the steps set.
         with torch.no_grad(), BelowAutograd(), WithoutKeys(AUTOCAST):
             for step in self.steps:
-                set_grad_enabled(step.grad)
-                _run(step)
+                if isinstance(step, RecordStep):
+                    step.record()
+                else:
+                    set_grad_enabled(step.grad)
+                    _run(step)
 
     def _record(self, func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
         """Run an operation and note it as a step."""
@@ -267,6 +296,9 @@ class Mark(NamedTuple):
     capture: Capture
     streams: set[StreamKey]
 
+    def is_underway(self) -> bool:
+        return session.capturing.get(self.capture.origin) is self.capture
+
 
 def mark(stream: StreamKey) -> Mark | None:
     """Return what an event stands for that is recorded in a stream, if it is captured."""
@@ -281,18 +313,40 @@ def wait(stream: StreamKey, event: Mark | None) -> None:
 
     If the event was captured, the stream is captured as well from now on, or is back where
     the capture began. Raises CUDA's error where a captured stream waits for work that is
-    not captured.
+    not captured, or that another capture holds.
+    """
+    own_capture = session.capturing.get(stream)
+    if event is not None and event.is_underway():
+        if own_capture not in (None, event.capture):
+            event.capture.failed = True
+            own_capture.fail(runtime.MERGED_CAPTURES)
+        session.capturing[stream] = event.capture
+        event.capture.join(stream, event.streams)
+    elif own_capture is not None:
+        own_capture.fail(runtime.UNCAPTURED_WORK)
+
+
+def refuse_query(event: Mark | None) -> None:
+    """Raise CUDA's error if the host may not ask whether an event has happened.
+
+    An event whose last record was captured stands for no work that ever runs. Of others a
+    thread may not ask while it captures, nor any thread while a capture is global
+    (cudaThreadExchangeStreamCaptureMode in the reference of CUDA's runtime).
     """
     if event is not None:
-        capture = event.capture
-        if session.capturing.get(capture.origin) is capture:
-            session.capturing[stream] = capture
-            capture.join(stream, event.streams)
-            return
+        event.capture.fail(runtime.CAPTURED_EVENT)
+    for capture in session.capturing.values():
+        if capture.error_mode == "relaxed":
+            continue
+        if capture.error_mode == "global" or capture.thread == threading.get_ident():
+            capture.fail(runtime.NOT_WHILE_CAPTURING)
+
+
+def refuse_stream_query(stream: StreamKey) -> None:
+    """Raise CUDA's error if the host asks of a stream that is captured."""
     capture = session.capturing.get(stream)
     if capture is not None:
-        capture.failed = True
-        raise runtime.runtime_error(runtime.UNCAPTURED_WORK)
+        capture.fail(runtime.NOT_WHILE_CAPTURING)
 
 
 @contextmanager
@@ -324,15 +378,26 @@ def _new_tensors(out: Any, known: set[int]) -> list[Tensor]:
     return [tensor for tensor in tensors_in((out,)) if _key(tensor) not in known]
 
 
-def _is_on_gpu(step: Step) -> bool:
-    return any(map(gpu_of, (*step.results, *step.operands)))
+def _launches(func: Callable) -> bool:
+    """Tell whether an operator runs a kernel: not for a view, nor for memory as it is."""
+    operator = operator_of(func)
+    writes = operator.makes_tensors or operator.written
+    return bool(writes) and _name_of(func) not in EMPTY
+
+
+def _name_of(func: Callable) -> str:
+    return schema_of(func).name.partition("::")[2]
+
+
+def _is_on_gpu(step: Step | RecordStep) -> bool:
+    is_record = isinstance(step, RecordStep)
+    return is_record or any(map(gpu_of, (*step.results, *step.operands)))
 
 
 def _run(step: Step) -> None:
     """Do a step again, with its results in the memory that they had."""
-    name = schema_of(step.func).name.partition("::")[2]
     writes = step.results or operator_of(step.func).written
-    if name in EMPTY or not writes:
+    if _name_of(step.func) in EMPTY or not writes:
         return  # memory as it is, or a view
     out = _call(step)
     if step.results:

@@ -6,7 +6,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from cudasim.dispatch.tags import PINNED, storage_of
+from cudasim.device.gpu import GPU
+from cudasim.dispatch.host_memory import PINNED, note_copy
+from cudasim.dispatch.tags import storage_of
+from cudasim.session import session
 from cudasim.torch_private.operators import to_copy
 
 aten = torch.ops.aten
@@ -44,6 +47,18 @@ def copy_of(func: Callable, args: tuple, kwargs: dict, out: Any) -> Copy:
 
 def is_pinned(tensor: Tensor) -> bool:
     return hasattr(storage_of(tensor), PINNED)
+
+
+def keep_pinned(copy: Copy, source: GPU | None, target: GPU | None) -> None:
+    """Keep pinned memory until its copy from `source` to `target` is done.
+
+    PyTorch records an event for each `non_blocking` one (ATen/native/cuda/Copy.cu).
+    """
+    gpu = target or source
+    crosses = (source is None) is not (target is None)
+    host = copy.source if source is None else copy.target
+    if copy.non_blocking and crosses and host.layout is torch.strided:
+        note_copy(storage_of(host), session.stream_key(gpu.index))
 
 
 def host_waits(host: Tensor, to_gpu: bool, size: int, non_blocking: bool) -> bool:

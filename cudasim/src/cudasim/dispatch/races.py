@@ -22,9 +22,10 @@ from cudasim import config
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import arguments_by_name, operands_of, tensors_in
 from cudasim.dispatch.copies import COPIES, copy_of, host_waits
+from cudasim.dispatch.host_memory import PINNED
 from cudasim.dispatch.mode import PLAIN, DeviceMode, is_traced, is_wrapper
 from cudasim.dispatch.operators import written_by
-from cudasim.dispatch.tags import PINNED, TAG, gpu_of, storage_of
+from cudasim.dispatch.tags import TAG, gpu_of, storage_of
 from cudasim.modes import LightMode, decompose, is_composite
 from cudasim.session import StreamKey, session
 from cudasim.torch_private.operators import has_schema, schema_of

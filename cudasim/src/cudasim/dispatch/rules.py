@@ -26,7 +26,7 @@ from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import dtypes, tags
 from cudasim.dispatch.arguments import operands_of, tensors_in
 from cudasim.dispatch.checks import disagreement
-from cudasim.dispatch.copies import copy_of
+from cudasim.dispatch.copies import Copy, copy_of, keep_pinned
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.foresight import LARGE_RESULT
 from cudasim.dispatch.kernel_names import named_as_on_cuda
@@ -75,7 +75,9 @@ def copy_to(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     if device is not None and device.type == session.type.name:
         gpu = resolve(device)
         watch_copy(gpu_of(source), gpu, non_blocking)
-        return make_on(gpu, func, args, kwargs)
+        copy = make_on(gpu, func, args, kwargs)
+        keep_pinned(Copy(source, copy, non_blocking), gpu_of(source), gpu)
+        return copy
     to_host = session.thread.to_host
     if device is not None and device.type == "cpu" and _is_called_by_graph(func):
         to_host = True
@@ -116,6 +118,8 @@ def copy_between(func: Callable, args: tuple, kwargs: dict) -> Any:
         put(target, gpu)
     if session.watching:
         watch_copy(gpu_of(source), gpu, non_blocking)
+    if non_blocking:
+        keep_pinned(Copy(source, target, non_blocking), gpu_of(source), gpu)
     session.thread.operation.last_gpu = gpu
     return func(*args, **kwargs)
 

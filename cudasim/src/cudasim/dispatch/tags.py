@@ -10,6 +10,7 @@ from torch.overrides import has_torch_function_unary
 
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import traces
+from cudasim.dispatch.host_memory import pin_storage
 from cudasim.dispatch.scratch import Scratch
 from cudasim.session import session
 from cudasim.torch_private.dispatch import (
@@ -22,7 +23,6 @@ from cudasim.torch_private.dispatch import (
 from cudasim.torch_private.tensors import mkldnn_layout, sparse_indices, sparse_values
 
 TAG = "_cudasim"  # the attribute of a storage: an `Allocation`, a `Scratch`, or nothing
-PINNED = "_cudasim_pinned"  # the mark of a storage in pinned memory of the host
 CPU = torch.device("cpu")
 META = torch.device("meta")
 
@@ -153,13 +153,16 @@ def put(
     return tensor
 
 
-def _put_indices(tensor: Tensor, gpu: GPU | None) -> None:
-    """Tag the indices of a sparse tensor, unless they are shared with another."""
+def indices_of(tensor: Tensor) -> list[Tensor]:
+    """Return the indices of a sparse tensor; none of another."""
     with DisableTorchDispatch():
         methods = _INDICES.get(tensor.layout, ())
-        indices = [read_indices(tensor) for read_indices in methods]
+        return [read_indices(tensor) for read_indices in methods]
 
-    for storage in [index.untyped_storage() for index in indices]:
+
+def _put_indices(tensor: Tensor, gpu: GPU | None) -> None:
+    """Tag the indices of a sparse tensor, unless they are shared with another."""
+    for storage in [index.untyped_storage() for index in indices_of(tensor)]:
         if gpu is None:
             _remove_tag(storage)
         elif gpu_of_storage(storage) is None:
@@ -195,5 +198,5 @@ def pin_as_copied(copy: Tensor, non_blocking: bool) -> Tensor:
     PyTorch copies into pinned memory then (ATen's TensorConversions.cpp).
     """
     if non_blocking and session.type.pins_copies and copy.layout is torch.strided:
-        setattr(storage_of(copy), PINNED, True)
+        pin_storage(storage_of(copy))
     return copy

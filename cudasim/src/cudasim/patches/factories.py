@@ -11,10 +11,10 @@ from cudasim.dispatch import random
 from cudasim.dispatch.booking import book_copy
 from cudasim.dispatch.copies import Copy
 from cudasim.dispatch.devices import ELSEWHERE, in_fake_mode, resolve
+from cudasim.dispatch.pinning import mark_pinned
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import TAG, device_of, gpu_of, put, storage_of
 from cudasim.dispatch.waiting import watch_copy
-from cudasim.patches.storage import pin
 from cudasim.patching import Patches, around, replaces
 from cudasim.session import session
 from cudasim.torch_private import dispatch as private
@@ -70,7 +70,7 @@ def within(
 @replaces(torch, "normal")
 def make(original: Callable, *args, **kwargs) -> Tensor:
     if kwargs.get("pin_memory"):
-        return pin(make(original, *args, **{**kwargs, "pin_memory": False}))
+        return mark_pinned(make(original, *args, **{**kwargs, "pin_memory": False}))
 
     name = original.__name__
     gpu = _requested_gpu(kwargs)
@@ -155,7 +155,7 @@ def _require_alias(original: Callable, source: Any, gpu: GPU | None) -> None:
 def make_like(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
     if kwargs.get("pin_memory"):
         kwargs["pin_memory"] = False
-        return pin(make_like(original, input, *args, **kwargs))
+        return mark_pinned(make_like(original, input, *args, **kwargs))
 
     name = original.__name__
     if kwargs.get("device") is None:

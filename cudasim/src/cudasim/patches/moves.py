@@ -8,7 +8,7 @@ from torch import Tensor
 
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch.booking import book_copy
-from cudasim.dispatch.copies import Copy
+from cudasim.dispatch.copies import Copy, keep_pinned
 from cudasim.dispatch.devices import ELSEWHERE, resolve
 from cudasim.dispatch.tags import CPU, gpu_of, gpu_read, pin_as_copied, put
 from cudasim.dispatch.waiting import watch_copy
@@ -77,6 +77,8 @@ def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
     put(copy, gpu, allocation)
     if gpu is None and non_blocking:
         pin_as_copied(copy, non_blocking)
+    if non_blocking:
+        keep_pinned(Copy(source, copy, non_blocking), here, gpu)
     if session.clock is not None:
         book_copy(Copy(source, copy, non_blocking), here, gpu)
     return copy

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
+from cudasim.dispatch.pinning import mark_pinned
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import CPU, device_of, gpu_of
 from cudasim.patches.functional import require_same_device
@@ -21,6 +22,9 @@ PARTS = TABLES["sparse"]
 
 @replaces(torch, *PARTS)
 def make_sparse(original: Callable, *args, **kwargs) -> Tensor:
+    if kwargs.pop("pin_memory", False):
+        return mark_pinned(make_sparse(original, *args, **kwargs).clone())
+
     names = PARTS[original.__name__]
     parts = dict(zip(names, args, strict=False))
     for name in names:
@@ -69,6 +73,9 @@ def make_nested(
     original: Callable, tensors: Any, *args, device: Any = None, **kwargs
 ) -> Tensor:
     """Make a nested tensor; that of `nested_tensor` is a copy that records nothing."""
+    if kwargs.pop("pin_memory", False):
+        nested = make_nested(original, tensors, *args, device=device, **kwargs)
+        return nested.pin_memory()
     home = resolve(device)
     if not isinstance(home, GPU):
         return original(tensors, *args, device=device, **kwargs)

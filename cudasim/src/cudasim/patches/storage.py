@@ -13,8 +13,9 @@ from torch import Tensor, UntypedStorage
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import tags
 from cudasim.dispatch.devices import ELSEWHERE, resolve
+from cudasim.dispatch.mode import is_wrapper
+from cudasim.dispatch.pinning import is_pinned, pinned_copy
 from cudasim.patching import replaces
-from cudasim.session import session
 
 _device = UntypedStorage.device
 
@@ -79,34 +80,15 @@ def resize(original: Callable, self: UntypedStorage, size: int) -> UntypedStorag
         tags.recount(self)
 
 
-def pin(tensor: Tensor) -> Tensor:
-    """Mark the memory of `tensor` as pinned; return it."""
-    if tags.gpu_of(tensor) is not None:
-        raise RuntimeError("Only dense CPU tensors can be pinned")
-    setattr(tags.storage_of(tensor), tags.PINNED, True)
-    return tensor
-
-
 @replaces(Tensor, "pin_memory", overridable=True)
 def pin_memory(original: Callable, self: Tensor, device: Any = None) -> Tensor:
-    if self.is_pinned():
-        return self
-    if tags.gpu_of(self) is not None or self.layout is not torch.strided:
-        raise RuntimeError(
-            f"cannot pin '{self.type()}' only dense CPU tensors can be pinned"
-        )
-    return pin(self.clone())
+    if is_wrapper(self):  # it pins what it wraps
+        return original(self, device)
+    return self if is_pinned(self) else pinned_copy(self)
 
 
 @replaces(Tensor, "is_pinned", overridable=True)
-def is_pinned(original: Callable, self: Tensor, device: Any = None) -> bool:
-    if self.layout is not torch.strided:
-        return False
-    storage = tags.storage_of(self)
-    if getattr(storage, tags.PINNED, False):
-        return True
-    # Memory that the program has pinned itself, by `cudaHostRegister`.
-    return (
-        bool(session.registered_sizes)
-        and storage.data_ptr() in session.registered_sizes
-    )
+def tell_is_pinned(original: Callable, self: Tensor, device: Any = None) -> bool:
+    if is_wrapper(self):
+        return original(self, device)
+    return is_pinned(self)

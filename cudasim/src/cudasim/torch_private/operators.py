@@ -72,6 +72,7 @@ def destroy(library: torch.library.Library) -> None:
 # Making, copying and reading.
 efficient_zeros = torch.ops.aten._efficientzerotensor.default
 to_copy = torch.ops.aten._to_copy.default
+pin_memory = torch.ops.aten._pin_memory.default
 to_dense = torch.ops.aten._to_dense.default
 read_number = torch.ops.aten._local_scalar_dense.default
 unsafe_view = torch.ops.aten._unsafe_view.default

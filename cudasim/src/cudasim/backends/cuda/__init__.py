@@ -1,9 +1,10 @@
-"""`torch.cuda`, and what only CUDA has: NCCL, DataParallel, shared memory, `nvidia-smi`."""
+"""`torch.cuda`, and what only CUDA has: NCCL, DataParallel, shared memory, `nvidia-smi`, NVML."""
 
 import torch.distributed
 
 from cudasim.backends.cuda.api import patch_api
 from cudasim.backends.cuda.comm import patch_comm
+from cudasim.backends.cuda.nvml import patch_nvml
 from cudasim.backends.cuda.publishing import publish
 from cudasim.backends.cuda.triton import patch_triton
 from cudasim.patching import Patches
@@ -15,6 +16,7 @@ if torch.distributed.is_available():  # there are builds without it
 def patch_cuda(patches: Patches) -> None:
     patch_api(patches)
     publish(patches)
+    patch_nvml(patches)
     patch_comm(patches)
     patch_triton(patches)
     if torch.distributed.is_available():

@@ -16,10 +16,12 @@ from cudasim import config
 from cudasim.backends import accelerator, memory
 from cudasim.backends.accelerator import do_nothing, exchange_device, refuse
 from cudasim.backends.cuda import graphs, legacy, streams
-from cudasim.backends.streams import end_of, key_of, now, set_stream, stream_data
+from cudasim.backends.streams import key_of, set_stream, stream_data
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import traces
+from cudasim.dispatch.host_memory import host_memory
+from cudasim.dispatch.times import end_of, now
 from cudasim.dispatch.waiting import CAPTURING, ERROR, WARN, address
 from cudasim.patching import Patches
 from cudasim.session import session
@@ -31,6 +33,7 @@ COMPILED_VERSION = 13000  # the same as CUDA counts
 CUDNN_VERSION = 91002  # 9.10.2, which the CUDA builds of torch 2.9 bring
 PLANS = 4096  # that cuFFT keeps (aten/src/ATen/native/cuda/CuFFTPlanCache.h)
 KIB = 2**10
+KHZ = 1000  # in a MHz
 WORKSPACE = (4096 * 2 + 16 * 8) * KIB  # of cuBLAS (ATen/cuda/CublasHandlePool.cpp)
 
 # What a generation of cards shares, by capability, in threads and in KiB:
@@ -81,7 +84,11 @@ class Runtime:
 
 
 class CudaProperties:
-    """What `torch.cuda.get_device_properties` returns; memory is in bytes."""
+    """What `torch.cuda.get_device_properties` returns; memory is in bytes, clocks in kHz.
+
+    Its fields are those of `_CudaDeviceProperties` in torch/csrc/cuda/Module.cpp, the same
+    from 2.11 to 2.14.
+    """
 
     warp_size = 32
     max_threads_per_block = 1024
@@ -91,11 +98,11 @@ class CudaProperties:
     is_multi_gpu_board = 0
     pci_device_id = 0
     pci_domain_id = 0
-    gcnArchName = ""
 
     def __init__(self, gpu: GPU) -> None:
         card = gpu.card
         self.name = gpu.name
+        self.gcnArchName = gpu.name  # a field of HIP, which CUDA's builds fill so
         self.uuid = gpu.uuid
         self.pci_bus_id = gpu.number + 1
         self.major, self.minor = card.capability
@@ -112,6 +119,11 @@ class CudaProperties:
             shared += 1
         self.shared_memory_per_multiprocessor = shared * KIB
 
+        if card.clock:  # a card of one's own may lack its clocks
+            self.clock_rate = card.clock * KHZ
+            self.memory_clock_rate = card.memory_clock * KHZ
+            self.memory_bus_width = card.bus_width
+
     def __repr__(self) -> str:
         return (
             f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, "
@@ -120,22 +132,6 @@ class CudaProperties:
             f"pci_bus_id={self.pci_bus_id}, pci_device_id=0, pci_domain_id=0, "
             f"L2_cache_size={self.L2_cache_size // 2**20}MB)"
         )
-
-
-def host_stats() -> dict[str, Any]:
-    """Return figures of pinned memory on the host, none of which is counted."""
-    figures: dict[str, Any] = {"num_host_alloc": 0, "num_host_free": 0}
-    for name in (
-        "allocations",
-        "allocated_bytes",
-        "active_requests",
-        "active_bytes",
-        "segments",
-    ):
-        figures[name] = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
-    for name in ("host_alloc_time", "host_free_time"):
-        figures[name] = {"total": 0, "max": 0, "min": 0, "count": 0, "avg": 0}
-    return figures
 
 
 def sleep(cycles: int) -> None:
@@ -236,14 +232,14 @@ FUNCTIONS: dict[str, Callable] = {
     "emptyCache": memory.empty_cache,
     "memorySnapshot": memory.snapshot,
     "memoryStats": lambda index: memory.stats(memory.of(index)),
-    "hostMemoryStats": host_stats,
+    "hostMemoryStats": lambda: host_memory().stats(),
     "getAllocatorBackend": lambda: "native",
     "getMemoryFraction": lambda index: memory.of(index).fraction,
     "setMemoryFraction": lambda part, index: memory.of(index).set_fraction(part),
     "resetPeakMemoryStats": lambda index: memory.of(index).reset_peaks(),
-    "resetPeakHostMemoryStats": do_nothing,
+    "resetPeakHostMemoryStats": lambda: host_memory().reset_peaks(),
     "resetAccumulatedMemoryStats": lambda index: memory.of(index).reset_totals(),
-    "resetAccumulatedHostMemoryStats": do_nothing,
+    "resetAccumulatedHostMemoryStats": lambda: host_memory().reset_totals(),
     "record_memory_history": memory.record_history,
     "record_memory_history_legacy": memory.record_history_legacy,
     "attach_out_of_memory_observer": memory.observe_refusals,

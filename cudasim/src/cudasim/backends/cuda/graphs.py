@@ -9,9 +9,8 @@ import threading
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from weakref import WeakValueDictionary, ref
 
 import torch
@@ -26,6 +25,7 @@ from cudasim.device.gpu import GPU, Allocation
 from cudasim.device.pools import PoolId
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch.capture import Capture
+from cudasim.dispatch.host_memory import host_memory
 from cudasim.dispatch.waiting import CAPTURING
 from cudasim.patching import Patches
 from cudasim.session import session
@@ -59,6 +59,7 @@ class CUDAGraph:
         self._pool: PoolId = (0, 0)
         self._gpu: GPU | None = None
         self._captured = False
+        self._instantiated = False  # whether it can be replayed
         self._dumps = False
         # By the identity of their states, those of the generators that it draws from.
         self._holders: dict[int, Holder] = {}
@@ -81,8 +82,10 @@ class CUDAGraph:
     ) -> None:
         if check_input_liveness:
             raise NotImplementedError("cudasim: check_input_liveness is not known here")
-        if self._captured:
+        if self._instantiated:
             raise RuntimeError(MESSAGES["captured"])
+        if self._captured:  # kept, and given up for another
+            self.reset()
         if capture_error_mode not in MODES:
             raise RuntimeError(MESSAGES["mode"].format(capture_error_mode))
         gpu = session.current()
@@ -94,7 +97,7 @@ class CUDAGraph:
         self.register_generator_state(gpu.generator)
         self._gpu = gpu
         self._pool = pool or (self._number, 0)
-        self._capture = capture = Capture(key)
+        self._capture = capture = Capture(key, capture_error_mode)
         capture.graph = ref(self)
         for holder in self._holders.values():
             states = (holder.state, list(holder.state))
@@ -121,6 +124,9 @@ class CUDAGraph:
         began_here = capture is not None and capture.origin == key
         if not began_here or session.capturing.get(key) != capture:
             raise RuntimeError("Capture must end on the same stream it began on.")
+        is_elsewhere = capture.thread != threading.get_ident()
+        if is_elsewhere and capture.error_mode != "relaxed":
+            raise runtime.runtime_error(runtime.WRONG_THREAD)
 
         capture.end()
         self._leave_streams()
@@ -132,6 +138,7 @@ class CUDAGraph:
             raise runtime.runtime_error(result)
         if not capture.steps:
             warnings.warn(MESSAGES["empty"], stacklevel=2)
+        self._instantiated = not self._keep
 
     def _leave_streams(self) -> None:
         """Let the streams that this graph captures capture no more."""
@@ -149,12 +156,14 @@ class CUDAGraph:
             )
         if not self._keep:
             raise RuntimeError(MESSAGES["not kept"])
+        self._instantiated = True
 
     def replay(self) -> None:
         if not self._captured:
             raise RuntimeError(
                 "Called CUDAGraph::replay without a preceding successful capture."
             )
+        self._instantiated = True  # at the latest now
         clock = session.clock
         with clock.graph(*key_of()) if clock else nullcontext():
             self._capture.replay()
@@ -166,6 +175,7 @@ class CUDAGraph:
             self._holders.clear()
         self._capture = None
         self._captured = False
+        self._instantiated = False
 
     def __del__(self) -> None:
         if self._captured and self._gpu.alive:
@@ -182,7 +192,7 @@ class CUDAGraph:
         self._dumps = True
 
     def debug_dump(self, debug_path: str, *, verbose: bool = True) -> None:
-        if not self._dumps:
+        if not (self._dumps or self._keep):
             warnings.warn(MESSAGES["debug is off"], stacklevel=2)
         elif not self._captured:
             warnings.warn(MESSAGES["not dumped"], stacklevel=2)
@@ -199,17 +209,56 @@ class CUDAGraph:
         lines.append("}")
         return "\n".join(lines) + "\n"
 
-    raw_cuda_graph = partial(
-        refuse, "cudasim: a simulated GPU's graphs are no objects of CUDA"
-    )
-    raw_cuda_graph_exec = raw_cuda_graph
+    def raw_cuda_graph(self) -> NoReturn:
+        if not self._keep:
+            raise RuntimeError(MESSAGES["raw is not kept"])
+        if not self._captured:
+            raise RuntimeError(MESSAGES["raw is not captured"])
+        refuse(MESSAGES["raw"])
+
+    def raw_cuda_graph_exec(self) -> NoReturn:
+        if not self._instantiated:
+            raise RuntimeError(MESSAGES["raw is not instantiated"])
+        refuse(MESSAGES["raw"])
 
     @staticmethod
     def get_currently_capturing_graph() -> "CUDAGraph | None":
+        if not is_capturing():
+            raise RuntimeError("The current stream is not currently capturing.")
         return session.capturing[key_of()].graph()
 
     # `use_mem_pool` calls it since 2.14; here the graph's steps hold their tensors.
     _retain_pool = do_nothing
+
+
+class AcceleratorGraph(CUDAGraph):
+    """`torch.accelerator.Graph`, from 2.12: a graph that is captured in a `with` block."""
+
+    def __init__(
+        self,
+        keep_graph: bool = False,
+        *,
+        pool: PoolId | None = None,
+        capture_error_mode: str = "default",
+    ) -> None:
+        super().__init__(keep_graph)
+        self.graph_pool = pool
+        self.capture_error_mode = capture_error_mode
+
+    def capture_begin(self) -> None:
+        mode = self.capture_error_mode
+        if mode not in ("default", *MODES):
+            raise RuntimeError(MESSAGES["accelerator mode"].format(mode))
+        super().capture_begin(self.graph_pool, "global" if mode == "default" else mode)
+
+    def __enter__(self) -> None:
+        torch.accelerator.synchronize()
+        torch.accelerator.empty_cache()
+        empty_host_cache()
+        self.capture_begin()
+
+    def __exit__(self, *error: object) -> None:
+        self.capture_end()
 
 
 class MemPool:
@@ -281,6 +330,10 @@ def release_pool(index: int, pool: PoolId) -> None:
     _memory(index).release_pool(pool)
 
 
+def empty_host_cache() -> None:
+    host_memory().empty_cache()
+
+
 FUNCTIONS = {
     "beginAllocateToPool": begin_pool,
     "beginAllocateCurrentThreadToPool": begin_pool_of_thread,
@@ -302,16 +355,14 @@ def patch_graphs(patches: Patches) -> None:
     for name, function in FUNCTIONS.items():
         _replace_everywhere(patches, private.POOLS.attribute(name), function)
     _replace_everywhere(patches, private.GRAPH_POOL_HANDLE, new_pool)
-    _replace_everywhere(patches, private.EMPTY_HOST_CACHE, do_nothing)
+    _replace_everywhere(patches, private.EMPTY_HOST_CACHE, empty_host_cache)
 
     # The default stream of captures is that of another simulation.
     patches.replace(cuda.graphs.graph, "default_capture_stream", None)
     stand_in(patches, CUDAGraph, "CUDAGraph", cuda.graphs)
     stand_in(patches, MemPool, "MemPool", cuda.memory)
     if hasattr(torch.accelerator, "Graph"):  # from 2.12
-        message = "cudasim: torch.accelerator.Graph is not known here; use torch.cuda.CUDAGraph"
-        no_graph = staticmethod(partial(refuse, message))
-        patches.replace(torch.accelerator.Graph, "__new__", no_graph)
+        stand_in(patches, AcceleratorGraph, "Graph", torch.accelerator)
 
 
 def _replace_everywhere(patches: Patches, attribute: Attribute, function: Any) -> None:

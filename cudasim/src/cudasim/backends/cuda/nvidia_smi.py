@@ -52,6 +52,12 @@ class CardState(NamedTuple):
     context: int  # what a process takes by being there
     used: int
     count: int  # of the cards in the simulation
+    # Figures of the data sheet, 0 if unknown: the highest clocks in MHz, the width of the
+    # memory's bus in bits, and the limit of power in watts.
+    clock: int
+    memory_clock: int
+    bus_width: int
+    power: int
 
     @property
     def bus(self) -> str:
@@ -82,6 +88,10 @@ def _fields(names: str, value: Value = _unknown, unit: str = "") -> Fields:
     return dict.fromkeys(names.split(), (value, unit))
 
 
+def _watts(power: int) -> str | None:
+    return f"{power:.2f}" if power else None
+
+
 CARD_FIELDS: Fields = {
     **_fields("index", lambda card: card.index),
     **_fields("name gpu_name", lambda card: card.name),
@@ -97,7 +107,11 @@ CARD_FIELDS: Fields = {
     **_fields("memory.free", lambda card: (card.memory - card.used) // MIB, "MiB"),
     **_fields("memory.reserved", lambda card: (card.total - card.memory) // MIB, "MiB"),
     **_fields("utilization.gpu utilization.memory fan.speed", unit="%"),
-    **_fields("power.draw power.limit", unit="W"),
+    **_fields("power.draw", unit="W"),
+    **_fields("power.limit", lambda card: _watts(card.power), "W"),
+    **_fields("power.default_limit", lambda card: _watts(card.power), "W"),
+    **_fields("clocks.max.sm clocks.max.gr", lambda card: card.clock or None, "MHz"),
+    **_fields("clocks.max.mem", lambda card: card.memory_clock or None, "MHz"),
     **_fields("clocks.sm clocks.mem clocks.gr", unit="MHz"),
     **_fields("temperature.gpu temperature.memory"),
     **_fields("pstate persistence_mode display_active"),
@@ -150,6 +164,10 @@ def _card(index: int, about: dict[str, Any]) -> CardState:
         context=about["context"],
         used=0,
         count=0,
+        clock=about["clock"],
+        memory_clock=about["memory_clock"],
+        bus_width=about["bus_width"],
+        power=about["power"],
     )
 
 

@@ -27,6 +27,7 @@ except ModuleNotFoundError:  # Windows: there two processes may ask the driver a
 
 from cudasim.backends.cuda.nvidia_smi import FOLDER, USED, Refusal, is_alive, published
 from cudasim.device.gpu import GPU, Machine
+from cudasim.device.specs import RATINGS
 from cudasim.patching import Patches
 from cudasim.session import session
 
@@ -70,6 +71,7 @@ class Board:
             "total": card.board or card.memory,
             "memory": card.memory,
             "context": card.type.context,
+            **{name: getattr(card, name) for name in RATINGS},
         }
 
     def watch(self) -> None:

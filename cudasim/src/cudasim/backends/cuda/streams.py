@@ -26,9 +26,13 @@ class CudaEvent(Event):
         interprocess: bool = False,
         external: bool = False,
     ) -> "CudaEvent":
-        """An event that is yet to be recorded; the other flags make no difference here."""
+        """An event that is yet to be recorded.
+
+        `blocking` and `interprocess` make no difference here.
+        """
         self = super().__new__(cls, enable_timing=enable_timing)
         self.device = None  # until it is recorded
+        self._external = external
         return self
 
     @property
@@ -109,7 +113,7 @@ def patch_cuda_streams(patches: Patches) -> None:
 
 
 def stand_in(patches: Patches, kind: type, name: str, module: ModuleType) -> None:
-    """Let `kind` stand in for a class of `torch.cuda`.
+    """Let `kind` stand in for a class of `torch.cuda`, or of another `module`.
 
     Where that was imported already, it makes objects of `kind`.
     """
@@ -122,4 +126,5 @@ def stand_in(patches: Patches, kind: type, name: str, module: ModuleType) -> Non
 
     patches.replace(original, "__new__", staticmethod(make))
     patches.replace(module, name, kind)
-    patches.replace(torch.cuda, name, kind)
+    if module.__name__.startswith(torch.cuda.__name__):
+        patches.replace(torch.cuda, name, kind)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from cudasim.device.gpu import GPU
-from cudasim.dispatch.booking import book_kernel
+from cudasim.dispatch.booking import book_bytes
 from cudasim.dispatch.copies import is_pinned
 from cudasim.dispatch.tags import gpu_of, gpu_read
 from cudasim.importing import after_import
@@ -154,7 +154,7 @@ def run_interpreted(original: Callable, self: Any, *args, **kwargs) -> Any:
     out = original(self, *args, **kwargs)
     if session.clock is not None:
         size = sum(tensor.nbytes for _, tensor in tensors)
-        book_kernel(gpu, self.__name__, size)
+        book_bytes(gpu, self.__name__, size)
     return out
 
 

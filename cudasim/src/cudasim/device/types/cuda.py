@@ -14,8 +14,11 @@ ASSERT = 710
 NOT_REGISTERED = 713
 NOT_WHILE_CAPTURING = 900
 CAPTURE_FAILED = 901
+MERGED_CAPTURES = 902
 UNJOINED = 904
 UNCAPTURED_WORK = 905
+CAPTURED_EVENT = 907
+WRONG_THREAD = 908
 
 MESSAGES = WORDS["CUDA"]
 # The results that programs meet, by number: their name after `cudaError` (driver_types.h)
