@@ -215,7 +215,7 @@ LOOPS = {
 }
 
 
-if torch.__version__ < (2, 12):  # in which it makes a tensor on the CPU as it is traced
+if torch.version.cuda:  # builds in which it makes a tensor on the CPU as it is traced
     del LOOPS["scan"]
 
 

@@ -46,6 +46,8 @@ NOT_EVERYWHERE = {
     "_cuda_setCublasLtWorkspaceSize": "since PyTorch 2.13",
     "_cuda_setCublasWorkspaceSize": "since PyTorch 2.13",
     "_get_device_properties": "only in builds for CUDA",
+    "_mps_loadMetalllib": "since PyTorch 2.13",
+    "_mps_loadMetallibFromPath": "since PyTorch 2.13",
     "_set_cached_tensors_enabled": "only in builds for CUDA",
 }
 
