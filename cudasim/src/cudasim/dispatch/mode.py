@@ -9,7 +9,14 @@ from torch.overrides import has_torch_function_unary
 from cudasim.clock.clock import Clock
 from cudasim.device.gpu import Allocation
 from cudasim.device.types import DeviceType
-from cudasim.dispatch import asserts, attention, determinism, only_cuda, rules
+from cudasim.dispatch import (
+    asserts,
+    attention,
+    determinism,
+    only_cuda,
+    recurrent,
+    rules,
+)
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.booking import book
 from cudasim.dispatch.devices import resolve
@@ -22,7 +29,7 @@ from cudasim.session import session
 from cudasim.torch_private.dispatch import FakeTensor, FunctionalTensor
 
 # These modules register rules and layers as they are imported, in any order.
-REGISTERED = (asserts, attention, determinism, only_cuda, rules)
+REGISTERED = (asserts, attention, determinism, only_cuda, recurrent, rules)
 
 # The tensors that PyTorch traces with. They record their own device and hold no data.
 TRACED = (FakeTensor, FunctionalTensor)

@@ -18,6 +18,7 @@ DispatchKey = torch._C.DispatchKey
 DispatchKeySet = torch._C.DispatchKeySet
 BelowAutograd = torch._C._AutoDispatchBelowAutograd
 WithoutKeys = torch._C._ExcludeDispatchKeyGuard
+SetKeyExcluded = torch._C._SetExcludeDispatchKeyGuard
 include_key = torch._C._dispatch_tls_set_dispatch_key_included
 has_any_kernel = torch._C._dispatch_has_kernel
 has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key

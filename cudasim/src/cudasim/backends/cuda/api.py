@@ -403,8 +403,6 @@ def _patch_libraries(patches: Patches) -> None:
     cudnn = torch.backends.cudnn.m  # the module; `torch.backends.cudnn` forwards to it
     patches.replace(cudnn, "is_available", lambda: True)
     patches.replace(cudnn, "version", lambda: CUDNN_VERSION)
-    # The kernels of the CPU compute.
-    patches.replace(cudnn, "is_acceptable", lambda tensor: False)
     # It warns that Triton, which comes with builds for CUDA, is not there, and says nothing else.
     patches.replace(logging.getLogger("torch.utils.flop_counter"), "disabled", True)
 
