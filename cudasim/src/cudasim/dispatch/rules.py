@@ -120,6 +120,8 @@ def copy_between(func: Callable, args: tuple, kwargs: dict) -> Any:
     if gpu is None and is_scratch(target):
         gpu = gpu_of(source)
         put(target, gpu)
+    if session.lost_one:
+        tags.gpu_read(source)
     if session.watching:
         watch_copy(gpu_of(source), gpu, non_blocking)
     session.thread.operation.last_gpu = gpu
@@ -257,6 +259,9 @@ def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
             lists.append(value)
 
     homes = _homes(func, args, kwargs, lists, scalars)
+    if session.lost_one:
+        for gpu in filter(None, homes):
+            gpu.check()
     if scalars and homes[0] is not None:
         _check_scalar(func, scalars[0], lists[0][0], homes[0])
     reserved = [None] * len(homes)

@@ -142,7 +142,9 @@ def sleep(cycles: int) -> None:
     """Let the current stream be busy for `cycles` of a clock of 1 GHz; the host goes on."""
     cycles = max(int(cycles), 0)
     key = key_of()
-    session.current().memory.touch()
+    gpu = session.current()
+    gpu.check()
+    gpu.memory.touch()
     if session.clock is not None:
         session.clock.kernel(*key, "sleep", cycles, fills=False)
     else:
