@@ -37,6 +37,7 @@ from cudasim.dispatch.operators import (
     rule,
 )
 from cudasim.dispatch.placement import general, make_on, run, tag_results
+from cudasim.dispatch.scratch import GRAPHS
 from cudasim.dispatch.tags import device_of, gpu_of, is_scratch, put, storage_of
 from cudasim.dispatch.waiting import wait_for, waits, watch_copy
 from cudasim.session import session
@@ -46,8 +47,6 @@ from cudasim.words import WORDS
 aten = torch.ops.aten
 # Where the code of this package is, and PyTorch's.
 LIBRARIES = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent))
-# The code of graphs: what `torch.fx` writes, and what interprets it.
-GRAPHS = ("<eval_with_key>", private.INTERPRETER)
 MESSAGES = WORDS["devices"]
 
 

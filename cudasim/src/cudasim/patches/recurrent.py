@@ -21,7 +21,7 @@ from cudasim.patches.functional import require_same_device
 from cudasim.patching import replaces
 from cudasim.session import session
 from cudasim.torch_private import tensors as private
-from cudasim.torch_private.dispatch import in_transform, is_tracing
+from cudasim.torch_private.dispatch import in_transform, is_batched, is_tracing
 from cudasim.torch_private.operators import recurrent as kernels
 from cudasim.words import WORDS
 
@@ -71,7 +71,7 @@ def recurrent(original: Callable, *args, **kwargs) -> tuple:
     is_by_cudnn = _is_by_cudnn(call.input)
     if is_by_cudnn or call.batch_sizes is None:
         _check_devices(call)
-    if is_by_cudnn and not in_transform():
+    if is_by_cudnn and not _is_vmapped(call.input):
         return _run_cudnn(original.__name__, call)
     if gpu_of(call.input) is None:
         return original(*args, **kwargs)
@@ -93,6 +93,11 @@ def _without_onednn() -> Iterator[None]:
 def _is_plain(call: Call) -> bool:
     tensors = (call.input, *call.states, *tensors_in(call.weights))
     return all(type(tensor) in PLAIN for tensor in tensors)
+
+
+def _is_vmapped(input: Tensor) -> bool:
+    """Return whether `vmap` sees a call first: it has no rule for layers or LSTM cells."""
+    return in_transform() and is_batched(input)
 
 
 def _is_by_cudnn(input: Tensor) -> bool:
@@ -217,7 +222,7 @@ def lstm_cell(
     b_hh: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Run one step of an LSTM, by a fused kernel as `LSTMCell` of RNN.cpp does on CUDA."""
-    if not _takes_fused_kernel(input):
+    if not _takes_fused_kernel(input) or _is_vmapped(input):
         return original(input, states, w_ih, w_hh, b_ih, b_hh)
     hidden, cell = states
     _check_step(input, [hidden, cell], w_ih, w_hh)
@@ -248,9 +253,8 @@ def gru_cell(
 
 
 def _takes_fused_kernel(input: Tensor) -> bool:
-    if type(input) not in PLAIN or in_transform() or is_tracing():
-        return False
-    return gpu_of(input) is not None
+    is_plain = type(input) in PLAIN and not is_tracing()
+    return is_plain and gpu_of(input) is not None
 
 
 def _check_step(

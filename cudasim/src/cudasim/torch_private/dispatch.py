@@ -33,6 +33,7 @@ dispatch_modes = torch.utils._python_dispatch._get_current_dispatch_mode_stack
 innermost_mode = torch.utils._python_dispatch._get_current_dispatch_mode
 active_mode = torch._C._get_dispatch_mode
 fake_mode_key = torch._C._TorchDispatchModeKey.FAKE
+proxy_mode_key = torch._C._TorchDispatchModeKey.PROXY
 DISABLE_MODES = Attribute(torch.utils._python_dispatch, "_disable_current_modes")
 
 # `with torch.device(...)`, which remembers in its module the functions that it serves.
@@ -46,6 +47,7 @@ FunctionalTensor = torch._subclasses.functional_tensor.FunctionalTensor
 
 # The transforms of `torch.func`.
 in_transform = torch._C._are_functorch_transforms_active
+is_batched = torch._C._functorch.is_batchedtensor
 is_transformed = torch._C._functorch.is_functorch_wrapped_tensor
 unwrap = torch._C._functorch.get_unwrapped
 TransformType = torch._C._functorch.TransformType

@@ -111,6 +111,8 @@ END_STEP = Attribute(torch.optim.Optimizer, "_optimizer_step_code")
 # The profiler.
 is_profiling = torch.autograd._profiler_enabled
 PARSE_PROFILE = Attribute(profiler.profile, "_parse_kineto_results")
+# The functions of `torch.autograd.profiler` that `emit_nvtx` calls to begin and to end.
+PROFILER_SWITCHES = ("_enable_profiler", "_disable_profiler")
 
 # Compilers: what a build with CUDA has, and the tables of TorchScript.
 ALLOCATOR_STATE = Attribute(torch._C, "_cuda_CUDAAllocator_AllocatorState")
