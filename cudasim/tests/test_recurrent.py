@@ -262,3 +262,29 @@ def test_a_cell_checks_its_states_as_on_cuda():
     state = torch.ones(1, 3)
     words = raised(lambda: lstm_cell(x, (state.cuda(), state)), RuntimeError)
     assert "wrapper_CUDA___thnn_fused_lstm_cell" in words
+
+
+class First(nn.Module):
+    """The results of recurrent layers, without the states."""
+
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, x):
+        return self.layers(x)[0]
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script")
+def test_torchscript_knows_recurrent_layers():
+    module = First(lstm())
+    scripted = torch.jit.script(module)
+    found = scripted(sequence())
+    torch.testing.assert_close(found, module(sequence()))
+    assert found.device == torch.device("cuda:0")
+
+
+def test_what_layers_keep_for_backward_has_to_fit_on_the_card():
+    layers = nn.LSTM(8, 1024, 4, device="cuda")
+    batch = torch.empty(4000, 512, 8, device="cuda")
+    raised(lambda: layers(batch), torch.OutOfMemoryError)

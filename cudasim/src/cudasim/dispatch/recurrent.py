@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from cudasim.device.gpu import GPU
+from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import random
 from cudasim.dispatch.arguments import arguments_by_name, operands_of
 from cudasim.dispatch.checks import disagreement
 from cudasim.dispatch.operators import rule
 from cudasim.dispatch.placement import tag_results
-from cudasim.dispatch.tags import gpu_of
+from cudasim.dispatch.tags import gpu_of, put
 from cudasim.torch_private import tensors as private
 from cudasim.torch_private.dispatch import DispatchKey, SetKeyExcluded
 from cudasim.torch_private.operators import recurrent as kernels
@@ -186,6 +186,7 @@ def _require_gpu(tensor: Tensor) -> GPU:
     gpu = gpu_of(tensor)
     if gpu is None:
         raise NotImplementedError(MESSAGES["by name"])
+    gpu.check()
     return gpu
 
 
@@ -289,7 +290,8 @@ def cudnn(func: Callable, args: tuple, kwargs: dict) -> Any:
     if buffer is None:
         buffer = _pack(call.layers, call.input.shape[-1], call.weights)
     # Memory that the card lacks is refused before the host computes.
-    kept = tag_results(torch.empty(call.bytes_kept, dtype=torch.uint8), gpu)
+    memory = Allocation(gpu, call.bytes_kept)
+    kept = put(torch.empty(call.bytes_kept, dtype=torch.uint8), gpu, memory)
     seed = 0
     if call.is_training and call.dropout > 0:
         seed = gpu.generator.draw().initial_seed() % 2**63

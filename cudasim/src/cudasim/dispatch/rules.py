@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import increment_version
 
 from cudasim.clock.costs import WAITS
 from cudasim.device.gpu import GPU, Allocation
@@ -35,6 +36,7 @@ from cudasim.dispatch.operators import (
     name_of,
     operator_of,
     rule,
+    written_by,
 )
 from cudasim.dispatch.placement import general, make_on, run, tag_results
 from cudasim.dispatch.scratch import GRAPHS
@@ -270,12 +272,24 @@ def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
             reserved = _reserve_results(lists[0], homes)
 
     out = func(*args, **kwargs)
+    _count_changes(func, args, kwargs)
     result_lists = out if isinstance(out, tuple) else (out,)
     for results in result_lists:
         for result, home, memory in zip(results or (), homes, reserved, strict=False):
             if home is not None:
                 tag_results(result, home, memory)
     return out
+
+
+def _count_changes(func: Callable, args: tuple, kwargs: dict) -> None:
+    """Count a change of each tensor that is written to, for autograd to notice.
+
+    CUDA's kernels do that themselves: `increment_version` of
+    aten/src/ATen/native/cuda/ForeachFunctors.cuh.
+    """
+    for tensors in written_by(func, args, kwargs):
+        counted = [tensor for tensor in tensors if not tensor.is_inference()]
+        increment_version(counted)
 
 
 # There are more than two hundred, known by their name.
@@ -341,7 +355,14 @@ def _reserve_results(
     return reserved
 
 
-@rule(private.foreach_copy_)  # it crosses devices, as `copy_` does
+@rule(private.foreach_copy_)
+def copy_each(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Copy each tensor of a list, which crosses devices as `copy_` does."""
+    out = func(*args, **kwargs)
+    _count_changes(func, args, kwargs)
+    return out
+
+
 def run_plain(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Run an operation on the CPU without any rule."""
     return func(*args, **kwargs)

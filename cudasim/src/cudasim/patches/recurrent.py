@@ -130,8 +130,17 @@ def _check_types(call: Call) -> None:
             raise RuntimeError(message.format(name, expected, name, found))
 
 
+def _check_known_to_cudnn(dtype: torch.dtype) -> None:
+    """Raise what `getCudnnDataType` does (aten/src/ATen/cudnn/Types.cpp)."""
+    if not dtype.is_floating_point:
+        text = MESSAGES["unknown type"]
+        raise RuntimeError(text.format(CPP_NAMES[dtype]))
+
+
 def _run_cudnn(name: str, call: Call) -> tuple:
     """Call cuDNN's operator as `_cudnn_impl` of cudnn/RNN.cpp does."""
+    if name == "lstm" and len(call.states) != 2:
+        raise RuntimeError("lstm expects two hidden states")
     hidden, *cells = call.states
     hidden_size = hidden.size(2)
     proj_size = 0
@@ -146,6 +155,7 @@ def _run_cudnn(name: str, call: Call) -> tuple:
         directions=2 if call.is_bidirectional else 1,
         weights_per_layer=weights_per_layer,
     )
+    _check_known_to_cudnn(call.weights[0].dtype)
     buffer = find_buffer(layers, call.input.size(-1), call.weights)
     if _is_cast(call.weights[0]):
         buffer = None  # of another type
