@@ -177,7 +177,7 @@ def test_states_have_to_fit_the_input():
 
 
 def test_autocast_computes_layers_in_half_precision():
-    """Not without cuDNN: their products are, but not what is done with them."""
+    """See aten/src/ATen/cudnn/AutocastRNN.cpp."""
     layers = lstm()
     with torch.autocast("cuda"):
         output, (hidden, _) = layers(sequence())

@@ -169,7 +169,9 @@ def _run_without_gpu(
         args = as_tensors(func, args)
     out = func(*args, **kwargs)
     if unplaced:
-        return _tag_as_scratch(out, lasting=any(map(scratch.lasts, unplaced)))
+        if any(map(scratch.lasts, unplaced)):
+            return _tag_as_lasting_scratch(out)
+        return tag_results(out, None)
     # Python's bindings always name pin_memory. So a call without it comes from C++, within
     # an operation whose device it takes from tensors that it believes to be on the CPU.
     if "pin_memory" not in kwargs and not scratch.is_called_by_program(func):
@@ -177,13 +179,13 @@ def _run_without_gpu(
         return tag_results(out, gpu)
     if "pin_memory" not in kwargs and scratch.is_called_by_graph():
         # C++ made it while the graph was traced.
-        return _tag_as_scratch(out, lasting=True)
+        return _tag_as_lasting_scratch(out)
     return out
 
 
-def _tag_as_scratch(out: Any, lasting: bool) -> Any:
-    """Tag the results of an operation as scratch, `lasting` beyond the current call."""
-    with changed(session.thread, makes_lasting=lasting or session.thread.makes_lasting):
+def _tag_as_lasting_scratch(out: Any) -> Any:
+    """Tag the results of an operation as scratch that outlasts the current call."""
+    with changed(session.thread, makes_lasting=True):
         return tag_results(out, None)
 
 
