@@ -120,6 +120,30 @@ def test_without_cudnn_weights_are_apart():
     assert kernel_of(output) == "StackBackward0"
 
 
+@pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
+def test_without_cudnn_cells_run_one_after_the_other(kind):
+    torch.manual_seed(0)
+    on_cpu = kind(3, 4, 2, bidirectional=True, batch_first=True)
+    on_gpu = copy.deepcopy(on_cpu).cuda()
+    x = torch.rand(5, 2, 3)
+    expected, expected_states = on_cpu(x)
+    with torch.backends.cudnn.flags(enabled=False):
+        found, states = on_gpu(x.cuda())
+    torch.testing.assert_close(found, expected.cuda())
+    torch.testing.assert_close(states[-1], expected_states[-1].cuda())
+    for output in (expected, found):
+        output.sin().sum().backward()
+    for here, there in zip(on_cpu.parameters(), on_gpu.parameters(), strict=True):
+        torch.testing.assert_close(there.grad, here.grad.cuda())
+
+
+def test_without_cudnn_layers_can_be_differentiated_twice():
+    layers = lstm().double()
+    x = sequence(dtype=torch.float64, requires_grad=True)
+    with torch.backends.cudnn.flags(enabled=False):
+        assert torch.autograd.gradgradcheck(lambda x: layers(x)[0], (x,))
+
+
 def test_weights_that_are_not_packed_are_warned_of():
     layers = lstm()
     assert not heard(lambda: layers(sequence()))
@@ -177,11 +201,13 @@ def test_states_have_to_fit_the_input():
 
 
 def test_autocast_computes_layers_in_half_precision():
-    """See aten/src/ATen/cudnn/AutocastRNN.cpp."""
+    """See aten/src/ATen/cudnn/AutocastRNN.cpp; the fused cells are in autocast_mode.h."""
     layers = lstm()
     with torch.autocast("cuda"):
         output, (hidden, _) = layers(sequence())
-    assert output.dtype == hidden.dtype == torch.float16
+        with torch.backends.cudnn.flags(enabled=False):
+            by_steps, _ = layers(sequence())
+    assert output.dtype == hidden.dtype == by_steps.dtype == torch.float16
     output.sum().backward()
     assert layers.weight_hh_l0.grad.dtype == torch.float32
 

@@ -8,6 +8,7 @@ aten/src/ATen/native.
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, NamedTuple
 
 import torch
@@ -75,6 +76,9 @@ def recurrent(original: Callable, *args, **kwargs) -> tuple:
         return _run_cudnn(original.__name__, call)
     if gpu_of(call.input) is None:
         return original(*args, **kwargs)
+    has_steps = call.batch_sizes is None and call.input.numel() > 0
+    if has_steps and session.type.lists_kernels and not in_transform():
+        return _run_steps(original.__name__, call)
     with _without_onednn():
         return original(*args, **kwargs)
 
@@ -88,6 +92,70 @@ def _without_onednn() -> Iterator[None]:
         yield
     finally:
         private.enable_onednn(was_enabled)
+
+
+def _run_steps(name: str, call: Call) -> tuple:
+    """Run layers one cell after the other, as RNN.cpp does on CUDA without cuDNN."""
+    directions = 2 if call.is_bidirectional else 1
+    first_states = zip(*[state.unbind(0) for state in call.states], strict=True)
+    per_layer = len(call.weights) // (call.num_layers * directions)
+    weights = iter(call.weights)
+
+    output = call.input.transpose(0, 1) if call.batch_first else call.input
+    last_states = []
+    for layer in range(call.num_layers):
+        results = []
+        for is_reverse in (False, True)[:directions]:
+            cell = Cell(name, call.has_biases, list(islice(weights, per_layer)))
+            result, state = _run_layer(cell, output, next(first_states), is_reverse)
+            results.append(result)
+            last_states.append(state)
+        output = torch.cat(results, -1) if call.is_bidirectional else results[0]
+        if call.dropout > 0 and call.is_training and layer < call.num_layers - 1:
+            output = torch.dropout(output, call.dropout, True)
+
+    if call.batch_first:
+        output = output.transpose(0, 1)
+    return output, *[torch.stack(parts) for parts in zip(*last_states, strict=True)]
+
+
+class Cell(NamedTuple):
+    """A cell of one layer in one direction."""
+
+    name: str
+    has_biases: bool
+    weights: list[Tensor]
+
+    def step(self, input: Tensor, state: tuple) -> tuple:
+        """Return the next state: of an LSTM two tensors, else one."""
+        products = self.weights[: 4 if self.has_biases else 2]
+        if self.name != "lstm":
+            run = getattr(private.recurrent_functions, f"{self.name}_cell")
+            return (run(input, state[0], *products),)
+        hidden, cell = state
+        w_ih, w_hh, *biases = products
+        from_input = torch.matmul(input, w_ih.t())
+        from_hidden = torch.matmul(hidden, w_hh.t())
+        hidden, cell, _ = kernels.lstm_cell(from_input, from_hidden, cell, *biases)
+        if len(self.weights) > len(products):  # a projection
+            hidden = torch.matmul(hidden, self.weights[-1].t())
+        return hidden, cell
+
+
+def _run_layer(
+    cell: Cell, input: Tensor, state: tuple, is_reverse: bool
+) -> tuple[Tensor, tuple]:
+    """Return the output of one layer in one direction, and its last state."""
+    steps = list(input.unbind(0))
+    if is_reverse:
+        steps.reverse()
+    outputs = []
+    for step in steps:
+        state = cell.step(step, state)
+        outputs.append(state[0])
+    if is_reverse:
+        outputs.reverse()
+    return torch.stack(outputs), state
 
 
 def _is_plain(call: Call) -> bool:
