@@ -34,7 +34,7 @@ SEED_SIZE = (
 SUMS = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
 
 
-class Cell(NamedTuple):
+class Kind(NamedTuple):
     """A kind of recurrent layer."""
 
     number: int  # cuDNN's (cudnnRNNMode_t)
@@ -43,19 +43,19 @@ class Cell(NamedTuple):
     packed: Callable  # the same for a packed sequence
 
 
-CELLS = {
-    "rnn_relu": Cell(0, 1, aten.rnn_relu.input, aten.rnn_relu.data),
-    "rnn_tanh": Cell(1, 1, aten.rnn_tanh.input, aten.rnn_tanh.data),
-    "lstm": Cell(2, 4, aten.lstm.input, aten.lstm.data),
-    "gru": Cell(3, 3, aten.gru.input, aten.gru.data),
+KINDS = {
+    "rnn_relu": Kind(0, 1, aten.rnn_relu.input, aten.rnn_relu.data),
+    "rnn_tanh": Kind(1, 1, aten.rnn_tanh.input, aten.rnn_tanh.data),
+    "lstm": Kind(2, 4, aten.lstm.input, aten.lstm.data),
+    "gru": Kind(3, 3, aten.gru.input, aten.gru.data),
 }
-BY_NUMBER = {cell.number: cell for cell in CELLS.values()}
+BY_NUMBER = {kind.number: kind for kind in KINDS.values()}
 
 
 class Layers(NamedTuple):
     """What is the same in each call of a stack of recurrent layers."""
 
-    cell: Cell
+    kind: Kind
     hidden_size: int
     proj_size: int
     num_layers: int
@@ -76,7 +76,7 @@ class Layers(NamedTuple):
 
         The order is that of `torch.nn.RNNBase`.
         """
-        rows = self.cell.gates * self.hidden_size
+        rows = self.kind.gates * self.hidden_size
         for layer in range(self.num_layers):
             columns = self.output_size * self.directions if layer else input_size
             for _ in range(self.directions):
@@ -89,7 +89,7 @@ class Layers(NamedTuple):
 def _layers_of(named: dict[str, Any]) -> Layers:
     """Return the layers that the arguments of one of cuDNN's operators describe."""
     return Layers(
-        cell=BY_NUMBER[named["mode"]],
+        kind=BY_NUMBER[named["mode"]],
         hidden_size=named["hidden_size"],
         proj_size=named["proj_size"],
         num_layers=named["num_layers"],
@@ -219,7 +219,7 @@ class Call(NamedTuple):
             return 0
         layers = self.layers
         steps = prod(self.input.shape[:-1])
-        numbers = layers.hidden_size * (layers.cell.gates + 1)
+        numbers = layers.hidden_size * (layers.kind.gates + 1)
         elements = steps * numbers * layers.num_layers * layers.directions
         return max(elements * self.input.element_size(), SEED_SIZE)
 
@@ -262,9 +262,9 @@ def _compute(call: Call, seed: int) -> list[Tensor]:
             warnings.simplefilter("ignore")
         if call.batch_sizes:
             sizes = torch.tensor(call.batch_sizes)
-            run = layers.cell.packed
+            run = layers.kind.packed
             return list(run(call.input, sizes, states, call.weights, *settings))
-        run = layers.cell.padded
+        run = layers.kind.padded
         return list(run(call.by_time, states, call.weights, *settings, False))
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.dtypes import CPP_NAMES
-from cudasim.dispatch.recurrent import CELLS, Layers, find_buffer
+from cudasim.dispatch.recurrent import KINDS, Layers, find_buffer
 from cudasim.dispatch.tags import gpu_of
 from cudasim.patches.functional import require_same_device
 from cudasim.patching import replaces
@@ -63,7 +63,7 @@ def _has_cudnn() -> bool:
     return session.type.lists_kernels
 
 
-@replaces(FUNCTIONS, *CELLS, when=lambda: session.type.decomposes_recurrent_layers)
+@replaces(FUNCTIONS, *KINDS, when=lambda: session.type.decomposes_recurrent_layers)
 def recurrent(original: Callable, *args, **kwargs) -> tuple:
     """Run a stack of recurrent layers, by cuDNN where CUDA would."""
     call = None if kwargs else _call_of(args)
@@ -216,7 +216,7 @@ def _run_cudnn(name: str, call: Call) -> tuple:
         hidden_size, proj_size = cells[0].size(2), hidden_size
     weights_per_layer = (4 if call.has_biases else 2) + (1 if proj_size else 0)
     layers = Layers(
-        cell=CELLS[name],
+        kind=KINDS[name],
         hidden_size=hidden_size,
         proj_size=proj_size,
         num_layers=call.num_layers,
@@ -243,7 +243,7 @@ def _run_cudnn(name: str, call: Call) -> tuple:
         buffer,
         hidden,
         cells[0] if cells else None,
-        CELLS[name].number,
+        KINDS[name].number,
         hidden_size,
         proj_size,
         call.num_layers,
@@ -284,9 +284,9 @@ def packs_weights(original: Callable) -> bool:
 @replaces(*private.CUDNN_MODE, when=_has_cudnn)
 def cudnn_mode(original: Callable, mode: str) -> int:
     name = mode.lower()
-    if name not in CELLS:
+    if name not in KINDS:
         raise ValueError(f"Unknown mode: {mode}")
-    return CELLS[name].number
+    return KINDS[name].number
 
 
 @replaces(FUNCTIONS, "lstm_cell", when=_has_cudnn)
