@@ -1,5 +1,7 @@
 """What stops a kernel stops the GPU: an index beyond the end, as CUDA finds it."""
 
+import io
+
 import pytest
 import torch
 from calls import raised
@@ -53,6 +55,7 @@ WRITING = {
     "scatter": lambda x, beyond: x.scatter(0, beyond, 1.0),
     "scatter_add": lambda x, beyond: x.scatter_add(0, beyond, x[:1]),
     "scatter_reduce": lambda x, beyond: x.scatter_reduce(0, beyond, x[:1], "sum"),
+    "index_reduce": lambda x, beyond: x.index_reduce(0, beyond, x[:1], "prod"),
     "put": lambda x, beyond: x.put(beyond, x[:1]),
 }
 PROBABILITIES = {
@@ -120,6 +123,41 @@ def test_unpooling_to_no_place_stops_the_gpu(x):
     assert_stops_for_good(lambda: F.max_unpool2d(pooled, places, 1), x)
 
 
+SIZES = {
+    "masked_scatter": lambda x: x.masked_scatter(x >= 0, x[:1]),
+    "repeat_interleave": lambda x: x.repeat_interleave(on_gpu(1, 1, 1), output_size=5),
+    "segment_reduce": lambda x: torch.segment_reduce(
+        x, "sum", lengths=on_gpu(4, -1), unsafe=True
+    ),
+    "embedding_bag": lambda x: F.embedding_bag(on_gpu(0), x.view(3, 1), on_gpu(0, 7)),
+    "sparse_csr_tensor": lambda x: torch.sparse_csr_tensor(
+        on_gpu(0, 1), on_gpu(7), x[:1], (1, 1), check_invariants=True
+    ),
+}
+
+
+@pytest.mark.parametrize("call", SIZES.values(), ids=SIZES)
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_sizes_that_only_a_kernel_compares_stop_the_gpu(x, call):
+    """See CUDA_KERNEL_ASSERT in IndexKernel.cu, Repeat.cu, SegmentReduce.cu, EmbeddingBag.cu
+    and ValidateCompressedIndicesCommon.h.
+    """
+    assert_stops_for_good(lambda: call(x), x)
+
+
+def test_negative_repeats_stop_the_gpu_only_if_the_size_is_given(x):
+    """Else the host adds them up (Repeat.h)."""
+    repeats = on_gpu(1, -1, 1)
+    words = raised(lambda: x.repeat_interleave(repeats), RuntimeError)
+    assert words == "repeats can not be negative"
+    assert_stops(lambda: x.repeat_interleave(repeats, output_size=1))
+
+
+def test_the_first_bag_begins_with_the_first_word(x):
+    bags = F.embedding_bag(on_gpu(0, 1, 2), x.view(3, 1), on_gpu(1, 2), mode="sum")
+    assert bags.tolist() == [[1], [2]]
+
+
 def test_the_gpu_that_failed_works_no_more(x, beyond):
     stream = torch.cuda.Stream()
     elsewhere = torch.ones(3, device="cuda:1")
@@ -132,6 +170,7 @@ def test_the_gpu_that_failed_works_no_more(x, beyond):
     assert_stops(lambda: x + 1)
     assert_stops(lambda: x.copy_(on_host))
     assert_stops(on_host.cuda)
+    assert_stops(lambda: on_host.copy_(x))
     assert_stops(lambda: elsewhere.to(GPU))
     assert_stops(lambda: torch.ones(3, device=GPU))
     assert_stops(nn.Linear(2, 2).cuda)
@@ -145,6 +184,28 @@ def test_the_gpu_that_failed_works_no_more(x, beyond):
     assert x.shape == (3,)
     assert torch.cuda.device_count() == 2
     assert torch.cuda.memory_allocated() >= 512
+
+
+def test_calls_of_cuda_that_are_no_operations_fail_too(x, beyond):
+    stream = torch.cuda.Stream()
+    event = torch.cuda.Event()
+    event.record()
+    model = nn.Linear(3, 3).cuda()
+    model(x).sum().backward()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    assert_stops(lambda: x[beyond])
+
+    assert_stops(torch.cuda.empty_cache)
+    assert_stops(torch.cuda.mem_get_info)
+    assert_stops(stream.query)
+    assert_stops(event.query)
+    assert_stops(lambda: event.record(stream))
+    assert_stops(lambda: stream.wait_stream(torch.cuda.current_stream()))
+    assert_stops(torch.ones(3).pin_memory)
+    assert_stops(optimizer.step)
+    assert_stops(lambda: torch.save(x, io.BytesIO()))
+    with torch.cuda.stream(stream):
+        assert_stops(lambda: torch.ones(3, device=GPU))
 
 
 def test_the_other_gpu_and_the_cpu_still_work(x, beyond):

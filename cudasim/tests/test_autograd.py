@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 import torch
+from calls import raised
 from torch import nn
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
@@ -113,3 +114,23 @@ def test_a_function_may_keep_an_attribute_called_name():
     x = leaf(G1)
     Named.apply(x).sum().backward()
     assert x.grad.device == G1
+
+
+@pytest.mark.parametrize("options", [{"foreach": True}, {"foreach": False}, {}])
+def test_a_step_between_two_backward_passes_is_noticed(options):
+    """CUDA's kernels for lists count their changes: see ForeachFunctors.cuh."""
+    first, second = nn.Linear(2, 2).to(G0), nn.Linear(2, 2).to(G0)
+    optimizer = torch.optim.SGD([*first.parameters(), *second.parameters()], **options)
+    x = torch.ones(1, 2, device=G0)
+    losses = [second(first(x)).sum() for _ in range(2)]
+    losses[0].backward()
+    optimizer.step()
+    assert "modified by an inplace operation" in raised(losses[1].backward)
+
+
+def test_copies_of_lists_are_noticed():
+    x = leaf(G0)
+    square = x * x
+    with torch.no_grad():
+        torch._foreach_copy_([x], [torch.zeros(3)])
+    assert "modified by an inplace operation" in raised(square.sum().backward)

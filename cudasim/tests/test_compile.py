@@ -5,6 +5,7 @@ import json
 
 import pytest
 import torch
+from calls import raised
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -138,6 +139,43 @@ def counts_on(device, path):
     return counted, traced
 
 
+# --- torch.func ---
+
+
+def test_a_linearized_function_computes_on_its_gpu():
+    """d sin(Wx + b) = cos(Wx + b) W dx, with a W that is constant in the graph."""
+    layer = nn.Linear(3, 3).cuda(1)
+    x = torch.rand(3, device="cuda:1")
+    value, derivative = torch.func.linearize(lambda x: layer(x).sin(), x)
+    direction = torch.rand(3, device="cuda:1")
+    torch.testing.assert_close(value, layer(x).sin())
+    expected = layer(x).cos() * (layer.weight @ direction)
+    torch.testing.assert_close(derivative(direction), expected)
+
+
+def test_a_linearized_function_may_make_tensors_on_its_gpu():
+    x = torch.rand(3, device="cuda:1")
+
+    def shifted(x):
+        return x.square() * torch.full((3,), 2.0, device=x.device) + x.new_ones(3)
+
+    _, derivative = torch.func.linearize(shifted, x)
+    torch.testing.assert_close(derivative(torch.ones_like(x)), 4 * x)
+
+
+def test_recurrent_layers_have_no_forward_derivative():
+    """`_cudnn_rnn` has none in tools/autograd/derivatives.yaml, nor have the fused cells."""
+    x = torch.rand(4, 1, 3, device="cuda")
+    layers = nn.LSTM(3, 2).cuda()
+    words = raised(
+        lambda: torch.func.jvp(lambda x: layers(x)[0], (x,), (x,)), NotImplementedError
+    )
+    assert "forward AD with _cudnn_rnn " in words
+    cell = nn.GRUCell(3, 2).cuda()
+    words = raised(lambda: torch.func.jvp(cell, (x[0],), (x[0],)), NotImplementedError)
+    assert "forward AD with _thnn_fused_gru_cell " in words
+
+
 def test_the_profiler_counts_what_the_program_calls(tmp_path):
     """Not what the simulation calls to answer it: the counts are those of the CPU."""
     counted, traced = counts_on("cuda:1", tmp_path / "trace.json")
@@ -159,3 +197,14 @@ def test_the_profiler_of_cuda_traces_the_cpu_and_says_so(capfd):
             x @ x
         assert "aten::mm" in {event.key for event in profiled.key_averages()}
     assert "Failed to record CUDA event" not in capfd.readouterr().err
+
+
+def test_marks_for_nvtx_change_nothing():
+    """https://docs.pytorch.org/docs/stable/generated/torch.autograd.profiler.emit_nvtx.html"""
+    x = torch.ones(2, device=GPU0, requires_grad=True)
+    marking = torch.autograd.profiler.emit_nvtx(record_shapes=True)
+    with torch.cuda.profiler.profile(), marking:
+        (2 * x).sum().backward()
+    assert x.grad.tolist() == [2, 2]
+    words = raised(marking.__enter__, RuntimeError)
+    assert words == "NVTX annotation context manager is not reentrant"

@@ -274,7 +274,19 @@ def test_attention_with_its_gradients_costs_the_whole_work():
     assert flops_of_training(is_causal=True) == flops / 2
 
 
-@pytest.mark.parametrize("option", ["groups", "transposed", "is_causal"])
+def test_recurrent_layers_multiply_once_for_each_weight():
+    """Two products of 4 x 3 rows of gates, for each of 5 steps of 2 sequences."""
+    with cudasim.simulate(gpus=1, force=True):
+        lstm = nn.LSTM(3, 3, device="cuda")
+        x = torch.ones(5, 2, 3, device="cuda")
+        kernels = works(lambda: lstm(x)[0].sum().backward())
+    products = [work for work in kernels if work.kind == "matmul"]
+    flops = 2 * 5 * 2 * (2 * 12 * 3)
+    assert [work.flops for work in products] == [flops, 2 * flops]
+    assert [work.kernels for work in products] == [1 + 5, 2 * (1 + 5)]
+
+
+@pytest.mark.parametrize("option", ["groups", "transposed", "is_causal", "mode"])
 def test_the_places_of_arguments_are_those_of_the_schemas(option):
     """Options of this name are the places of arguments."""
     checked = 0

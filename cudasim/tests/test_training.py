@@ -1,8 +1,6 @@
 """Modules, optimizers and what training is made of, on simulated GPUs: as on the CPU, but there."""
 
-import copy
 import inspect
-import warnings
 
 import pytest
 import torch
@@ -19,24 +17,6 @@ GPU1 = torch.device("cuda:1")
 
 def devices(module):
     return {tensor.device for tensor in (*module.parameters(), *module.buffers())}
-
-
-@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
-def test_recurrent_layers_are_as_on_the_cpu_and_do_not_warn(kind, monkeypatch):
-    # As on a build with CUDA, where packing the weights for cuDNN would be tried.
-    monkeypatch.setattr(torch.backends.cudnn, "is_acceptable", lambda tensor: True)
-    monkeypatch.setattr(torch, "_use_cudnn_rnn_flatten_weight", lambda: True)
-    torch.manual_seed(0)
-    on_cpu = kind(3, 4, num_layers=2, batch_first=True)
-    x = torch.rand(2, 5, 3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        on_gpu = copy.deepcopy(on_cpu).to(1)
-        out, _ = on_gpu(x.cuda(1))
-        out.sum().backward()
-    assert out.device == GPU1
-    assert on_gpu.weight_hh_l1.grad.device == GPU1
-    torch.testing.assert_close(out.cpu(), on_cpu(x)[0])
 
 
 OPTIMIZERS = []

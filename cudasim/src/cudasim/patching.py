@@ -91,7 +91,10 @@ class Patches:
     def replace(self, owner: Any, name: str, value: Any) -> None:
         """Set the attribute `name` of `owner` until `restore`."""
         own = vars(owner).get(name, _ABSENT)
-        self._attributes.append((owner, name, own))
+        before = own
+        if own is _ABSENT and isinstance(owner, ModuleType):  # from its `__getattr__`
+            before = getattr(owner, name, _ABSENT)
+        self._attributes.append((owner, name, before))
         if own is _ABSENT:  # inherited, or new
             self.finally_do(delattr, owner, name)
         else:

@@ -441,3 +441,38 @@ def _lengths(tensor: Tensor, starts: Tensor | None, longest: int | None) -> list
     ):  # so no sequence is longer, which torch.utils.flop_counter takes too
         return [longest] * (len(starts) - 1)
     return starts.diff().tolist()
+
+
+def recurrent(
+    args: tuple, kwargs: dict, out: Any, mode: int, products: int = 1
+) -> Work:
+    """Compute a stack of recurrent layers (cuDNN, https://arxiv.org/abs/1604.01946).
+
+    In each layer the products with the input are one kernel for all steps, and those with
+    the state follow step by step. Weights are read once for each step that needs them. The
+    argument `mode` is at the place of this name; the number of layers and whether they are
+    bidirectional follow it. Backward takes two `products` for each of those.
+    """
+    x, weights = args[:2]
+    layers = args[mode + 3] * (2 if args[mode + 7] else 1)
+    per_layer = len(weights) // layers
+    batch_sizes = args[mode + 8]
+    if batch_sizes:
+        steps, rows = len(batch_sizes), sum(batch_sizes)
+    else:
+        steps = x.shape[1] if args[mode + 4] else x.shape[0]
+        rows = x.shape[0] * x.shape[1]
+
+    flops = 0
+    size = size_of(x, out)
+    for place, weight in enumerate(weights):
+        if weight.dim() > 1:
+            flops += 2 * products * rows * weight.numel()
+            is_for_input = place % per_layer == 0
+            size += products * size_of(weight) * (1 if is_for_input else steps)
+    batch = max(1, rows // max(1, steps))
+    hidden_weight = weights[1]
+    shape = (1, batch, hidden_weight.shape[0], hidden_weight.shape[1])
+    kernels = products * layers * (1 + steps)
+    precision = _product_precision(x, "rnn")
+    return Work("matmul", float(flops), float(size), precision, kernels, shape)

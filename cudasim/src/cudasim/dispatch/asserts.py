@@ -10,12 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import operands_of
 from cudasim.dispatch.operators import Rule, layer, name_of
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of, put
+from cudasim.patching import Patches
 from cudasim.session import session
 from cudasim.torch_private.devices import read_device_index
 from cudasim.words import WORDS
@@ -35,7 +37,7 @@ def lose_gpu_on_assertion(
     try:
         return inner(func, args, kwargs)
     except (IndexError, RuntimeError) as error:
-        if not _is_assertion(func, args, error):
+        if not _is_assertion(func, args, kwargs, error):
             raise
         assertion = session.type.assertion()
         if assertion is None:
@@ -95,10 +97,13 @@ def _first_gpu(args: tuple, kwargs: dict) -> GPU | None:
     return None
 
 
-def _is_assertion(func: Callable, args: tuple, error: Exception) -> bool:
+def _is_assertion(func: Callable, args: tuple, kwargs: dict, error: Exception) -> bool:
     """Return whether CUDA finds in its kernel what the CPU has raised as `error`."""
-    if name_of(func) == "_assert_async":  # whatever its message, but of one value only
+    name = name_of(func)
+    if name == "_assert_async":  # whatever its message, but of one value only
         return args[0].numel() == 1
+    if name == "repeat_interleave":  # the host checks if it has to add up the sizes
+        return kwargs.get("output_size") is not None
     return _ASSERTED.search(str(error)) is not None
 
 
@@ -106,16 +111,56 @@ def lose(gpu: GPU) -> None:
     """Refuse whatever needs `gpu` from now on, even waiting for it."""
     if not session.lost_one:
         session.lost_one = True
-        owners = (torch.cuda, torch.accelerator, torch.cuda.Stream, torch.cuda.Event)
-        for owner in owners:
-            session.patches.wrap(owner, "synchronize", synchronize)
+        _watch_calls(session.patches)
     gpu.lose(session.type.assertion)
 
 
-def synchronize(original: Callable, of: Any = None) -> None:
-    """Wait for a device, a stream or an event, and raise the error of a lost context."""
-    if not isinstance(of, torch.cuda.Stream | torch.cuda.Event):
-        session.gpu(read_device_index(of, optional=True)).check()
-    elif of.device is not None:  # an event has none until it is recorded
-        session.gpu(of.device.index).check()
-    original(of)
+def _watch_calls(patches: Patches) -> None:
+    """Let the calls of CUDA that are no operations raise the error of a lost context.
+
+    They do so once a context is lost, and cost nothing before.
+    """
+    for module in (torch.cuda, torch.accelerator):
+        patches.wrap(module, "synchronize", _check_device)
+        patches.wrap(module, "empty_cache", _check_all)
+    patches.wrap(torch.cuda, "mem_get_info", _check_device)
+    patches.wrap(Tensor, "pin_memory", _check_current)
+    for owner in (torch.cuda.Stream, torch.cuda.Event):
+        patches.wrap(owner, "synchronize", _check_own)
+        patches.wrap(owner, "query", _check_own)
+    patches.wrap(torch.cuda.Event, "record", _check_stream)
+    patches.wrap(torch.cuda.Event, "wait", _check_stream)
+    patches.wrap(torch.cuda.Event, "elapsed_time", _check_own)
+
+
+def _check_device(original: Callable, of: Any = None, **kwargs) -> Any:
+    """Check the GPU of a call that names one, or the current one."""
+    of = kwargs.get("device", of)
+    session.gpu(read_device_index(of, optional=True)).check()
+    return original(of)
+
+
+def _check_current(original: Callable, *args, **kwargs) -> Any:
+    session.current().check()
+    return original(*args, **kwargs)
+
+
+def _check_all(original: Callable) -> None:
+    """Check all GPUs, whose unused memory is freed one after the other."""
+    for gpu in session.gpus:
+        gpu.check()
+    original()
+
+
+def _check_own(original: Callable, self: Any, *args) -> Any:
+    """Check the GPU of a stream or an event, which has none until it is recorded."""
+    if self.device is not None:
+        session.gpu(self.device.index).check()
+    return original(self, *args)
+
+
+def _check_stream(original: Callable, self: Any, stream: Any = None) -> Any:
+    """Check the GPU of the stream with which an event is recorded or awaited."""
+    gpu = session.current() if stream is None else session.gpu(stream.device.index)
+    gpu.check()
+    return original(self) if stream is None else original(self, stream)

@@ -7,7 +7,7 @@ import torch
 
 from cudasim.device.gpu import GPU
 from cudasim.session import session
-from cudasim.torch_private.dispatch import active_mode, fake_mode_key
+from cudasim.torch_private.dispatch import active_mode, fake_mode_key, proxy_mode_key
 
 # What `resolve` leaves to PyTorch: `meta`, for example, and what is not a device.
 ELSEWHERE = object()
@@ -42,3 +42,8 @@ def _parse(text: str) -> torch.device:
 def in_fake_mode() -> bool:
     """Return whether FakeTensorMode is active: its tensors keep their own device."""
     return active_mode(fake_mode_key) is not None
+
+
+def in_graph_trace() -> bool:
+    """Return whether `make_fx` records a graph, in which factories keep their device."""
+    return active_mode(proxy_mode_key) is not None

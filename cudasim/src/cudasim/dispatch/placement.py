@@ -24,6 +24,7 @@ from cudasim.dispatch.kernel_names import as_on_cuda, named_as_on_cuda
 from cudasim.dispatch.operators import Operator, operator_of
 from cudasim.dispatch.scratch import Scratch
 from cudasim.dispatch.tags import CPU, TAG, gpu_of, put, recount, storage_of
+from cudasim.patching import changed
 from cudasim.session import session
 from cudasim.torch_private.operators import TensorType, schema_of
 from cudasim.torch_private.tensors import hooks_of
@@ -188,13 +189,24 @@ def _run_without_gpu(
         args = as_tensors(func, args)
     out = func(*args, **kwargs)
     if unplaced:
+        if any(map(scratch.lasts, unplaced)):
+            return _tag_as_lasting_scratch(out)
         return tag_results(out, None)
     # Python's bindings always name pin_memory. So a call without it comes from C++, within
     # an operation whose device it takes from tensors that it believes to be on the CPU.
     if "pin_memory" not in kwargs and not scratch.is_called_by_program(func):
         gpu = state.last_gpu if scratch.is_called_by_engine() else None
         return tag_results(out, gpu)
+    if "pin_memory" not in kwargs and scratch.is_called_by_graph():
+        # C++ made it while the graph was traced.
+        return _tag_as_lasting_scratch(out)
     return out
+
+
+def _tag_as_lasting_scratch(out: Any) -> Any:
+    """Tag the results of an operation as scratch that outlasts the current call."""
+    with changed(session.thread, makes_lasting=True):
+        return tag_results(out, None)
 
 
 def _run_in_factory(

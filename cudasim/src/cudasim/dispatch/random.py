@@ -2,7 +2,8 @@
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -58,12 +59,18 @@ def draw(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
 
 
 def _draw_from_default(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
-    """Lend the CPU's default generator to an operation of `gpu`."""
+    with default_seeded(gpu.generator.draw().initial_seed()):
+        return func(*args, **kwargs)
+
+
+@contextmanager
+def default_seeded(seed: int) -> Iterator[None]:
+    """Lend the CPU's default generator, seeded with `seed`, to an operation of a GPU."""
     default = torch.default_generator
     with _default_generator_lock:
         state = default.get_state()
-        default.manual_seed(gpu.generator.draw().initial_seed())
+        default.manual_seed(seed)
         try:
-            return func(*args, **kwargs)
+            yield
         finally:
             default.set_state(state)

@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import increment_version
 
 from cudasim.clock.costs import WAITS
 from cudasim.device.gpu import GPU, Allocation
@@ -37,8 +38,10 @@ from cudasim.dispatch.operators import (
     name_of,
     operator_of,
     rule,
+    written_by,
 )
 from cudasim.dispatch.placement import make_on, run, tag_results
+from cudasim.dispatch.scratch import GRAPHS
 from cudasim.dispatch.tags import device_of, gpu_of, is_scratch, put, storage_of
 from cudasim.dispatch.waiting import wait_for, waits, watch_copy
 from cudasim.session import session
@@ -48,8 +51,6 @@ from cudasim.words import WORDS
 aten = torch.ops.aten
 # Where the code of this package is, and PyTorch's.
 LIBRARIES = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent))
-# The code of graphs: what `torch.fx` writes, and what interprets it.
-GRAPHS = ("<eval_with_key>", private.INTERPRETER)
 MESSAGES = WORDS["devices"]
 
 
@@ -116,6 +117,8 @@ def copy_between(func: Callable, args: tuple, kwargs: dict) -> Any:
     if gpu is None and is_scratch(target) and not is_scratch(source):
         gpu = gpu_of(source)
         put(target, gpu)
+    if session.lost_one:
+        tags.gpu_read(source)
     if session.watching:
         watch_copy(gpu_of(source), gpu, non_blocking)
     if non_blocking:
@@ -255,6 +258,9 @@ def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
             lists.append(value)
 
     homes = _homes(func, args, kwargs, lists, scalars)
+    if session.lost_one:
+        for gpu in filter(None, homes):
+            gpu.check()
     if scalars and homes[0] is not None:
         _check_scalar(func, scalars[0], lists[0][0], homes[0])
     reserved = [None] * len(homes)
@@ -265,12 +271,24 @@ def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
 
     with named_as_on_cuda(func, args):
         out = func(*args, **kwargs)
+    _count_changes(func, args, kwargs)
     result_lists = out if isinstance(out, tuple) else (out,)
     for results in result_lists:
         for result, home, memory in zip(results or (), homes, reserved, strict=False):
             if home is not None:
                 tag_results(result, home, memory)
     return out
+
+
+def _count_changes(func: Callable, args: tuple, kwargs: dict) -> None:
+    """Count a change of each tensor that is written to, for autograd to notice.
+
+    CUDA's kernels do that themselves: `increment_version` of
+    aten/src/ATen/native/cuda/ForeachFunctors.cuh.
+    """
+    for tensors in written_by(func, args, kwargs):
+        counted = [tensor for tensor in tensors if not tensor.is_inference()]
+        increment_version(counted)
 
 
 # There are more than two hundred, known by their name.
@@ -336,7 +354,14 @@ def _reserve_results(
     return reserved
 
 
-@rule(private.foreach_copy_)  # it crosses devices, as `copy_` does
+@rule(private.foreach_copy_)
+def copy_each(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Copy each tensor of a list, which crosses devices as `copy_` does."""
+    out = func(*args, **kwargs)
+    _count_changes(func, args, kwargs)
+    return out
+
+
 def run_plain(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Run an operation on the CPU without any rule."""
     return func(*args, **kwargs)

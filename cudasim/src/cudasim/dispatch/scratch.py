@@ -15,9 +15,10 @@ from pathlib import Path
 from types import FrameType
 
 import torch
+from torch import Tensor
 
 from cudasim.session import session
-from cudasim.torch_private.operators import OpOverload, OpOverloadPacket
+from cudasim.torch_private.operators import INTERPRETER, OpOverload, OpOverloadPacket
 from cudasim.torch_private.tensors import run_engine
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -34,6 +35,8 @@ _ANSWERING = (
 )
 _OPERATOR_CALLS = (OpOverload.__call__.__code__, OpOverloadPacket.__call__.__code__)
 _ENGINE = run_engine.__code__
+# The code of graphs: what `torch.fx` writes, and what interprets it.
+GRAPHS = ("<eval_with_key>", INTERPRETER)
 
 # How many frames identify a call: one is not enough, as many calls share a helper function.
 DEPTH = 3
@@ -56,12 +59,25 @@ class Scratch:
         return self.call_site is None or self.call_site == _current_call_site()
 
 
+def lasts(tensor: Tensor) -> bool:
+    """Return whether a scratch tensor stays scratch after the call in which it was made."""
+    return tensor.untyped_storage()._cudasim.call_site is None
+
+
 def is_called_by_program(func: Callable) -> bool:
     """Return whether the program called `func` itself, as `torch.ops.aten.zeros`."""
     frame = _calling_frame()
     if frame.f_code not in _OPERATOR_CALLS:
         return False
     return frame.f_locals["self"] in (func, func.overloadpacket)
+
+
+def is_called_by_graph() -> bool:
+    """Return whether the code of a graph makes the call: in eager mode C++ made it."""
+    frame = _calling_frame()
+    if frame.f_code in _OPERATOR_CALLS:
+        frame = frame.f_back
+    return frame.f_code.co_filename.startswith(GRAPHS)
 
 
 def is_called_by_engine() -> bool:

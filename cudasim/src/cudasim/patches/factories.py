@@ -10,7 +10,12 @@ from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import random
 from cudasim.dispatch.booking import book_copy
 from cudasim.dispatch.copies import Copy
-from cudasim.dispatch.devices import ELSEWHERE, in_fake_mode, resolve
+from cudasim.dispatch.devices import (
+    ELSEWHERE,
+    in_fake_mode,
+    in_graph_trace,
+    resolve,
+)
 from cudasim.dispatch.pinning import mark_pinned
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import TAG, device_of, gpu_of, put, storage_of
@@ -76,8 +81,8 @@ def make(original: Callable, *args, **kwargs) -> Tensor:
     gpu = _requested_gpu(kwargs)
     if gpu is ELSEWHERE:
         return original(*args, **kwargs)
-    # TorchScript writes down the device that it is given.
-    is_traced = private.is_tracing() and name not in CONVERTERS
+    # Tracers write down the device that is given to C++.
+    is_traced = (private.is_tracing() or in_graph_trace()) and name not in CONVERTERS
     if gpu is not None and (in_fake_mode() or is_traced):
         return original(*args, **kwargs)
 
@@ -163,7 +168,8 @@ def make_like(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
     gpu = resolve(kwargs["device"])
     if gpu is ELSEWHERE:
         return original(input, *args, **kwargs)
-    if gpu is not None and (in_fake_mode() or private.is_tracing()):
+    is_traced = private.is_tracing() or in_graph_trace()
+    if gpu is not None and (in_fake_mode() or is_traced):
         return original(input, *args, **kwargs)
 
     if name == "new" and _type_name(gpu) != _type_name(gpu_of(input)):

@@ -32,7 +32,6 @@ TRANSFORMS = [
     for name in ("fft", "ifft", "hfft", "irfft", *REAL_TRANSFORMS)
     for dimensions in ("", "2", "n")
 ]
-RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
 
 def _operands(args: tuple, kwargs: dict) -> list[Tensor]:
@@ -136,30 +135,6 @@ def lstsq(name: str, *args, driver: str | None = None, **kwargs) -> None:
     """Refuse all drivers but the one that CUDA has (BatchLinearAlgebra.cpp)."""
     if driver not in (None, "gels") and any(map(gpu_of, _operands(args, kwargs))):
         raise RuntimeError(APART["lstsq"])
-
-
-@replaces(nn.RNNBase, "flatten_parameters")
-def flatten_parameters(original: Callable, self: nn.RNNBase) -> None:
-    """Do nothing: there is no cuDNN for which weights would be packed."""
-
-
-@checks(
-    (torch, private.recurrent_functions),
-    *RECURRENT,
-    when=lambda: session.type.decomposes_recurrent_layers,
-)
-def recurrent(
-    name: str, input: Tensor, hidden: Any, weights: Sequence, *args, **kwargs
-) -> None:
-    """Check the tensors of a recurrent layer, except for packed sequences.
-
-    The second argument of those holds sizes, and no flag follows the weights.
-    """
-    if not args or not isinstance(args[0], bool):
-        return
-    others = [("hidden", state) for state in tensors_in((hidden,))]
-    others += [("parameter", weight) for weight in weights]
-    require_same_device(input, others, APART["recurrent"])
 
 
 @replaces(nn.functional, "one_hot")

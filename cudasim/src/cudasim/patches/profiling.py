@@ -10,9 +10,9 @@ from typing import Any
 from torch.autograd import profiler
 
 from cudasim.notices import SimulationWarning
-from cudasim.patching import replaces
+from cudasim.patching import changed, replaces
 from cudasim.session import session
-from cudasim.torch_private.tensors import PARSE_PROFILE
+from cudasim.torch_private.tensors import PARSE_PROFILE, PROFILER_SWITCHES
 from cudasim.words import WORDS
 
 # torch's name of the block in which a dispatch mode, ours, is at work.
@@ -39,6 +39,18 @@ def init(original: Callable, self: Any, *args, **kwargs) -> None:
         for name in requested:
             kwargs[name] = None
     original(self, *args, **kwargs)
+
+
+@replaces(
+    profiler.emit_nvtx,
+    "__enter__",
+    "__exit__",
+    when=lambda: session.type.lists_kernels,
+)
+def mark_for_nvtx(original: Callable, self: Any, *error) -> Any:
+    """Begin or end a region for a profiler that is not there, as C++ has no NVTX."""
+    with changed(profiler, **dict.fromkeys(PROFILER_SWITCHES, lambda *settings: None)):
+        return original(self, *error)
 
 
 @replaces(*PARSE_PROFILE)

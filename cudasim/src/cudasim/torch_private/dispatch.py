@@ -18,6 +18,7 @@ DispatchKey = torch._C.DispatchKey
 DispatchKeySet = torch._C.DispatchKeySet
 BelowAutograd = torch._C._AutoDispatchBelowAutograd
 WithoutKeys = torch._C._ExcludeDispatchKeyGuard
+SetKeyExcluded = torch._C._SetExcludeDispatchKeyGuard
 include_key = torch._C._dispatch_tls_set_dispatch_key_included
 has_any_kernel = torch._C._dispatch_has_kernel
 has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
@@ -34,6 +35,7 @@ dispatch_modes = torch.utils._python_dispatch._get_current_dispatch_mode_stack
 innermost_mode = torch.utils._python_dispatch._get_current_dispatch_mode
 active_mode = torch._C._get_dispatch_mode
 fake_mode_key = torch._C._TorchDispatchModeKey.FAKE
+proxy_mode_key = torch._C._TorchDispatchModeKey.PROXY
 DISABLE_MODES = Attribute(torch.utils._python_dispatch, "_disable_current_modes")
 
 # `with torch.device(...)`, which remembers in its module the functions that it serves.
@@ -47,6 +49,7 @@ FunctionalTensor = torch._subclasses.functional_tensor.FunctionalTensor
 
 # The transforms of `torch.func`.
 in_transform = torch._C._are_functorch_transforms_active
+is_batched = torch._C._functorch.is_batchedtensor
 is_transformed = torch._C._functorch.is_functorch_wrapped_tensor
 unwrap = torch._C._functorch.get_unwrapped
 TransformType = torch._C._functorch.TransformType

@@ -145,3 +145,15 @@ class attention:
     on_cpu_backward = (
         torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
     )
+
+
+class recurrent:
+    """The kernels of recurrent layers: cuDNN's, those of cells on CUDA, and the CPU's."""
+
+    cudnn = torch.ops.aten._cudnn_rnn.default
+    cudnn_backward = torch.ops.aten._cudnn_rnn_backward.default
+    cudnn_flatten = torch.ops.aten._cudnn_rnn_flatten_weight.default
+    lstm_cell = torch.ops.aten._thnn_fused_lstm_cell.default
+    lstm_cell_backward = torch.ops.aten._thnn_fused_lstm_cell_backward_impl.default
+    gru_cell = torch.ops.aten._thnn_fused_gru_cell.default
+    gru_cell_backward = torch.ops.aten._thnn_fused_gru_cell_backward.default

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 import torch._tensor_str
+import torch.backends.cudnn.rnn
 from torch import Tensor, UntypedStorage
 from torch.autograd import forward_ad, profiler
 from torch.nn.parameter import UninitializedTensorMixin
@@ -69,6 +70,7 @@ let_go_shared_file = UntypedStorage._shared_decref
 MAKE_GRADS = Attribute(torch.autograd, "_make_grads")
 RUN_BACKWARD = Attribute(torch.autograd, "_engine_run_backward")
 run_engine = torch.autograd.graph._engine_run_backward
+compute_gradients = torch.autograd.Variable._execution_engine.run_backward
 
 # The number of the backward pass that this thread is in; -1 in none.
 backward_id = torch._C._current_graph_task_id
@@ -94,6 +96,13 @@ PARSE_TO = Attribute(torch._C._nn, "_parse_to")
 STFT = Attribute(torch._VF, "stft")
 recurrent_functions = torch._VF
 
+# What recurrent layers ask before they pack their weights for cuDNN.
+HAS_CUDNN_PACKING = Attribute(torch, "_use_cudnn_rnn_flatten_weight")
+CUDNN_MODE = Attribute(torch.backends.cudnn.rnn, "get_cudnn_mode")
+is_onednn_enabled = torch._C._get_mkldnn_enabled
+enable_onednn = torch._C._set_mkldnn_enabled
+CUDNN_DTYPES = torch.backends.cudnn.m.CUDNN_TENSOR_DTYPES
+
 # The methods that a lazy layer's parameters allow before they have a shape.
 ALLOWED_METHODS = Attribute(UninitializedTensorMixin, "_allowed_methods")
 
@@ -110,6 +119,8 @@ END_STEP = Attribute(torch.optim.Optimizer, "_optimizer_step_code")
 # The profiler.
 is_profiling = torch.autograd._profiler_enabled
 PARSE_PROFILE = Attribute(profiler.profile, "_parse_kineto_results")
+# The functions of `torch.autograd.profiler` that `emit_nvtx` calls to begin and to end.
+PROFILER_SWITCHES = ("_enable_profiler", "_disable_profiler")
 
 # Compilers: what a build with CUDA has, and the tables of TorchScript.
 ALLOCATOR_STATE = Attribute(torch._C, "_cuda_CUDAAllocator_AllocatorState")

@@ -138,7 +138,9 @@ def sleep(cycles: int) -> None:
     """Let the current stream be busy for `cycles` of a clock of 1 GHz; the host goes on."""
     cycles = max(int(cycles), 0)
     key = key_of()
-    session.current().memory.touch()
+    gpu = session.current()
+    gpu.check()
+    gpu.memory.touch()
     if session.clock is not None:
         session.clock.kernel(*key, "sleep", cycles, fills=False)
     else:
@@ -399,8 +401,6 @@ def _patch_libraries(patches: Patches) -> None:
     cudnn = torch.backends.cudnn.m  # the module; `torch.backends.cudnn` forwards to it
     patches.replace(cudnn, "is_available", lambda: True)
     patches.replace(cudnn, "version", lambda: CUDNN_VERSION)
-    # The kernels of the CPU compute.
-    patches.replace(cudnn, "is_acceptable", lambda tensor: False)
     # It warns that Triton, which comes with builds for CUDA, is not there, and says nothing else.
     patches.replace(logging.getLogger("torch.utils.flop_counter"), "disabled", True)
 
