@@ -147,6 +147,9 @@ def model(workload: Workload, sheet: Sheet) -> tuple[float, Amounts]:
 
 def _model(workload: Workload, sheet: Sheet) -> tuple[float, Amounts]:
     operation = workload["operation"]
+    if "compiled" in workload:
+        # All workloads run by the same lines, of which the compiler keeps eight versions.
+        torch.compiler.reset()
     if operation == "copy":
         return _copy(workload, sheet)
     if operation in NETS:

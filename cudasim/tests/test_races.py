@@ -179,7 +179,8 @@ mul was called here:
 
 def test_a_race_shows_the_lines_of_both_operations(tmp_path):
     script = write(tmp_path / "a.py", THROUGH_A_HELPER)
-    done = run("-m", "cudasim", "--races", "raise", script, cwd=tmp_path)
+    command = ["-m", "cudasim", "--races", "raise", script]
+    done = run(*command, cwd=tmp_path, fresh=True)  # no other frame calls the program
     assert done.returncode == 1
     assert done.stderr.endswith(SHOWN_LINES.format(script))
 

@@ -241,9 +241,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     for failure in getattr(error, "failures", [error]):
         # That of a doctest holds the error itself.
         if isinstance(failure, doctest.UnexpectedException):
-            kind, unexpected, _ = failure.exc_info
+            kind, unexpected, traceback = failure.exc_info
             _hide_lines(unexpected)
-            failure.exc_info = kind, unexpected, unexpected.__traceback__
+            shown = unexpected.__traceback__ or traceback
+            failure.exc_info = kind, unexpected, shown
 
 
 def _hides_lines(config: pytest.Config) -> bool:
