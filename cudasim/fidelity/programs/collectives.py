@@ -43,7 +43,6 @@ def types_that_are_refused():
         lambda: dist.all_gather([x.to(torch.uint16)], x.to(torch.uint16)),
         lambda: dist.all_to_all_single(x.to(torch.uint32), x.to(torch.uint32)),
         lambda: functional.all_reduce(x.to(torch.int16), "avg", dist.group.WORLD),
-        lambda: dist.all_reduce(x.to(torch.float8_e4m3fn)),
         lambda: dist.gather(x.to(torch.complex64), [x.to(torch.complex64)]),
         lambda: dist.all_gather_into_tensor(x.int(), x),
     )
