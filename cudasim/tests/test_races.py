@@ -185,6 +185,19 @@ def test_a_race_shows_the_lines_of_both_operations(tmp_path):
     assert done.stderr.endswith(SHOWN_LINES.format(script))
 
 
+def ones_on_a_new_stream():
+    with torch.cuda.stream(torch.cuda.Stream()):
+        torch.ones(1000, device="cuda")
+
+
+def test_memory_of_the_driver_was_waited_for():
+    """cudaFree waits for all work on the GPU."""
+    with cudasim.simulate(races="raise"):
+        ones_on_a_new_stream()
+        torch.cuda.empty_cache()
+        ones_on_a_new_stream()
+
+
 def test_looking_for_races_needs_a_simulation():
     with pytest.raises(RuntimeError, match=r"call cudasim\.enable"), cudasim.races():
         pass

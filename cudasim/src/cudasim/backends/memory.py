@@ -26,8 +26,12 @@ def of(index: int) -> Memory:
 
 
 def empty_cache() -> None:
+    """Give segments without tensors back to the driver, which first waits for the GPU."""
     for gpu in session.gpus:
+        reserved = gpu.memory.reserved
         gpu.memory.empty_cache()
+        if session.races is not None and gpu.memory.reserved < reserved:
+            session.races.wait_for_gpu(gpu.index)
 
 
 def free_and_total(index: int) -> tuple[int, int]:
