@@ -307,6 +307,19 @@ def functions_for_cuda(root: Path) -> dict[str, str]:
     return functions
 
 
+# Names in the sources of 2.6 that the libraries of PyTorch 2.13 for CUDA do not contain
+# (`strings libtorch_cuda.so libtorch_cuda_linalg.so`). They contain all others.
+GONE = frozenset(
+    """
+    _local_scalar_dense_hip _tunable_scaled_gemm cholesky_cuda cholesky_cuda_potri
+    cholesky_inverse_out_cuda cholesky_solve_cuda foreach_tensor_norm_cuda_scalar_type
+    gels_magma geqrf_magma linalg_eig_out_cuda linalg_eigh_magma lu_solve_batched_magma
+    lu_solve_looped_magma reflection_pad1d_out_template svd_cuda
+    tanh_backward_complex_cuda where_cuda
+    """.split()
+)
+
+
 def make_table(root: Path) -> dict[str, Any]:
     """Return the kernels of the `operators`, and the types that all `kernels` take."""
     sources = Sources(root)
@@ -318,8 +331,13 @@ def make_table(root: Path) -> dict[str, Any]:
             operators.setdefault(operator, nearest.name)
     operators |= CORRECTIONS
 
-    kernels = {name: _known(sources.types[name]) for name in sorted(sources.types)}
-    return {"operators": dict(sorted(operators.items())), "kernels": kernels}
+    known = {}
+    for operator, kernel in sorted(operators.items()):
+        if kernel not in GONE:
+            known[operator] = kernel
+    names = sorted(sources.types.keys() - GONE)
+    kernels = {name: _known(sources.types[name]) for name in names}
+    return {"operators": known, "kernels": kernels}
 
 
 def _known(types: set[str]) -> list[str]:
