@@ -88,11 +88,11 @@ def test_every_mend_leads_to_a_section_that_is_there(site, front):
 
 
 def test_it_says_that_no_real_gpu_has_run_the_book_until_one_has():
-    preface = (ROOT / "book" / "preface.md").read_text("utf-8")
+    page = (ROOT / "book" / "simulation.md").read_text("utf-8")
     cards = [made for made in BOOK.recordings if made.runner.is_real_gpu]
     answers = list((ROOT / "cudasim" / "fidelity").glob("answers/*.json"))
     has_run = bool(cards or answers)
-    assert ("No real GPU has run this book yet" in preface) == (not has_run)
+    assert ("No real GPU has run this book yet" in page) == (not has_run)
 
 
 def shown_version(page):
