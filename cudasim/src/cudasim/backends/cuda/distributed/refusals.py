@@ -67,8 +67,6 @@ def refuse_layouts(name: str, args: tuple, tensors: list[Tensor], size: int) -> 
     """Refuse the arguments of an operator in a group of so many ranks."""
     collective = COLLECTIVES[name]
     if name == "allreduce_coalesced_":
-        if len({tensor.dtype for tensor in tensors}) > 1:
-            raise TypeError("Tensors must have identical type")
         if not all(map(is_dense, tensors)):
             raise ValueError("Tensors must be non-overlapping and dense")
     for position in collective.contiguous:
@@ -153,6 +151,8 @@ def _refuse_flat(name: str, args: tuple, size: int) -> None:
 
 def refuse_types(name: str, tensors: list[Tensor], gpu: GPU) -> None:
     word = COLLECTIVES[name].word
+    if name == "allreduce_coalesced_" and len({tensor.dtype for tensor in tensors}) > 1:
+        raise TypeError("Tensors must have identical type")
     for tensor in tensors:
         dtype = tensor.dtype
         if dtype in OPAQUE_FLOAT8 and "reduce" in word:
