@@ -31,6 +31,7 @@ from cudasim.torch_private.operators import schema_of, tree_map_only
 
 wait = dist.Work.wait  # PyTorch's own: the virtual clock does not see it
 SPARSE_KEYS = DispatchKeySet(DispatchKey.SparseCUDA)
+QUANTIZED_KEYS = DispatchKeySet(DispatchKey.QuantizedCUDA)
 # Those whose tensors are flattened: NCCL compares no shapes.
 FLATTENED = (
     *refusals.FLAT,
@@ -76,8 +77,10 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
         if name == "barrier":
             gpu = _gpu_of_barrier(roll)
             tensors = []  # there is one of C++'s own
-        elif gpu is not None and tensors[0].is_sparse and name != "allreduce_":
-            func.redispatch(SPARSE_KEYS, *args)  # the dispatcher has no kernel for it
+        elif gpu is not None:
+            keys = _keys_without_kernel(name, tensors[0])
+            if keys is not None:
+                func.redispatch(keys, *args)  # raises the dispatcher's error
         call = _call_of(name, args, arguments, tensors, gpu)
         check_and_announce(call, roll)
     if roll is None or gpu is None:
@@ -93,6 +96,15 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
         # Gloo uses the tensor for what it has added so far, but NCCL only reads it.
         args = ([tensor.clone() for tensor in args[0]], *args[1:])
     return completed(name, reductions.reduce(run, args), targets)
+
+
+def _keys_without_kernel(name: str, tensor: Tensor) -> DispatchKeySet | None:
+    """Return the keys of a tensor's layout if c10d/Ops.cpp has no kernel for them."""
+    if tensor.is_quantized:
+        return QUANTIZED_KEYS
+    if tensor.is_sparse and name != "allreduce_":
+        return SPARSE_KEYS
+    return None
 
 
 def _call_of(

@@ -194,8 +194,9 @@ def is_reduction(op: Any, name: str) -> bool:
 
 
 def scalar_type(dtype: torch.dtype) -> str:
-    """Return C++'s name of a type: `Float`, `UInt16`, `Float8_e5m2`."""
+    """Return C++'s name of a type: `Float`, `UInt4`, `QInt8` (c10/core/ScalarType.h)."""
     if dtype in CPP_NAMES:
         return CPP_NAMES[dtype]
-    name = short_name(dtype).replace("uint", "uInt")
-    return name[0].upper() + name[1:]
+    # The rest are whole numbers of a few bits, and quantized ones.
+    prefix, _, size = short_name(dtype).partition("int")
+    return f"{prefix.upper()}Int{size}"
