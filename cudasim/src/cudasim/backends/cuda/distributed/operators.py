@@ -122,7 +122,7 @@ def _call_of(
         gpu,
         compared=_tensors_at(args, collective.compared),
         moved=_tensors_at(args, collective.moved),
-        op=reductions.thread.op if "reduce_op" in arguments else None,
+        op=reductions.reduction_of_thread.op if "reduce_op" in arguments else None,
         root=arguments.get("root_rank"),
         peer=arguments.get("dst", arguments.get("src")),
         own_stream=arguments.get("async_op", True),
