@@ -143,6 +143,7 @@ def check_and_announce(call: Call, roll: Roll) -> None:
 
 
 def _check_on_gpu(call: Call, gpu: GPU, roll: Roll) -> None:
+    """Refuse what is refused on this rank alone, in the order of PyTorch's checks."""
     stream = session.stream_key(gpu.index)
     if roll.size > 1 and session.capturing.get(stream) is not None:
         raise NotImplementedError("cudasim: a CUDA graph here holds no collectives")
