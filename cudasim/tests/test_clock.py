@@ -215,6 +215,8 @@ def test_copies_take_the_time_of_their_link(clock):
     assert pinned_in == pytest.approx(size / 12.4, rel=0.02)
     assert took(clock, on_gpu.cpu) == pytest.approx(size / 5, rel=0.02)
     assert took(clock, pageable.cuda) > 1.5 * pinned_in
+    torch.cuda.cudart().cudaHostRegister(pageable.data_ptr(), size, 0)
+    assert took(clock, pageable.cuda) == pinned_in
 
     # And 6 GB/s to a like card.
     *_, copy = spans(clock, lambda: on_gpu.to("cuda:1"), "copy")

@@ -5,6 +5,7 @@ import torch
 import torch.distributed as dist
 from programs import SCRIPTS, reports, run, run_script_as_ranks
 from torch import nn
+from torch.distributed._functional_collectives import all_reduce
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import distribute_tensor
@@ -108,6 +109,19 @@ def broadcast(tensor):
 
 
 NO_CPU = "No backend type associated with device type cpu"
+
+
+def test_a_group_of_one_is_captured_by_a_graph(alone):
+    alone("nccl")
+    x = torch.ones(3, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        doubled = all_reduce(x, "sum", dist.group.WORLD) * 2
+    x.fill_(5)
+    graph.replay()
+    assert doubled.tolist() == [10, 10, 10]
+
+
 # What ProcessGroupNCCL.cpp and ProcessGroup.hpp of PyTorch say.
 REFUSED = {
     "a module on the CPU": (
@@ -164,6 +178,17 @@ REFUSED = {
         TypeError,
         "Input tensor data type is not supported for NCCL process group: UInt16",
         broadcast(lambda: wide(2).to(torch.uint16)),
+    ),
+    "a type of four bits": (
+        TypeError,
+        "Input tensor data type is not supported for NCCL process group: UInt4",
+        broadcast(lambda: torch.empty(2, dtype=torch.uint4, device="cuda")),
+    ),
+    # c10d/Ops.cpp has no kernel for QuantizedCUDA.
+    "quantized numbers": (
+        NotImplementedError,
+        "Could not run 'c10d::broadcast_' with arguments from the 'QuantizedCUDA'",
+        broadcast(lambda: torch.quantize_per_tensor(wide(2), 1, 0, torch.qint8)),
     ),
     "parts of another size": (
         ValueError,

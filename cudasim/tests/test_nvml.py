@@ -10,6 +10,7 @@ import torch
 from calls import MIB, block
 
 import cudasim
+from cudasim.backends.cuda import nvml
 from cudasim.device.types.cuda import CUDA
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("two_gpus")
 CONTEXT = CUDA.context
 # Results, in nvml.h.
 SUCCESS, UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED = range(4)
-INSUFFICIENT_SIZE = 7
+NOT_FOUND, INSUFFICIENT_SIZE, UNKNOWN = 6, 7, 999
 
 
 @pytest.fixture
@@ -169,6 +170,42 @@ def test_a_program_may_call_the_library_by_ctypes():
     assert library.nvmlDeviceGetName(handle, name, 64) == SUCCESS
     assert name.value == b"Simulated GPU (T4)"
     assert library.nvmlDeviceGetFanSpeed(handle, ctypes.byref(count)) == NOT_SUPPORTED
+
+
+@pytest.fixture
+def library():
+    """Return NVML as ctypes loads it, initialized."""
+    library = ctypes.CDLL("libnvidia-ml.so.1")
+    library.nvmlInit_v2()
+    return library
+
+
+# By nvml.h the array may be NULL where its length is 0.
+def test_an_array_with_room_must_not_be_null(library):
+    X = block(20, "cuda:0")
+    count, handle = ctypes.c_uint(), ctypes.c_void_p()
+    library.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle))
+    list_processes = library.nvmlDeviceGetComputeRunningProcesses_v3
+    assert list_processes(handle, ctypes.byref(count), None) == INSUFFICIENT_SIZE
+    assert count.value == 1
+    assert list_processes(handle, ctypes.byref(count), None) == INVALID_ARGUMENT
+    del X
+
+
+def test_any_bytes_may_be_an_identity_or_a_bus(library):
+    handle = ctypes.c_void_p()
+    for find in (
+        library.nvmlDeviceGetHandleByUUID,
+        library.nvmlDeviceGetHandleByPciBusId,
+    ):
+        assert find(b"\xff", ctypes.byref(handle)) == NOT_FOUND
+
+
+def test_an_unexpected_error_is_an_unknown_one_to_c(library, monkeypatch, capfd):
+    monkeypatch.setattr(nvml, "published", lambda folder: 1 / 0)
+    count = ctypes.c_uint()
+    assert library.nvmlDeviceGetCount_v2(ctypes.byref(count)) == UNKNOWN
+    assert "ZeroDivisionError" in capfd.readouterr().err
 
 
 def test_cards_are_visible_by_their_identities(monkeypatch):

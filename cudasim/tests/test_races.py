@@ -52,6 +52,15 @@ def buffer_before_a_small_copy(waits):
     buffer.fill_(2)
 
 
+def registered_buffer(waits):
+    buffer = torch.ones(100_000)
+    torch.cuda.cudart().cudaHostRegister(buffer.data_ptr(), buffer.nbytes, 0)
+    buffer.to("cuda", non_blocking=True)
+    if waits:
+        torch.cuda.synchronize()
+    buffer.fill_(2)
+
+
 def target_of_a_copy(waits):
     target = torch.zeros(4, device="cuda:1")
     side = torch.cuda.Stream("cuda:1")
@@ -91,6 +100,7 @@ RACES = {
     ],
     reused_buffer: ["fill_ writes", "on the host, and", "_to_copy, which read it"],
     buffer_before_a_small_copy: ["fill_ writes", "_to_copy, which read it"],
+    registered_buffer: ["fill_ writes", "_to_copy, which read it"],
     target_of_a_copy: ["copy_ writes", "add_, which wrote it on cuda:1 stream"],
     memory_handed_out: [
         "which read what was there before on cuda:0 stream 0",

@@ -7,6 +7,8 @@ import pytest
 import torch
 from torch import nn
 
+from cudasim.dispatch.operators import operator_of
+
 pytestmark = pytest.mark.usefixtures("two_gpus")
 G1 = torch.device("cuda:1")
 FACTORIES = {
@@ -88,3 +90,18 @@ def test_generators_of_the_cpu_are_torchs_own():
 
 def test_a_generator_of_a_number_is_of_that_gpu():
     assert torch.Generator(1).device == torch.device("cuda:1")
+
+
+@pytest.mark.parametrize("operator", ["bernoulli", "native_dropout"])
+def test_a_substitute_draws_from_the_gpu(monkeypatch, operator):
+    func = getattr(torch.ops.aten, operator).default
+    x = torch.ones(4, device=G1)
+    monkeypatch.setattr(operator_of(func), "substitute", func)
+    assert_draws_from_its_own_generator(lambda: LIKE_A_TENSOR[operator](x))
+
+
+def test_a_substitute_refuses_a_generator_of_the_cpu(monkeypatch):
+    func = torch.ops.aten.bernoulli.default
+    monkeypatch.setattr(operator_of(func), "substitute", func)
+    with pytest.raises(RuntimeError, match="Expected a 'cuda' device type"):
+        torch.bernoulli(torch.ones(4, device=G1), generator=torch.Generator())

@@ -56,6 +56,9 @@ def test_a_tensor_of_the_cpu_is_refused(add):
         launch(add, x, x.cpu(), BLOCK=64)
     pinned = x.cpu().pin_memory()
     assert launch(add, x, pinned, BLOCK=64).sum() == 200
+    registered = x.cpu()
+    torch.cuda.cudart().cudaHostRegister(registered.data_ptr(), registered.nbytes, 0)
+    assert launch(add, x, registered, BLOCK=64).sum() == 200
 
 
 # https://github.com/triton-lang/triton/issues/2441

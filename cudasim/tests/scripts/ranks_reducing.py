@@ -81,14 +81,30 @@ def send_to_itself_in_a_batch():
     assert from_other.tolist() == (own() - rank + other).tolist()
 
 
-def capture_a_collective():
+def capture_a_collective(communicate=lambda: dist.all_reduce(own())):
     try:
         with torch.cuda.graph(torch.cuda.CUDAGraph()):
-            dist.all_reduce(own())
+            communicate()
     except NotImplementedError as error:
         assert "holds no collectives" in str(error)
     else:
         raise AssertionError("a collective was captured")
+
+
+def capture_a_functional_collective():
+    capture_a_collective(lambda: all_reduce(own(), "sum", dist.group.WORLD))
+
+
+def reduce_in_place_what_has_gaps():
+    gaps = torch.zeros(4, 2, device=gpu)[:, 0]
+    group = dist.group.WORLD.group_name
+    try:
+        torch.ops._c10d_functional.all_reduce_(gaps, "sum", group)
+    except ValueError as error:
+        assert str(error) == "Tensors must be contiguous"
+    else:
+        raise AssertionError("a tensor with gaps was reduced")
+    assert all_reduce(gaps, "sum", dist.group.WORLD).tolist() == [0] * 4
 
 
 def replica(**options):
@@ -135,6 +151,8 @@ reduce_to_one()
 send_in_the_order_of_memory()
 send_to_itself_in_a_batch()
 capture_a_collective()
+capture_a_functional_collective()
+reduce_in_place_what_has_gaps()
 train_with_hooks()
 dist.barrier()
 dist.destroy_process_group()

@@ -21,7 +21,7 @@ from cudasim.timing.formulas import Work
 aten = torch.ops.aten
 OnHost = Callable[[Tensor], bool]
 Waits = Callable[[tuple, dict, OnHost], bool]
-COLLECTIVES = "c10d"  # a namespace: its `gather` is not that of tensors
+C10D = "c10d"  # the namespace of collectives: its `gather` is not that of tensors
 
 _data = json.loads(
     Path(__file__).with_name("operators.json").read_text(encoding="utf-8")
@@ -75,7 +75,7 @@ def without_rule() -> list[str]:
 
 @cache
 def rule_of(func: Callable) -> Rule:
-    if getattr(func, "namespace", None) == COLLECTIVES:
+    if getattr(func, "namespace", None) == C10D:
         # The time of the links is booked where the ranks meet.
         return work_rules.traffic
     name = _table_name(func)

@@ -19,7 +19,8 @@ from cudasim.clock.costs import (
     work_of,
 )
 from cudasim.device.gpu import GPU
-from cudasim.dispatch.copies import COPIES, Copy, copy_of, host_waits, is_pinned
+from cudasim.dispatch.copies import COPIES, Copy, copy_of, host_waits
+from cudasim.dispatch.pinning import is_pinned
 from cudasim.dispatch.tags import TAG, storage_of
 from cudasim.dispatch.waiting import waits
 from cudasim.session import session

@@ -374,8 +374,15 @@ def _other_users(aliases: list[Tensor]) -> int:
 
 
 def _new_tensors(out: Any, known: set[int]) -> list[Tensor]:
-    """Return the tensors of a result that are not on a storage known before."""
-    return [tensor for tensor in tensors_in((out,)) if _key(tensor) not in known]
+    """Return the tensors of a result that are not on a storage known before.
+
+    Those that wrap others, such as functional collectives return, have no memory.
+    """
+    new = []
+    for tensor in tensors_in((out,)):
+        if _key(tensor) not in known and not is_wrapper(tensor):
+            new.append(tensor)
+    return new
 
 
 def _launches(func: Callable) -> bool:

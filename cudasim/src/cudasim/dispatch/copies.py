@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from cudasim.device.gpu import GPU
-from cudasim.dispatch.host_memory import PINNED, note_copy
+from cudasim.dispatch.host_memory import note_copy
+from cudasim.dispatch.pinning import is_pinned
 from cudasim.dispatch.tags import storage_of
 from cudasim.session import session
 from cudasim.torch_private.operators import to_copy
@@ -43,10 +44,6 @@ def copy_of(func: Callable, args: tuple, kwargs: dict, out: Any) -> Copy:
         non_blocking = args[2]
     target, source = args[:2]
     return Copy(source, target, non_blocking)
-
-
-def is_pinned(tensor: Tensor) -> bool:
-    return hasattr(storage_of(tensor), PINNED)
 
 
 def keep_pinned(copy: Copy, source: GPU | None, target: GPU | None) -> None:

@@ -185,8 +185,8 @@ def _not_in_place(func: Callable) -> Callable:
     return getattr(packet, overload)
 
 
-# The operators that divide, and those that multiply.
-PRODUCTS = {
+# Divisions -> the multiplications of the same kind.
+MULTIPLICATIONS = {
     aten.div.Tensor: aten.mul.Tensor,
     aten.div.Scalar: aten.mul.Scalar,
     aten.div_.Tensor: aten.mul_.Tensor,
@@ -194,7 +194,7 @@ PRODUCTS = {
 }
 
 
-@layer(*PRODUCTS)
+@layer(*MULTIPLICATIONS)
 def divide_by_number(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Divide by a number as CUDA does: by a product with its reciprocal.
 
@@ -209,7 +209,7 @@ def divide_by_number(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> 
 
     reciprocal = _reciprocal(second, dtype)
     if dtype is first.dtype:
-        return general(PRODUCTS[func], (first, reciprocal), kwargs)
+        return general(MULTIPLICATIONS[func], (first, reciprocal), kwargs)
     product = first * reciprocal  # before `first` may be written to
     return inner(func, args, kwargs).copy_(product)
 

@@ -77,7 +77,8 @@ def substitute(*operators: Callable) -> Callable:
     """Let the decorated function compute `operators` on CUDA GPUs, which alone have them.
 
     It is called as the operators are, after their devices were compared. Like a kernel of
-    the CPU, it returns plain tensors, which are placed on the GPU afterwards.
+    the CPU, it returns plain tensors, which are placed on the GPU afterwards, and draws
+    random numbers from its argument `generator` or, without one, from the default generator.
     """
 
     def register(function: Callable) -> Callable:

@@ -131,6 +131,8 @@ def _compute(operator: Operator, gpu: GPU, args: tuple, kwargs: dict) -> Any:
     func = operator.func
     try:
         if operator.substitute is not None and session.type.lists_kernels:
+            if operator.draws_random:
+                return random.draw(func, args, kwargs, gpu, operator.substitute)
             return operator.substitute(*args, **kwargs)
         if operator.draws_random:
             return random.draw(func, args, kwargs, gpu)

@@ -22,9 +22,9 @@ from cudasim import config
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import arguments_by_name, operands_of, tensors_in
 from cudasim.dispatch.copies import COPIES, copy_of, host_waits
-from cudasim.dispatch.host_memory import PINNED
 from cudasim.dispatch.mode import PLAIN, DeviceMode, is_traced, is_wrapper
 from cudasim.dispatch.operators import written_by
+from cudasim.dispatch.pinning import is_pinned
 from cudasim.dispatch.tags import TAG, gpu_of, storage_of
 from cudasim.modes import LightMode, decompose, is_composite
 from cudasim.session import StreamKey, session
@@ -180,7 +180,7 @@ class Order:
 
         tag = getattr(storage, TAG, None)
         gpu = None if tag is None else tag.gpu
-        if gpu is None and not hasattr(storage, PINNED):
+        if gpu is None and not is_pinned(tensor):
             return None
         memory = MemoryUses(self)
         if gpu is not None and tag.block is not None:

@@ -47,20 +47,26 @@ def source(gpu: GPU, given: CppGenerator | None) -> CppGenerator:
     return generator.draw()
 
 
-def draw(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
-    """Run `func` on the CPU, with random numbers from the stream of `gpu`."""
+def draw(
+    func: Callable,
+    args: tuple,
+    kwargs: dict,
+    gpu: GPU,
+    substitute: Callable | None = None,
+) -> Any:
+    """Run `func` on the CPU, with random numbers from the stream of `gpu`.
+
+    A `substitute` for it computes in its place, and draws as it does.
+    """
+    compute = substitute or func
     drawing = kind(func)
     if drawing == PLAIN:
-        return func(*args, **kwargs)
+        return compute(*args, **kwargs)
     if drawing == NAMED:
         generator = source(gpu, kwargs.get("generator"))
-        return func(*args, **{**kwargs, "generator": generator})
-    return _draw_from_default(func, args, kwargs, gpu)
-
-
-def _draw_from_default(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
+        return compute(*args, **{**kwargs, "generator": generator})
     with default_seeded(gpu.generator.draw().initial_seed()):
-        return func(*args, **kwargs)
+        return compute(*args, **kwargs)
 
 
 @contextmanager

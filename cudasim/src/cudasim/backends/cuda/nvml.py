@@ -11,6 +11,7 @@ NVIDIA's does for cards that lack a sensor.
 import ctypes
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from ctypes import c_char, c_char_p, c_uint, c_ulong, c_ulonglong, c_void_p
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ NOT_FOUND = 6
 INSUFFICIENT_SIZE = 7
 DRIVER_NOT_LOADED = 9
 LIBRARY_NOT_FOUND = 12
+UNKNOWN = 999
 RESULTS = {
     SUCCESS: b"The operation was successful",
     UNINITIALIZED: b"Uninitialized",
@@ -51,6 +53,7 @@ RESULTS = {
     INSUFFICIENT_SIZE: b"Insufficient Size",
     DRIVER_NOT_LOADED: b"Driver Not Loaded",
     LIBRARY_NOT_FOUND: b"NVML Shared Library Not Found",
+    UNKNOWN: b"Unknown Error",
 }
 
 # Constants of nvml.h.
@@ -129,25 +132,32 @@ class Function:
     answer: Callable[..., None]
     arguments: tuple
     takes_card: bool  # as its first argument, by its handle
-    # Whether its last argument is an array that may be NULL: a caller asks for its length
-    # first.
+    # Whether its last arguments are the length of an array, by its address, and the array.
     takes_array: bool = False
 
     def lacks(self, values: tuple) -> bool:
-        """Tell whether an argument is NULL that must not be."""
-        return None in (values[:-1] if self.takes_array else values)
+        """Tell whether an argument is NULL that must not be.
+
+        An array may be if its length is 0: so a caller asks how many elements there are.
+        """
+        if not self.takes_array:
+            return None in values
+        *others, array = values
+        if None in others:
+            return True
+        length = c_uint.from_address(others[-1]).value
+        return array is None and length != 0
 
 
 FUNCTIONS: dict[str, Function] = {}
 
 
-def of_card(*names: str, takes: tuple) -> Callable:
+def of_card(*names: str, takes: tuple, takes_array: bool = False) -> Callable:
     """Register what answers functions of a card, which take `takes` after its handle."""
 
     def register(answer: Callable) -> Callable:
         for name in names:
-            is_list = "RunningProcesses" in name
-            FUNCTIONS[name] = Function(answer, (c_void_p, *takes), True, is_list)
+            FUNCTIONS[name] = Function(answer, (c_void_p, *takes), True, takes_array)
         return answer
 
     return register
@@ -226,7 +236,7 @@ def find_by_index(index: int, address: int) -> None:
 
 @of_system("nvmlDeviceGetHandleByUUID", takes=(c_char_p, c_void_p))
 def find_by_uuid(uuid: bytes, address: int) -> None:
-    found = [card for card in cards() if card.uuid == uuid.decode()]
+    found = [card for card in cards() if card.uuid.encode() == uuid]
     put_handle(address, found, NOT_FOUND)
 
 
@@ -237,8 +247,8 @@ def find_by_uuid(uuid: bytes, address: int) -> None:
 )
 def find_by_bus(bus: bytes, address: int) -> None:
     # The domain has four or eight digits.
-    wanted = bus.decode().upper().zfill(len("00000000:00:00.0"))
-    found = [card for card in cards() if card.bus == wanted]
+    wanted = bus.upper().zfill(len("00000000:00:00.0"))
+    found = [card for card in cards() if card.bus.encode() == wanted]
     put_handle(address, found, NOT_FOUND)
 
 
@@ -310,7 +320,11 @@ def tell_bus(card: CardState, address: int) -> None:
     PciInfo.from_address(address).bus_id = card.bus.encode()
 
 
-@of_card("nvmlDeviceGetComputeRunningProcesses", takes=(c_void_p, c_void_p))
+@of_card(
+    "nvmlDeviceGetComputeRunningProcesses",
+    takes=(c_void_p, c_void_p),
+    takes_array=True,
+)
 def tell_processes_v1(card: CardState, count: int, address: int | None) -> None:
     put_processes(card, count, address, ProcessInfoV1)
 
@@ -319,6 +333,7 @@ def tell_processes_v1(card: CardState, count: int, address: int | None) -> None:
     "nvmlDeviceGetComputeRunningProcesses_v2",
     "nvmlDeviceGetComputeRunningProcesses_v3",
     takes=(c_void_p, c_void_p),
+    takes_array=True,
 )
 def tell_processes(card: CardState, count: int, address: int | None) -> None:
     for info in put_processes(card, count, address, ProcessInfo):
@@ -355,6 +370,7 @@ def put_processes(
     "nvmlDeviceGetMPSComputeRunningProcesses_v2",
     "nvmlDeviceGetMPSComputeRunningProcesses_v3",
     takes=(c_void_p, c_void_p),
+    takes_array=True,
 )
 def tell_no_processes(card: CardState, count: int, address: int | None) -> None:
     put_number(count, 0)
@@ -494,13 +510,17 @@ class Library(ctypes.CDLL):
             function.answer(*arguments)
         except Failure as failure:
             return failure.result
+        except Exception:
+            # ctypes would print it, too, but return whatever lies in memory.
+            traceback.print_exc()
+            return UNKNOWN
         return SUCCESS
 
 
 def tell_result(result: Any) -> bytes:
     """Return what nvmlErrorString says of a result, which may be a number of ctypes."""
     number = getattr(result, "value", result)
-    return RESULTS.get(number, b"Unknown Error")
+    return RESULTS.get(number, RESULTS[UNKNOWN])
 
 
 def load(

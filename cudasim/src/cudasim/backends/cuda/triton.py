@@ -16,7 +16,7 @@ from torch import Tensor
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.booking import book_bytes
-from cudasim.dispatch.copies import is_pinned
+from cudasim.dispatch.pinning import is_pinned
 from cudasim.dispatch.tags import gpu_of, gpu_read
 from cudasim.importing import after_import
 from cudasim.patching import Patches, replaces

@@ -14,6 +14,7 @@ import functools
 import json
 import os
 import threading
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -49,13 +50,23 @@ class End(NamedTuple):
     when: int | Callable[[], int]
 
 
-class ThreadState(threading.local):
+class Counts:
+    """What a group has done on the virtual clock so far, as one of its ranks counts it."""
+
+    def __init__(self) -> None:
+        self.meetings = 0
+        # (from, to) -> messages.
+        self.messages: dict[tuple[int, int], int] = defaultdict(int)
+
+
+class WorkOfThread(threading.local):
     # While one of PyTorch's functions runs that may return a work: what it started.
     started: list[End] | None = None
     backward_passes = 0  # that are running
 
 
-thread = ThreadState()
+work_of_thread = WorkOfThread()
+counts_of_rolls: WeakKeyDictionary[Roll, Counts] = WeakKeyDictionary()
 # The ends of works that nobody has waited for so far.
 of_works: WeakKeyDictionary[dist.Work, list[End]] = WeakKeyDictionary()
 of_backward: list[End] = []
@@ -114,9 +125,9 @@ def book(
 
 def _wait_later(end: End) -> None:
     """Let the current stream wait for the end of work on a stream of NCCL's own."""
-    if thread.started is not None:
-        thread.started.append(end)
-    elif thread.backward_passes:
+    if work_of_thread.started is not None:
+        work_of_thread.started.append(end)
+    elif work_of_thread.backward_passes:
         of_backward.append(end)
     else:  # what C++ asks for outside of the backward pass, it waits for
         _hold_streams([end])
@@ -130,12 +141,17 @@ def _nccl_stream(card: CardLanes, group: str) -> Stream:
     return card.streams.setdefault(f"NCCL {group}", new)
 
 
+def _counts_of(roll: Roll) -> Counts:
+    return counts_of_rolls.setdefault(roll, Counts())
+
+
 def _meet(clock: Clock, roll: Roll, word: str, ready: int, size: int) -> Meeting:
     """Tell the others when this rank is ready, and learn when they are."""
     if roll.size == 1:
         return Meeting(ready, clock.floor, roll.rank)
-    number = roll.timed
-    roll.timed += 1
+    counts = _counts_of(roll)
+    number = counts.meetings
+    counts.meetings += 1
     answers = roll.exchange(f"clock/{number}", [ready, server()], word)
     if number:  # a rank that has come here has read the last one
         roll.store.delete_key(f"clock/{number - 1}/{roll.rank}")
@@ -158,8 +174,9 @@ def _exchange_message(
     A `recv` learns when its message was sent once that has come.
     """
     way = (roll.rank, peer) if word == "send" else (peer, roll.rank)
-    number = roll.sent.get(way, -1) + 1
-    roll.sent[way] = number
+    messages = _counts_of(roll).messages
+    number = messages[way]
+    messages[way] += 1
     key = f"clock/{way[0]} to {way[1]}/{number}"
     inside = card_link(session.clock.sheet)
     if word == "send":
@@ -191,14 +208,14 @@ def awaited(function: Callable, *args: Any, **kwargs: Any) -> Any:
 
     A program that waits for its work waits on the clock, too.
     """
-    if session.clock is None or thread.started is not None:
+    if session.clock is None or work_of_thread.started is not None:
         return function(*args, **kwargs)
     ends: list[End] = []
-    thread.started = ends
+    work_of_thread.started = ends
     try:
         work = function(*args, **kwargs)
     finally:
-        thread.started = None
+        work_of_thread.started = None
     if work is not None and ends:
         of_works[work] = ends
     else:
@@ -209,18 +226,18 @@ def awaited(function: Callable, *args: Any, **kwargs: Any) -> Any:
 def _wait(original: Callable, work: dist.Work, *args: Any, **kwargs: Any) -> Any:
     done = original(work, *args, **kwargs)
     # What a function that runs now has started is of this very work.
-    _hold_streams(thread.started or of_works.pop(work, []))
+    _hold_streams(work_of_thread.started or of_works.pop(work, []))
     return done
 
 
 def _run_backward(original: Callable, *args: Any, **kwargs: Any) -> Any:
     """Run a backward pass, at whose end the current streams wait for gradients."""
-    thread.backward_passes += 1
+    work_of_thread.backward_passes += 1
     try:
         return original(*args, **kwargs)
     finally:
-        thread.backward_passes -= 1
-        if not thread.backward_passes:
+        work_of_thread.backward_passes -= 1
+        if not work_of_thread.backward_passes:
             _hold_streams(of_backward)
 
 

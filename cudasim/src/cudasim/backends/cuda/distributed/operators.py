@@ -8,7 +8,7 @@ same way here.
 import functools
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -31,6 +31,7 @@ from cudasim.torch_private.operators import schema_of, tree_map_only
 
 wait = dist.Work.wait  # PyTorch's own: the virtual clock does not see it
 SPARSE_KEYS = DispatchKeySet(DispatchKey.SparseCUDA)
+QUANTIZED_KEYS = DispatchKeySet(DispatchKey.QuantizedCUDA)
 # Those whose tensors are flattened: NCCL compares no shapes.
 FLATTENED = (
     *refusals.FLAT,
@@ -39,21 +40,49 @@ FLATTENED = (
 )
 
 
+class Call(NamedTuple):
+    """What one collective is asked for on this rank."""
+
+    name: str  # of the operator of `torch.ops.c10d`
+    tensors: list[Tensor]
+    gpu: GPU | None
+    compared: list[Tensor]  # those of the tensors that are of one size on every rank
+    moved: list[Tensor]  # those whose bytes travel
+    times: int = 1  # how often they do
+    op: Any = None  # a ReduceOp, or the name of one
+    root: int | None = None
+    peer: int | None = None  # the other rank of a send or recv
+    own_stream: bool = False  # whether it runs on a stream of NCCL's own
+    # The arguments of the operator, or None where C++ lays out the tensors itself.
+    args: tuple | None = None
+
+    @property
+    def size(self) -> int:
+        """The bytes that travel."""
+        return self.times * sum(tensor.nbytes for tensor in self.moved)
+
+
 def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Run a collective: results go into tensors that have their tags, or C++'s buckets."""
     name = schema_of(func).name.removeprefix("c10d::")
     arguments = arguments_by_name(func, args, kwargs)
     tensors = tensors_in(args)
-    gpu = _common_gpu(tensors)
+    gpus = _gpus_of(tensors)
+    gpu = gpus[0] if gpus else None
+    if len(gpus) == 1:
+        _place_buckets(tensors, gpu)
     group = dist.ProcessGroup.unbox(arguments["process_group"])
     roll = session.rolls.get(group.group_name)
     if roll is not None:
         if name == "barrier":
             gpu = _gpu_of_barrier(roll)
             tensors = []  # there is one of C++'s own
-        else:
-            _check(name, func, args, tensors, gpu, roll)
-        _announce(name, args, arguments, tensors, gpu, roll)
+        elif gpu is not None:
+            keys = _keys_without_kernel(name, tensors[0])
+            if keys is not None:
+                func.redispatch(keys, *args)  # raises the dispatcher's error
+        call = _call_of(name, args, arguments, tensors, gpu)
+        check_and_announce(call, roll)
     if roll is None or gpu is None:
         return func(*args, **kwargs)
 
@@ -69,57 +98,77 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
     return completed(name, reductions.reduce(run, args), targets)
 
 
-def _check(
-    name: str,
-    func: Callable,
-    args: tuple,
-    tensors: list[Tensor],
-    gpu: GPU | None,
-    roll: Roll,
-) -> None:
-    """Refuse what NCCL, or PyTorch's group for it, refuses."""
-    if gpu is None:
-        # C++'s own tensors have no device yet: it takes that of the parameters.
-        is_own = all(map(is_scratch, tensors)) or is_called_by_engine()
-        if roll.only_nccl and not is_own:
-            raise RuntimeError(refusals.CPU)
-        return
-    stream = session.stream_key(gpu.index)
-    if roll.size > 1 and session.capturing.get(stream) is not None:
-        raise NotImplementedError("cudasim: a CUDA graph here holds no collectives")
-    refusals.refuse_operators(name, tensors)
-    if tensors[0].is_sparse:  # the dispatcher has no kernel for it
-        func.redispatch(SPARSE_KEYS, *args)
-    refusals.refuse_devices(tensors, roll.bound_gpu)
-    refusals.refuse_layouts(name, args, tensors, roll.size)
-    refusals.refuse_types(name, tensors, gpu)
-    if "reduce" in COLLECTIVES[name].word:
-        refusals.refuse_reduction(reductions.thread.op, tensors[0].dtype)
+def _keys_without_kernel(name: str, tensor: Tensor) -> DispatchKeySet | None:
+    """Return the keys of a tensor's layout if c10d/Ops.cpp has no kernel for them."""
+    if tensor.is_quantized:
+        return QUANTIZED_KEYS
+    if tensor.is_sparse and name != "allreduce_":
+        return SPARSE_KEYS
+    return None
 
 
-def _announce(
+def _call_of(
     name: str,
     args: tuple,
     arguments: dict[str, Any],
     tensors: list[Tensor],
     gpu: GPU | None,
-    roll: Roll,
-) -> None:
-    """Meet the other ranks, and book the collective."""
+) -> Call:
+    """Return what a call of an operator of `torch.ops.c10d` asks for."""
     collective = COLLECTIVES[name]
-    compared = _tensors_at(args, collective.compared)
-    request = Request(_kind(name), tensors, compared, arguments.get("root_rank"))
-    peer = arguments.get("dst", arguments.get("src"))
+    return Call(
+        name,
+        tensors,
+        gpu,
+        compared=_tensors_at(args, collective.compared),
+        moved=_tensors_at(args, collective.moved),
+        op=reductions.reduction_of_thread.op if "reduce_op" in arguments else None,
+        root=arguments.get("root_rank"),
+        peer=arguments.get("dst", arguments.get("src")),
+        own_stream=arguments.get("async_op", True),
+        args=args,
+    )
+
+
+def check_and_announce(call: Call, roll: Roll) -> None:
+    """Refuse what NCCL, or PyTorch's group for it, refuses; then meet the other ranks."""
+    if call.gpu is None:
+        # C++'s own tensors have no device yet: it takes that of the parameters.
+        is_own = all(map(is_scratch, call.tensors)) or is_called_by_engine()
+        if roll.only_nccl and not is_own:
+            raise RuntimeError(refusals.CPU)
+    elif call.name != "barrier":
+        _check_on_gpu(call, call.gpu, roll)
+    announce(call, roll)
+
+
+def _check_on_gpu(call: Call, gpu: GPU, roll: Roll) -> None:
+    """Refuse what is refused on this rank alone, in the order of PyTorch's checks."""
+    stream = session.stream_key(gpu.index)
+    if roll.size > 1 and session.capturing.get(stream) is not None:
+        raise NotImplementedError("cudasim: a CUDA graph here holds no collectives")
+    refusals.refuse_operators(call.name, call.tensors)
+    refusals.refuse_devices(call.tensors, roll.bound_gpu)
+    if call.args is not None:
+        refusals.refuse_layouts(call.name, call.args, call.tensors, roll.size)
+    refusals.refuse_types(call.name, call.tensors, gpu)
+    if call.op is not None:
+        refusals.refuse_reduction(call.op, call.tensors[0].dtype)
+
+
+def announce(call: Call, roll: Roll) -> None:
+    """Meet the other ranks, and book the collective."""
+    gpu = call.gpu
+    request = Request(_kind(call.name), call.tensors, call.compared, call.root)
     if gpu is not None:
         roll.used_gpus.add(gpu.index)
-    if peer is None:
+    if call.peer is None:
         roll.meet(request, gpu)
-    elif peer != roll.rank:
-        roll.meet_peer(request, gpu, peer)
+    elif call.peer != roll.rank:
+        roll.meet_peer(request, gpu, call.peer)
     if gpu is not None:
-        size = sum(tensor.nbytes for tensor in _tensors_at(args, collective.moved))
-        own = arguments.get("async_op", True)
-        book(roll, collective.word, gpu.index, size, own, peer)
+        word = COLLECTIVES[call.name].word
+        book(roll, word, gpu.index, call.size, call.own_stream, call.peer)
 
 
 def _gpu_of_barrier(roll: Roll) -> GPU:
@@ -182,17 +231,17 @@ def completed(name: str, out: Any, targets: list[Tensor]) -> Any:
     return (out[0], work) if isinstance(out, tuple) else work
 
 
-def _common_gpu(tensors: list[Tensor]) -> GPU | None:
-    """Return the GPU of a collective's tensors: the first, if there are several.
+def _gpus_of(tensors: list[Tensor]) -> list[GPU]:
+    """Return the GPUs that tensors are on, each once, in the order of the tensors."""
+    gpus = dict.fromkeys(map(gpu_of, tensors))
+    gpus.pop(None, None)
+    return list(gpus)
 
-    C++'s buckets, which have none yet, are put where the others are.
-    """
-    gpus = {gpu_of(tensor) for tensor in tensors} - {None}
-    gpu = next(iter(gpus), None)
-    if len(gpus) == 1:
-        for tensor in filter(is_scratch, tensors):
-            put(tensor, gpu)
-    return gpu
+
+def _place_buckets(tensors: list[Tensor], gpu: GPU) -> None:
+    """Put C++'s buckets, which have no device yet, where the other tensors are."""
+    for tensor in filter(is_scratch, tensors):
+        put(tensor, gpu)
 
 
 def _kind(name: str) -> str:
@@ -293,8 +342,7 @@ def one_by_one(collective: Collective, args: tuple, rank: int) -> Any:
 def functional(name: str, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Run a functional collective, checked as its operator `name` is."""
     arguments = arguments_by_name(func, args, kwargs)
-    tensors = tensors_in(args[:1])
-    gpu = gpu_of(tensors[0])
+    gpu = gpu_of(tensors_in(args[:1])[0])
     group = arguments["group_name"]
     roll = session.rolls.get(getattr(group, "group_name", group))
     if roll is not None and gpu is None and roll.only_nccl:
@@ -302,11 +350,40 @@ def functional(name: str, func: Callable, args: tuple, kwargs: dict) -> Any:
     if roll is None or gpu is None:
         return _run(func, args, kwargs)
 
-    op = arguments.get("reduce_op")
-    _announce_functional(name, roll, gpu, tensors, op, arguments.get("src"))
-    if op != "avg":
+    check_and_announce(_functional_call(name, func, arguments, gpu, roll.size), roll)
+    if arguments.get("reduce_op") != "avg":
         return _run(func, args, kwargs)
     return _average(func, args, kwargs, roll.size)
+
+
+def _functional_call(
+    name: str, func: Callable, arguments: dict[str, Any], gpu: GPU, ranks: int
+) -> Call:
+    """Return what a functional collective asks for: C++ calls the operator `name`.
+
+    It makes new tensors for the results, and copies those that the operator would change
+    (torch/csrc/distributed/c10d/Functional.cpp), but for in-place forms and `out=`.
+    """
+    collective = COLLECTIVES[name]
+    source = next(iter(arguments.values()))
+    inputs = tensors_in((source,))
+    args = None
+    if "out" in arguments:
+        args = (arguments["out"], source)
+    elif schema_of(func).name.endswith("_"):
+        args = (source,)
+
+    return Call(
+        name,
+        inputs if args is None else tensors_in(args),
+        gpu,
+        compared=[] if collective.compared is None else inputs,
+        moved=inputs,
+        times=ranks if collective.word == "all_gather" else 1,
+        op=arguments.get("reduce_op"),
+        root=arguments.get("src"),
+        args=args,
+    )
 
 
 def _average(func: Callable, args: tuple, kwargs: dict, size: int) -> Any:
@@ -325,25 +402,6 @@ def _average(func: Callable, args: tuple, kwargs: dict, size: int) -> Any:
             functional_operators.wait_tensor(result)
         reductions.divide(results, "avg", size)
     return out
-
-
-def _announce_functional(
-    name: str, roll: Roll, gpu: GPU, tensors: list[Tensor], op: Any, root: Any
-) -> None:
-    """Check a functional collective, meet the other ranks, and book it."""
-    collective = COLLECTIVES[name]
-    refusals.refuse_devices(tensors, roll.bound_gpu)
-    refusals.refuse_types(name, tensors, gpu)
-    if op is not None:
-        refusals.refuse_reduction(op, tensors[0].dtype)
-    compared = [] if collective.compared is None else tensors
-    roll.used_gpus.add(gpu.index)
-    roll.meet(Request(_kind(name), tensors, compared, root), gpu)
-
-    size = sum(tensor.nbytes for tensor in tensors)
-    if collective.word == "all_gather":
-        size *= roll.size
-    book(roll, collective.word, gpu.index, size, own=False)
 
 
 def _run(func: Callable, args: tuple, kwargs: dict) -> Any:

@@ -45,11 +45,11 @@ METHODS = (
 )
 
 
-class ThreadState(threading.local):
+class ReductionOfThread(threading.local):
     op = SUM  # that the method which runs now was asked for
 
 
-thread = ThreadState()
+reduction_of_thread = ReductionOfThread()
 
 
 def method(
@@ -69,13 +69,13 @@ def method(
         args = [gloo_op(op, dtype) if value is op else value for value in args]
         if "op" in kwargs:
             kwargs["op"] = gloo_op(op, dtype)
-        with changed(thread, op=op):
+        with changed(reduction_of_thread, op=op):
             return original(group, *args, **kwargs)
 
     op = copy(options.reduceOp)  # which is a part of the options
     options.reduceOp = gloo_op(op, dtype)
     try:
-        with changed(thread, op=op):
+        with changed(reduction_of_thread, op=op):
             return original(group, *args, **kwargs)
     finally:
         options.reduceOp = op
@@ -137,7 +137,7 @@ def reduce(run: Callable[[tuple], Any], args: tuple) -> Any:
 
     Its first argument is written. The second is read, or it is the process group.
     """
-    op = thread.op
+    op = reduction_of_thread.op
     targets = tensors_in(args[:1])
     if targets[0].dtype in REDUCED_FLOAT8:
         return _reduce_in_32_bits(run, args)

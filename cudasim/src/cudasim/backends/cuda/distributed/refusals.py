@@ -67,8 +67,6 @@ def refuse_layouts(name: str, args: tuple, tensors: list[Tensor], size: int) -> 
     """Refuse the arguments of an operator in a group of so many ranks."""
     collective = COLLECTIVES[name]
     if name == "allreduce_coalesced_":
-        if len({tensor.dtype for tensor in tensors}) > 1:
-            raise TypeError("Tensors must have identical type")
         if not all(map(is_dense, tensors)):
             raise ValueError("Tensors must be non-overlapping and dense")
     for position in collective.contiguous:
@@ -153,6 +151,8 @@ def _refuse_flat(name: str, args: tuple, size: int) -> None:
 
 def refuse_types(name: str, tensors: list[Tensor], gpu: GPU) -> None:
     word = COLLECTIVES[name].word
+    if name == "allreduce_coalesced_" and len({tensor.dtype for tensor in tensors}) > 1:
+        raise TypeError("Tensors must have identical type")
     for tensor in tensors:
         dtype = tensor.dtype
         if dtype in OPAQUE_FLOAT8 and "reduce" in word:
@@ -194,8 +194,9 @@ def is_reduction(op: Any, name: str) -> bool:
 
 
 def scalar_type(dtype: torch.dtype) -> str:
-    """Return C++'s name of a type: `Float`, `UInt16`, `Float8_e5m2`."""
+    """Return C++'s name of a type: `Float`, `UInt4`, `QInt8` (c10/core/ScalarType.h)."""
     if dtype in CPP_NAMES:
         return CPP_NAMES[dtype]
-    name = short_name(dtype).replace("uint", "uInt")
-    return name[0].upper() + name[1:]
+    # The rest are whole numbers of a few bits, and quantized ones.
+    prefix, _, size = short_name(dtype).partition("int")
+    return f"{prefix.upper()}Int{size}"

@@ -111,9 +111,6 @@ class Roll:
         self.messages_to_self = MessagesToSelf()
 
         self.count = 0  # collectives so far
-        self.timed = 0  # of these on the virtual clock
-        # (from, to) -> messages on the virtual clock.
-        self.sent: dict[tuple[int, int], int] = {}
         # (card, peer) of sends and recvs so far.
         self.introduced: set[tuple[int, int]] = set()
 
