@@ -57,6 +57,8 @@ MOVING = (
     "pixel_shuffle",
     "pixel_unshuffle",
 )
+# Types in which CUDA's kernels keep sums of products, where not in that of the tensors.
+SUMS = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
 # Bytes of a number -> whole numbers that have as many.
 SAME_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 REAL_AND_COMPLEX = (torch.float32, torch.float64, torch.complex64, torch.complex128)
@@ -64,6 +66,11 @@ REAL_AND_COMPLEX = (torch.float32, torch.float64, torch.complex64, torch.complex
 KNOWN_TO_CUDNN = (torch.int8, torch.uint8, torch.int32)
 
 Capability = tuple[int, int]
+
+
+def widened(tensor: Tensor) -> Tensor:
+    """Return `tensor` in the type in which sums of its numbers are kept."""
+    return tensor.to(SUMS.get(tensor.dtype, tensor.dtype))
 
 
 class SupportedDtypes(NamedTuple):

@@ -47,6 +47,11 @@ def source(gpu: GPU, given: CppGenerator | None) -> CppGenerator:
     return generator.draw()
 
 
+def new_seed(gpu: GPU) -> int:
+    """Return a seed from the generator of `gpu`, for an operation that keeps it in a tensor."""
+    return gpu.generator.draw().initial_seed() % 2**63
+
+
 def draw(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
     """Run `func` on the CPU, with random numbers from the stream of `gpu`."""
     drawing = kind(func)
