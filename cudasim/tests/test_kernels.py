@@ -192,5 +192,14 @@ def test_the_table_is_that_of_the_database(database):
 
 
 def test_names_of_kernels_are_in_the_table():
-    for kernel in dtypes.KERNELS:
-        assert dtypes.entry_of(kernel), kernel
+    for operator in dtypes.CHECKED:
+        assert dtypes.entry_of(operator), operator
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kernel"), [(torch.int32, "dot"), (torch.complex32, "vdot")]
+)
+def test_vdot_of_real_numbers_is_dot(dtype, kernel):
+    x = torch.ones(2, dtype=torch.float32, device="cuda:1").to(dtype)
+    error = raised(lambda: torch.vdot(x, x))
+    assert f'"{kernel}" not implemented for' in error

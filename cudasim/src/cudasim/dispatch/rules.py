@@ -394,7 +394,7 @@ def _has_common_dtype(args: tuple) -> bool:
     return getattr(args[0], "dtype", None) in COMMON_DTYPES
 
 
-@layer(*dtypes.KERNELS, idle=_has_common_dtype)
+@layer(*dtypes.CHECKED, idle=_has_common_dtype)
 def check_dtype(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Refuse dtypes for which CUDA has no kernel."""
     tensors = operands_of(args, kwargs)
