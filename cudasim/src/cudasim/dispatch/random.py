@@ -47,18 +47,23 @@ def source(gpu: GPU, given: CppGenerator | None) -> CppGenerator:
     return generator.draw()
 
 
+def new_seed(gpu: GPU) -> int:
+    """Return a seed from the generator of `gpu`, for an operation that keeps it in a tensor."""
+    return gpu.generator.draw().initial_seed() % 2**63
+
+
 def draw(
     func: Callable,
     args: tuple,
     kwargs: dict,
     gpu: GPU,
-    substitute: Callable | None = None,
+    compute: Callable | None = None,
 ) -> Any:
     """Run `func` on the CPU, with random numbers from the stream of `gpu`.
 
-    A `substitute` for it computes in its place, and draws as it does.
+    If `compute` is given, it is called in the place of `func`.
     """
-    compute = substitute or func
+    compute = compute or func
     drawing = kind(func)
     if drawing == PLAIN:
         return compute(*args, **kwargs)
