@@ -17,6 +17,7 @@ from torch import Tensor
 from cudasim.clock import work_rules
 from cudasim.clock.work_rules import Rule, is_mask
 from cudasim.timing.formulas import Work
+from cudasim.torch_private.operators import OpOverload, base_name
 
 aten = torch.ops.aten
 OnHost = Callable[[Tensor], bool]
@@ -38,7 +39,7 @@ def _read_rules() -> dict[str, Rule]:
     return rule_of_name
 
 
-# Rules by the operator's name, without namespace, overload and the `_` of in-place ones.
+# Rules by the operator's base name.
 RULES = _read_rules()
 
 
@@ -99,14 +100,9 @@ def rule_of(func: Callable) -> Rule:
 
 
 def _table_name(func: Callable) -> str:
-    packet = getattr(func, "overloadpacket", None)
-    if packet is not None:
-        name = packet.__name__
-    else:
-        name = str(getattr(func, "__name__", func))
-    if name.startswith("__"):
-        return name
-    return name.rstrip("_")
+    if isinstance(func, OpOverload):
+        return base_name(func)
+    return str(getattr(func, "__name__", func))
 
 
 def _always(args: tuple, kwargs: dict, on_host: OnHost) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from cudasim.dispatch import foresight, random
 from cudasim.torch_private.operators import (
     OpOverload,
+    base_name,
     has_schema,
     inner_function,
     schema_of,
@@ -36,7 +37,7 @@ Idle = Callable[[tuple], bool]
 class Layer(NamedTuple):
     """A function that runs around the rules of some operators."""
 
-    operators: frozenset  # operators, or names that stand for all overloads
+    operators: frozenset  # operators, or base names that stand for all overloads
     function: Callable
     is_idle: Idle
 
@@ -105,12 +106,9 @@ def layer(*operators: str | Callable, idle: Idle = lambda args: False) -> Callab
 
 
 def name_of(func: Callable) -> str:
-    """Return the name of one of PyTorch's operators, or "" for any other.
-
-    An operator and its in-place form have the same name.
-    """
+    """Return the `base_name` of one of PyTorch's operators, or "" for any other."""
     if isinstance(func, OpOverload) and func.namespace == "aten":
-        return func.overloadpacket.__name__.removesuffix("_")
+        return base_name(func)
     return ""
 
 
