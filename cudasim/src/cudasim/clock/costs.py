@@ -17,7 +17,7 @@ from torch import Tensor
 from cudasim.clock import work_rules
 from cudasim.clock.work_rules import Rule, is_mask
 from cudasim.timing.formulas import Work
-from cudasim.torch_private.operators import OpOverload, base_name
+from cudasim.torch_private.operators import OpOverload, base_name, without_in_place
 
 aten = torch.ops.aten
 OnHost = Callable[[Tensor], bool]
@@ -102,7 +102,7 @@ def rule_of(func: Callable) -> Rule:
 def _table_name(func: Callable) -> str:
     if isinstance(func, OpOverload):
         return base_name(func)
-    return str(getattr(func, "__name__", func))
+    return without_in_place(str(getattr(func, "__name__", func)))
 
 
 def _always(args: tuple, kwargs: dict, on_host: OnHost) -> bool:

@@ -99,10 +99,21 @@ def layer(*operators: str | Callable, idle: Idle = lambda args: False) -> Callab
     """
 
     def register(function: Callable) -> Callable:
+        position_of(function)  # raises an error if it has none
         LAYERS.append(Layer(frozenset(operators), function, idle))
         return function
 
     return register
+
+
+def position_of(function: Callable) -> int:
+    """Return how far from the rule a layer runs, which its module decides."""
+    module = function.__module__
+    if module not in LAYER_MODULES:
+        raise LookupError(
+            f"{module} registers a layer: add it to LAYER_MODULES in {__name__}"
+        )
+    return LAYER_MODULES.index(module)
 
 
 def name_of(func: Callable) -> str:
@@ -221,13 +232,8 @@ def _layers_of(func: Callable) -> list[Layer]:
         found = find_layer(func)
         if found is not None:
             layers.append(found)
-    layers.sort(key=_position)
+    layers.sort(key=lambda layer: position_of(layer.function))
     return layers
-
-
-def _position(registered: Layer) -> int:
-    """Return how far from the rule a layer runs."""
-    return LAYER_MODULES.index(registered.function.__module__)
 
 
 def _wrap(own_rule: Rule | None, layers: list[Layer]) -> Rule | None:
