@@ -264,3 +264,44 @@ def test_sequences_of_several_lengths():
         with sdpa_kernel(MATH):
             expected = attend(heads, heads, heads).transpose(0, 1)
         assert (out[begin:end].float() - expected).abs().max() < 5e-3
+
+
+# The device of the queries and the values, and that of the keys.
+APART = [("cuda:0", "cuda:1"), ("cuda:0", "cpu"), ("cpu", "cuda:0")]
+
+
+@pytest.mark.parametrize("kernel", [FLASH, EFFICIENT, CUDNN, MATH])
+@pytest.mark.parametrize(("here", "there"), APART)
+def test_operands_on_several_devices_are_refused(here, there, kernel):
+    query = half(1, 2, 8, 8).to(here)
+    key = half(1, 2, 8, 8).to(there)
+    expected = (
+        "Expected query, key, and value to have the same device type, but got "
+        f"query.device: {here} key.device: {there} and value.device: {here} instead."
+    )
+    with sdpa_kernel(kernel), pytest.raises(RuntimeError) as refused:
+        attend(query, key, query)
+    assert str(refused.value) == expected
+
+
+@pytest.mark.parametrize("there", ["cpu", "cuda:1"])
+def test_a_layer_refuses_a_mask_on_another_device(there):
+    layer = torch.nn.MultiheadAttention(16, 2, batch_first=True, device="cuda")
+    x = torch.rand(2, 8, 16, device="cuda")
+    mask = torch.zeros(8, 8, device=there)
+    expected = (
+        f"got attn_bias is on {there}, different from other tensors on cuda:0 (when checking "
+        "argument in method wrapper_CUDA___scaled_dot_product_efficient_attention)"
+    )
+    with pytest.raises(RuntimeError) as refused:
+        layer(x, x, x, attn_mask=mask, need_weights=False)
+    assert expected in str(refused.value)
+
+
+def test_packed_sequences_are_on_the_device_of_their_begins():
+    x = half(8, 2, 16)
+    begins = torch.tensor([0, 3, 8], dtype=torch.int32)
+    with pytest.raises(RuntimeError, match="got cum_seq_q is on cpu, different from"):
+        torch.ops.aten._flash_attention_forward(
+            x, x, x, begins, begins, 5, 5, 0.0, False, False
+        )

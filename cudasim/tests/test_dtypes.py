@@ -205,6 +205,28 @@ def product_of(first, second, **options):
     return torch._scaled_mm(first, second, one, one, **options)
 
 
+def test_a_product_written_to_out_takes_memory():
+    """1024 x 1024 numbers of two bytes are 2 MiB."""
+    on("H100")
+    x = ones(E4M3, 1024, 16)
+    out = torch.empty(0, dtype=torch.bfloat16, device=GPU1)
+    before = torch.cuda.memory_allocated(GPU1)
+    product_of(x, x.t(), out=out)
+    assert torch.cuda.memory_allocated(GPU1) - before == 2 * 1024**2
+
+
+@pytest.mark.parametrize("out", [False, True])
+def test_a_product_without_room_is_refused_before_it_is_computed(out):
+    """2^18 x 2^18 numbers of two bytes are 128 GiB."""
+    on("H100")
+    x = ones(E4M3, 2**18, 16)
+    options = {}
+    if out:
+        options["out"] = torch.empty(0, dtype=torch.bfloat16, device=GPU1)
+    with pytest.raises(torch.OutOfMemoryError, match="allocate 128"):
+        product_of(x, x.t(), **options)
+
+
 # From native/cuda/ScaledBlas.cpp.
 BAD_PRODUCTS = {
     "Expected trailing dimension of mat1 to be divisible by 16 but got mat1 shape: (16x8).":

@@ -192,5 +192,26 @@ def test_the_table_is_that_of_the_database(database):
 
 
 def test_names_of_kernels_are_in_the_table():
-    for kernel in dtypes.KERNELS:
-        assert dtypes.entry_of(kernel), kernel
+    for operator in dtypes.CHECKED:
+        assert dtypes.entry_of(operator), operator
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kernel"), [(torch.int32, "dot"), (torch.complex32, "vdot")]
+)
+def test_vdot_of_real_numbers_is_dot(dtype, kernel):
+    x = torch.ones(2, dtype=torch.float32, device="cuda:1").to(dtype)
+    error = raised(lambda: torch.vdot(x, x))
+    assert f'"{kernel}" not implemented for' in error
+
+
+def test_devices_are_compared_before_dtypes():
+    """CUDA's generated wrappers compare devices, and their kernels look at dtypes."""
+    x = torch.ones(4, 4, dtype=torch.float16, device=GPU1)
+    weight = torch.ones(4)
+    error = raised(lambda: torch.nn.functional.layer_norm(x, (4,), weight, weight))
+    assert "got weight is on cpu, different from other tensors on cuda:1" in error
+    whole = x.int()
+    error = raised(lambda: torch.mm(whole, whole.cpu()))
+    assert "got mat2 is on cpu, different from other tensors on cuda:1" in error
+    assert '"addmm_cuda" not implemented' in raised(lambda: torch.mm(whole, whole))

@@ -7,6 +7,8 @@ import pytest
 import torch
 from torch import nn
 
+from cudasim.dispatch import operators
+
 pytestmark = pytest.mark.usefixtures("two_gpus")
 G1 = torch.device("cuda:1")
 FACTORIES = {
@@ -88,3 +90,20 @@ def test_generators_of_the_cpu_are_torchs_own():
 
 def test_a_generator_of_a_number_is_of_that_gpu():
     assert torch.Generator(1).device == torch.device("cuda:1")
+
+
+def test_what_computes_for_cuda_alone_draws_from_the_gpu(monkeypatch):
+    def drop(x, p, generator=None):
+        return torch.rand(x.shape, generator=generator), x
+
+    func = torch.ops.aten._fused_dropout.default
+    monkeypatch.setitem(operators.SUBSTITUTES, func, drop)
+    monkeypatch.setattr(func, operators.RECORD, operators.Operator(func), raising=False)
+    x = torch.ones(4, device=G1)
+    state = torch.get_rng_state()
+    draws = []
+    for _ in range(2):
+        torch.cuda.manual_seed_all(1)
+        draws.append(func(x, 0.5)[0].tolist())
+    assert draws[0] == draws[1]
+    assert torch.equal(torch.get_rng_state(), state)

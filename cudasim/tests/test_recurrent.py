@@ -314,3 +314,25 @@ def test_what_layers_keep_for_backward_has_to_fit_on_the_card():
     layers = nn.LSTM(8, 1024, 4, device="cuda")
     batch = torch.empty(4000, 512, 8, device="cuda")
     raised(lambda: layers(batch), torch.OutOfMemoryError)
+
+
+CUDNN_LSTM = (2, 4, 0, 1, False, 0.0, True, False, [], None)
+
+
+def test_states_of_cudnn_are_on_the_device_of_the_input():
+    layer = lstm(3, 4)
+    hidden = torch.zeros(1, 2, 4, device="cuda:1")
+    weights = list(layer.parameters())
+    x = torch.rand(5, 2, 3, device="cuda:0")
+    expected = "found input tensor at cuda:0 and hidden tensor at cuda:1"
+    with pytest.raises(RuntimeError, match=expected):
+        torch.ops.aten._cudnn_rnn(x, weights, 4, None, hidden, hidden, *CUDNN_LSTM)
+
+
+def test_gradients_of_a_cell_are_on_the_device_of_its_state():
+    here = torch.rand(2, 4, device="cuda:0")
+    workspace = torch.rand(2, 16, device="cuda:1")
+    expected = "got workspace is on cuda:1, different from other tensors on cuda:0"
+    backward = torch.ops.aten._thnn_fused_lstm_cell_backward_impl
+    with pytest.raises(RuntimeError, match=expected):
+        backward(here, here, here, here, workspace, has_bias=True)

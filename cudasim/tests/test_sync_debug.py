@@ -117,6 +117,13 @@ def test_a_result_whose_size_depends_on_values_waits(x, index):
     assert_waits(lambda: x.unique())
 
 
+def test_a_result_written_to_out_waits_too(x, mask):
+    places = torch.empty(0, dtype=torch.long, device="cuda")
+    chosen = torch.empty(0, device="cuda")
+    assert_waits(lambda: torch.nonzero(x, out=places))
+    assert_waits(lambda: torch.masked_select(x, mask, out=chosen))
+
+
 def test_what_python_reads_waits(x, number):
     assert_waits(lambda: bool(number))
     assert_waits(lambda: number.item())

@@ -17,7 +17,12 @@ from torch import Tensor
 from cudasim.clock import work_rules
 from cudasim.clock.work_rules import Rule, is_mask
 from cudasim.timing.formulas import Work
-from cudasim.torch_private.operators import OpOverload, base_name, without_in_place
+from cudasim.torch_private.operators import (
+    OpOverload,
+    base_name,
+    schema_of,
+    without_in_place,
+)
 
 aten = torch.ops.aten
 OnHost = Callable[[Tensor], bool]
@@ -142,8 +147,31 @@ def _read_waits() -> dict[Callable, Waits]:
         for name in row["operators"]:
             packet, _, overload = name.partition(".")
             operator = getattr(getattr(aten, packet), overload or "default")
-            waits[operator] = condition
+            for form in (operator, *_out_forms(operator)):
+                waits[form] = condition
     return waits
+
+
+def _out_forms(operator: OpOverload) -> list[OpOverload]:
+    """Return the overloads that write what `operator` returns into tensors given as `out=`."""
+    packet = operator.overloadpacket
+    operands = _operands(operator)
+    forms = []
+    for name in packet.overloads():
+        form = getattr(packet, name)
+        if form is not operator and _operands(form) == operands:
+            forms.append(form)
+    return forms
+
+
+def _operands(operator: OpOverload) -> list[tuple[str, str]]:
+    """Return the name and the type of each argument that is no result."""
+    arguments = schema_of(operator).arguments
+    return [
+        (argument.name, str(argument.type))
+        for argument in arguments
+        if not argument.is_out
+    ]
 
 
 # Operators that may make the host wait for the device: it has to know a value, or a size

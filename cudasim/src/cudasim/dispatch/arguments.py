@@ -52,6 +52,11 @@ def arguments_by_name(func: Callable, args: tuple, kwargs: dict) -> dict[str, An
     return positional | kwargs
 
 
+def all_arguments(func: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
+    """Return the arguments of a call by name, with the defaults of those left out."""
+    return default_arguments(func) | arguments_by_name(func, args, kwargs)
+
+
 def tensors_by_name(
     func: Callable, args: tuple, kwargs: dict
 ) -> list[tuple[str, Tensor]]:

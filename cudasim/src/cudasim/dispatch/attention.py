@@ -13,15 +13,15 @@ from torch import Tensor
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch import random
+from cudasim.dispatch.arguments import all_arguments
+from cudasim.dispatch.checks import common_gpu
+from cudasim.dispatch.dtypes import SUMS
 from cudasim.dispatch.operators import rule
 from cudasim.dispatch.placement import tag_results
-from cudasim.dispatch.tags import gpu_of, put
+from cudasim.dispatch.tags import put
 from cudasim.torch_private.operators import attention as kernels
-from cudasim.torch_private.operators import schema_of
 from cudasim.words import WORDS
 
-# Types in which the sums of products are kept.
-SUMS = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
 ROWS = 32  # the efficient kernel rounds the length of its `logsumexp` up to these
 
 
@@ -173,26 +173,19 @@ def _call_of(
 
 
 def _forward(
-    named: dict[str, Any], bias: Tensor | None = None, shift: int = 0
+    named: dict[str, Any], gpu: GPU, bias: Tensor | None = None, shift: int = 0
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the result, the logarithms of its sums, and the seed of its dropout."""
-    seed = _new_seed(named["dropout_p"], _require_gpu(named["query"]))
+    seed = _new_seed(named["dropout_p"], gpu)
     out, logsumexp = compute(_call_of(named, bias, seed, shift))
     return out, logsumexp, torch.tensor(seed)
-
-
-def _require_gpu(query: Tensor) -> GPU:
-    gpu = gpu_of(query)
-    if gpu is None:
-        raise NotImplementedError(WORDS["attention"]["by name"])
-    return gpu
 
 
 def _new_seed(dropout: float, gpu: GPU) -> int:
     """Return the seed of a call's dropout, drawn from the GPU's generator."""
     if not dropout:
         return 0
-    return int(torch.randint(2**62, (), generator=random.source(gpu, None)))
+    return random.new_seed(gpu)
 
 
 def _like_query(out: Tensor, query: Tensor) -> Tensor:
@@ -204,13 +197,13 @@ def _like_query(out: Tensor, query: Tensor) -> Tensor:
 
 @rule(kernels.flash)
 def flash(func: Callable, args: tuple, kwargs: dict) -> Any:
-    named = _arguments(func, args, kwargs)
-    query, key = args[:2]
-    out, logsumexp, seed = _forward(named, shift=_flash_shift(named))
+    gpu = common_gpu(func, args, kwargs)
+    named = all_arguments(func, args, kwargs)
+    query, key = named["query"], named["key"]
+    out, logsumexp, seed = _forward(named, gpu, shift=_flash_shift(named))
     seed_and_offset = torch.stack([seed, torch.tensor(0)])
     unused = torch.empty(0, dtype=torch.int64)
     debug_mask = torch.empty(0, dtype=query.dtype)
-    gpu = gpu_of(query)
     return (
         tag_results(_like_query(out, query), gpu),
         tag_results(logsumexp, gpu),
@@ -226,11 +219,12 @@ def flash(func: Callable, args: tuple, kwargs: dict) -> Any:
 
 @rule(kernels.flash_backward)
 def flash_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
-    named = _arguments(func, args, kwargs)
+    gpu = common_gpu(func, args, kwargs)
+    named = all_arguments(func, args, kwargs)
     seed = int(named["philox_seed"][0])
     shift = _flash_shift(named)
     gradients = _backward(
-        named, named["grad_out"], None, seed, needs_bias=False, shift=shift
+        named, gpu, named["grad_out"], None, seed, needs_bias=False, shift=shift
     )
     return gradients[:3]
 
@@ -244,15 +238,15 @@ def _flash_shift(named: dict[str, Any]) -> int:
 
 @rule(kernels.efficient)
 def efficient(func: Callable, args: tuple, kwargs: dict) -> Any:
-    named = _arguments(func, args, kwargs)
-    out, logsumexp, seed = _forward(named, named["attn_bias"])
+    gpu = common_gpu(func, args, kwargs)
+    named = all_arguments(func, args, kwargs)
+    out, logsumexp, seed = _forward(named, gpu, named["attn_bias"])
     length = logsumexp.shape[-1]
     rows = _padded_rows(named, length)
     padded = logsumexp.new_full((*logsumexp.shape[:2], rows), math.inf)
     if rows:
         padded[..., :length] = logsumexp
     by_rows = out.transpose(1, 2).contiguous().transpose(1, 2)
-    gpu = gpu_of(named["query"])
     return (
         tag_results(by_rows, gpu),
         tag_results(padded, gpu),
@@ -270,11 +264,12 @@ def _padded_rows(named: dict[str, Any], length: int) -> int:
 
 @rule(kernels.efficient_backward)
 def efficient_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
-    named = _arguments(func, args, kwargs)
+    gpu = common_gpu(func, args, kwargs)
+    named = all_arguments(func, args, kwargs)
     bias = named["attn_bias"]
     needed = named["grad_input_mask"]
     seed = int(named["philox_seed"])
-    gradients = _backward(named, named["grad_out_"], bias, seed, needed[3])
+    gradients = _backward(named, gpu, named["grad_out_"], bias, seed, needed[3])
     results = []
     for gradient, is_needed in zip(gradients, needed, strict=True):
         if is_needed and gradient is not None:
@@ -286,11 +281,11 @@ def efficient_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
 
 @rule(kernels.cudnn)
 def cudnn(func: Callable, args: tuple, kwargs: dict) -> Any:
-    named = _arguments(func, args, kwargs)
-    query, key = args[:2]
-    out, logsumexp, seed = _forward(named, named["attn_bias"])
+    gpu = common_gpu(func, args, kwargs)
+    named = all_arguments(func, args, kwargs)
+    query, key = named["query"], named["key"]
+    out, logsumexp, seed = _forward(named, gpu, named["attn_bias"])
     debug_mask = torch.empty(0, dtype=query.dtype)
-    gpu = gpu_of(query)
     return (
         tag_results(_like_query(out, query), gpu),
         tag_results(logsumexp.unsqueeze(-1), gpu),
@@ -298,18 +293,19 @@ def cudnn(func: Callable, args: tuple, kwargs: dict) -> Any:
         None,
         query.shape[2],
         key.shape[2],
-        put(seed, None),
-        put(torch.tensor(0), None),
+        tag_results(seed, gpu),
+        tag_results(torch.tensor(0), gpu),
         tag_results(debug_mask, gpu),
     )
 
 
 @rule(kernels.cudnn_backward)
 def cudnn_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
-    named = _arguments(func, args, kwargs)
+    gpu = common_gpu(func, args, kwargs)
+    named = all_arguments(func, args, kwargs)
     seed = int(named["philox_seed"])
     bias = named["attn_bias"]
-    gradients = _backward(named, named["grad_out"], bias, seed, needs_bias=False)
+    gradients = _backward(named, gpu, named["grad_out"], bias, seed, needs_bias=False)
     return gradients[:3]
 
 
@@ -390,7 +386,7 @@ def _packed(
     func: Callable, args: tuple, kwargs: dict, begins: str
 ) -> tuple[Packed, dict]:
     """Return the sequences of a call whose arguments for their begins are named alike."""
-    named = _arguments(func, args, kwargs)
+    named = all_arguments(func, args, kwargs)
     has_window = any(named.get(name) not in (None, -1) for name in WINDOWS)
     has_others = any(named.get(name) is not None for name in OTHERS)
     if has_window or has_others:
@@ -407,8 +403,8 @@ def _packed(
 
 @rule(kernels.packed_flash)
 def packed_flash(func: Callable, args: tuple, kwargs: dict) -> Any:
+    gpu = common_gpu(func, args, kwargs)
     packed, named = _packed(func, args, kwargs, "cum_seq")
-    gpu = _require_gpu(packed.query)
     seed = _new_seed(named["dropout_p"], gpu)
     causal = "end" if named["is_causal"] else None
     out, sums = _packed_forward(packed, packed.calls(named, None, causal, seed))
@@ -430,17 +426,18 @@ def packed_flash(func: Callable, args: tuple, kwargs: dict) -> Any:
 
 @rule(kernels.packed_flash_backward)
 def packed_flash_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
+    gpu = common_gpu(func, args, kwargs)
     packed, named = _packed(func, args, kwargs, "cum_seq")
     seed = int(named["rng_state"][0])
     causal = "end" if named["is_causal"] else None
     calls = packed.calls(named, None, causal, seed)
-    return _packed_backward(packed, calls, named["grad_out"])
+    return _packed_backward(packed, gpu, calls, named["grad_out"])
 
 
 @rule(kernels.packed_efficient)
 def packed_efficient(func: Callable, args: tuple, kwargs: dict) -> Any:
+    gpu = common_gpu(func, args, kwargs)
     packed, named = _packed(func, args, kwargs, "cu_seqlens")
-    gpu = _require_gpu(packed.query)
     seed = _new_seed(named["dropout_p"], gpu)
     causal = CAUSAL[named["custom_mask_type"]]
     calls = packed.calls(named, named["bias"], causal, seed)
@@ -461,6 +458,7 @@ def packed_efficient(func: Callable, args: tuple, kwargs: dict) -> Any:
 
 @rule(kernels.packed_efficient_backward)
 def packed_efficient_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
+    gpu = common_gpu(func, args, kwargs)
     packed, named = _packed(func, args, kwargs, "cu_seqlens")
     seed = int(named["philox_seed"])
     causal = CAUSAL[named["custom_mask_type"]]
@@ -468,7 +466,7 @@ def packed_efficient_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
     if bias is not None and named["bias_requires_grad"]:
         raise NotImplementedError(WORDS["attention"]["window"])
     calls = packed.calls(named, bias, causal, seed)
-    gradients = _packed_backward(packed, calls, named["grad_out_"])
+    gradients = _packed_backward(packed, gpu, calls, named["grad_out_"])
     return *gradients, torch.Tensor()
 
 
@@ -484,7 +482,7 @@ def _packed_forward(packed: Packed, calls: list[Call]) -> tuple[Tensor, list[Ten
 
 
 def _packed_backward(
-    packed: Packed, calls: list[Call], gradient: Tensor
+    packed: Packed, gpu: GPU, calls: list[Call], gradient: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients of the queries, the keys and the values of all sequences."""
     of_queries = []
@@ -501,7 +499,6 @@ def _packed_backward(
         of_keys.append(of_key)
         of_values.append(of_value)
 
-    gpu = _require_gpu(packed.query)
     return (
         tag_results(packed.join(of_queries, packed.query).contiguous(), gpu),
         tag_results(packed.join(of_keys, packed.key).contiguous(), gpu),
@@ -509,19 +506,9 @@ def _packed_backward(
     )
 
 
-def _arguments(func: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
-    """Return the arguments of a call by their names, with those that are left out."""
-    named = {}
-    for position, argument in enumerate(schema_of(func).arguments):
-        if position < len(args):
-            named[argument.name] = args[position]
-        else:
-            named[argument.name] = kwargs.get(argument.name, argument.default_value)
-    return named
-
-
 def _backward(
     named: dict[str, Any],
+    gpu: GPU,
     gradient: Tensor,
     bias: Tensor | None,
     seed: int,
@@ -538,5 +525,4 @@ def _backward(
     logsumexp = logsumexp[..., : call.query.shape[2]].contiguous()
     needs_bias = needs_bias and bias is not None
     gradients = compute_backward(call, gradient, named["out"], logsumexp, needs_bias)
-    gpu = gpu_of(call.query)
     return [tag_results(result, gpu) for result in gradients]

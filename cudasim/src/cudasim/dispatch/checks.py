@@ -11,9 +11,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from cudasim.dispatch.arguments import tensors_by_name
+from cudasim.device.gpu import GPU
+from cudasim.dispatch.arguments import operands_of, tensors_by_name
 from cudasim.dispatch.native_functions import checking_kernel
-from cudasim.dispatch.operators import Operator, written_by
+from cudasim.dispatch.operators import Operator, operator_of, written_by
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import CPU, device_of, gpu_of, is_scratch
 from cudasim.session import session
@@ -57,6 +58,28 @@ def refuses(operator: Operator, args: tuple, kwargs: dict, hosts: list[Tensor]) 
         if any(target is tensor for tensor in hosts):
             return True
     return False
+
+
+def common_gpu(func: Callable, args: tuple, kwargs: dict) -> GPU:
+    """Return the GPU of a call of an operator that CUDA alone has, whose rule computes.
+
+    Raises CUDA's error if its tensors are apart, and that of a lost context.
+    """
+    gpus = []
+    hosts = []
+    for tensor in operands_of(args, kwargs):
+        gpu = gpu_of(tensor)
+        if gpu is not None:
+            gpus.append(gpu)
+        elif not is_scratch(tensor):
+            hosts.append(tensor)
+    if not gpus:
+        raise NotImplementedError(MESSAGES["by name"].format(func.name()))
+    is_refused = hosts and refuses(operator_of(func), args, kwargs, hosts)
+    if is_refused or len(set(gpus)) > 1:
+        raise disagreement(func, args, kwargs)
+    gpus[0].check()
+    return gpus[0]
 
 
 @functools.cache
@@ -160,6 +183,19 @@ def _convolution_types(
     return message
 
 
+def _check_recurrent(func: Callable, named: NamedTensors) -> str | None:
+    """`check_attributes` of native/RNN.h: the states are compared before the weights."""
+    labels = {"hx": "hidden", "cx": "hidden", "weight": "parameter"}
+    here = device_of(named[0][1])
+    for argument, label in labels.items():
+        for name, tensor in named:
+            there = device_of(tensor)
+            if name == argument and there != here:
+                message = WORDS["functions"]["recurrent"]
+                return message.format(name=label, here=here, there=there)
+    return None
+
+
 def _check_arguments(func: Callable, named: NamedTensors) -> str | None:
     """What kernels say that compare the devices of all their arguments."""
     name = base_name(func)
@@ -217,6 +253,7 @@ DEVICE_ERRORS: dict[str, Check] = {
     "masked_fill": _check_fill,
     "add": _check_add,
     "cholesky_solve": _check_cholesky,
+    "_cudnn_rnn": _check_recurrent,
 }
 
 

@@ -35,8 +35,8 @@ from cudasim.words import WORDS
 MESSAGES = WORDS["kernels"]
 TABLE = Path(__file__).with_name("kernels.json")
 
-# Operator -> the kernel of CUDA that looks at its dtype; None where cuDNN does.
-KERNELS: dict[str, str | None] = TABLES["types"]["kernels"]
+# Operators whose dtypes on CUDA the database tells, where the CPU takes more.
+CHECKED: list[str] = TABLES["types"]["checked"]
 # Operator -> its name in the database, where that is another.
 DATABASE_NAMES: dict[str, str] = TABLES["types"]["called"]
 # What the CPU computes in where it has no kernel for a dtype.
@@ -57,6 +57,8 @@ MOVING = (
     "pixel_shuffle",
     "pixel_unshuffle",
 )
+# Types in which CUDA's kernels keep sums of products, where not in that of the tensors.
+SUMS = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
 # Bytes of a number -> whole numbers that have as many.
 SAME_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 REAL_AND_COMPLEX = (torch.float32, torch.float64, torch.complex64, torch.complex128)
@@ -64,6 +66,11 @@ REAL_AND_COMPLEX = (torch.float32, torch.float64, torch.complex64, torch.complex
 KNOWN_TO_CUDNN = (torch.int8, torch.uint8, torch.int32)
 
 Capability = tuple[int, int]
+
+
+def widened(tensor: Tensor) -> Tensor:
+    """Return `tensor` in the type in which sums of its numbers are kept."""
+    return tensor.to(SUMS.get(tensor.dtype, tensor.dtype))
 
 
 class SupportedDtypes(NamedTuple):
@@ -117,6 +124,8 @@ def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
     Errors of wrong shapes go first, where there are few numbers to compute with.
     """
     operator = func.overloadpacket.__name__.removesuffix("_")
+    if entry_of(operator) is None:
+        return
     tensors = operands_of(args, kwargs)
     dtype = tensors[0].dtype  # which chooses the kernel
     supported = supported_dtypes(operator, gpu.card.capability)
@@ -127,11 +136,18 @@ def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
 
     if sum(tensor.numel() for tensor in tensors) < LARGE_RESULT:
         _run_on_copies(func, args, kwargs)
-    kernel = KERNELS[operator]
+    kernel = _kernel_of(operator, dtype)
     if kernel is not None:
         raise refusal(kernel, dtype)
     if torch.backends.cudnn.enabled:
         _check_cudnn(dtype)
+
+
+def _kernel_of(operator: str, dtype: torch.dtype) -> str | None:
+    """Return the kernel that looks at the dtype of an operator; None if cuDNN does."""
+    if operator == "vdot" and not dtype.is_complex:
+        return "dot"  # which computes it (`vdot_cuda` of native/cuda/Blas.cpp)
+    return kernel_name(operator)
 
 
 def check_rare(func: Callable, args: tuple) -> None:

@@ -143,6 +143,11 @@ def _product(args: tuple, operands: Sequence[Tensor]) -> int:
     return math.prod(left.shape[:-1]) * right.shape[-1]
 
 
+def _scaled_product(args: tuple, operands: Sequence[Tensor]) -> int:
+    """For products of the first two operands, whose scales follow."""
+    return _product(args, operands[:2])
+
+
 def _convolution(args: tuple, operands: Sequence[Tensor]) -> int:
     """For convolutions: twice the size without padding, which seldom adds more."""
     image, weight = operands[:2]
@@ -214,6 +219,7 @@ def _spread(args: tuple, operands: Sequence[Tensor]) -> int:
 
 _BOUNDS_BY_KIND: dict[str, Bound] = {
     "product": _product,
+    "scaled_product": _scaled_product,
     "of_sizes": _of_sizes,
     "convolution": _convolution,
     "embedding": _embedding,

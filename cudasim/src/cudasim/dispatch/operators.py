@@ -42,6 +42,14 @@ class Layer(NamedTuple):
     is_idle: Idle
 
 
+class Check(NamedTuple):
+    """A function that refuses arguments of some operators, whose devices were compared."""
+
+    operators: frozenset  # as those of a layer
+    function: Callable[[Callable, tuple, dict], None]
+    is_idle: Idle
+
+
 # The rules of operators that do not follow the general one of `placement`.
 RULES: dict[Callable, Rule] = {}
 # The same for kinds of operators: each returns the rule of an operator, or None. No
@@ -49,6 +57,8 @@ RULES: dict[Callable, Rule] = {}
 RULE_FINDERS: list[Callable[[Callable], Rule | None]] = []
 # What computes on a GPU in the place of the CPU's kernels, which are missing.
 SUBSTITUTES: dict[Callable, Callable] = {}
+# What is checked of some operators' arguments on a GPU, in the order of registration.
+CHECKS: list[Check] = []
 # The layers around rules, in the order in which they are registered.
 LAYERS: list[Layer] = []
 # The same for kinds of operators: each returns the layer of an operator, or None.
@@ -106,6 +116,20 @@ def layer(*operators: str | Callable, idle: Idle = lambda args: False) -> Callab
     return register
 
 
+def check(*operators: str | Callable, idle: Idle = lambda args: False) -> Callable:
+    """Let the decorated function check the arguments of `operators` on a GPU.
+
+    Like CUDA's kernels it is called after the devices were compared, by `run` of
+    `placement`. `operators` and `idle` are as in `layer`.
+    """
+
+    def register(function: Callable) -> Callable:
+        CHECKS.append(Check(frozenset(operators), function, idle))
+        return function
+
+    return register
+
+
 def position_of(function: Callable) -> int:
     """Return how far from the rule a layer runs, which its module decides."""
     module = function.__module__
@@ -129,6 +153,7 @@ class Operator:
     __slots__ = (
         "bound_factor",
         "call",
+        "checks",
         "direct",
         "draws_random",
         "func",
@@ -151,8 +176,11 @@ class Operator:
         layers = _layers_of(func)
         # None where the general rule alone runs.
         self.rule = _wrap(own_rule, layers)
-        # None where there are no layers, which is the same as idle ones.
-        self.idle = _all_idle([around.is_idle for around in layers])
+        # What refuses its arguments, once their devices are known to agree.
+        self.checks = _of_operator(CHECKS, func)
+        # None where there are neither layers nor checks, which is the same as idle ones.
+        around = (*layers, *self.checks)
+        self.idle = _all_idle([function.is_idle for function in around])
         # What computes on a CUDA GPU if the CPU has no kernel; else None.
         self.substitute = SUBSTITUTES.get(func)
         # Whether the mode may run it without looking at its rule.
@@ -223,17 +251,23 @@ def _own_rule(func: Callable) -> Rule | None:
 
 def _layers_of(func: Callable) -> list[Layer]:
     """Return the layers around the rule of an operator, innermost first."""
-    name = name_of(func)
-    layers = []
-    for registered in LAYERS:
-        if name in registered.operators or func in registered.operators:
-            layers.append(registered)
+    layers = _of_operator(LAYERS, func)
     for find_layer in LAYER_FINDERS:
         found = find_layer(func)
         if found is not None:
             layers.append(found)
     layers.sort(key=lambda layer: position_of(layer.function))
     return layers
+
+
+def _of_operator(registered: list, func: Callable) -> list:
+    """Return those of the registered layers, or checks, that are for an operator."""
+    name = name_of(func)
+    return [
+        entry
+        for entry in registered
+        if name in entry.operators or func in entry.operators
+    ]
 
 
 def _wrap(own_rule: Rule | None, layers: list[Layer]) -> Rule | None:

@@ -88,6 +88,8 @@ def run(func: Callable, args: tuple, kwargs: dict, operands: Iterable[Tensor]) -
         _check_alive(gpu, operands)
     if on_host and refuses(operator, args, kwargs, on_host):
         raise disagreement(func, args, kwargs)
+    for check in operator.checks:
+        check.function(func, args, kwargs)
     for tensor in unplaced:
         put(tensor, gpu)
     for tensor in on_host:
@@ -129,11 +131,12 @@ def _compute(operator: Operator, gpu: GPU, args: tuple, kwargs: dict) -> Any:
     """
     func = operator.func
     try:
+        compute = operator.call
         if operator.substitute is not None and session.type.lists_kernels:
-            return operator.substitute(*args, **kwargs)
+            compute = operator.substitute
         if operator.draws_random:
-            return random.draw(func, args, kwargs, gpu)
-        return operator.call(*args, **kwargs)
+            return random.draw(func, args, kwargs, gpu, compute)
+        return compute(*args, **kwargs)
     except RuntimeError as error:
         out = compute_wider(func, args, kwargs, gpu)
         if out is not NotImplemented:

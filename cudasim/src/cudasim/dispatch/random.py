@@ -47,20 +47,31 @@ def source(gpu: GPU, given: CppGenerator | None) -> CppGenerator:
     return generator.draw()
 
 
-def draw(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
-    """Run `func` on the CPU, with random numbers from the stream of `gpu`."""
+def new_seed(gpu: GPU) -> int:
+    """Return a seed from the generator of `gpu`, for an operation that keeps it in a tensor."""
+    return gpu.generator.draw().initial_seed() % 2**63
+
+
+def draw(
+    func: Callable,
+    args: tuple,
+    kwargs: dict,
+    gpu: GPU,
+    compute: Callable | None = None,
+) -> Any:
+    """Run `func` on the CPU, with random numbers from the stream of `gpu`.
+
+    If `compute` is given, it is called in the place of `func`.
+    """
+    compute = compute or func
     drawing = kind(func)
     if drawing == PLAIN:
-        return func(*args, **kwargs)
+        return compute(*args, **kwargs)
     if drawing == NAMED:
         generator = source(gpu, kwargs.get("generator"))
-        return func(*args, **{**kwargs, "generator": generator})
-    return _draw_from_default(func, args, kwargs, gpu)
-
-
-def _draw_from_default(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
+        return compute(*args, **{**kwargs, "generator": generator})
     with default_seeded(gpu.generator.draw().initial_seed()):
-        return func(*args, **kwargs)
+        return compute(*args, **kwargs)
 
 
 @contextmanager

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from cudasim.device.gpu import GPU, Allocation
+from cudasim.device.gpu import Allocation
 from cudasim.dispatch import random
-from cudasim.dispatch.arguments import arguments_by_name, operands_of
-from cudasim.dispatch.checks import disagreement
+from cudasim.dispatch.arguments import all_arguments
+from cudasim.dispatch.checks import common_gpu
+from cudasim.dispatch.dtypes import widened
 from cudasim.dispatch.operators import rule
 from cudasim.dispatch.placement import tag_results
-from cudasim.dispatch.tags import gpu_of, put
+from cudasim.dispatch.tags import put
 from cudasim.torch_private import tensors as private
 from cudasim.torch_private.dispatch import DispatchKey, SetKeyExcluded
 from cudasim.torch_private.operators import recurrent as kernels
@@ -27,11 +28,7 @@ from cudasim.words import WORDS
 
 aten = torch.ops.aten
 MESSAGES = WORDS["recurrent"]
-SEED_SIZE = (
-    8  # bytes of a seed of dropout, at the beginning of what is kept for backward
-)
-# Types in which cuDNN computes, if not in that of the tensors (`promote_rnn_math_type`).
-SUMS = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
+SEED_SIZE = 8  # bytes of a seed of dropout, at the beginning of what is kept
 
 
 class Kind(NamedTuple):
@@ -171,23 +168,15 @@ def _view(buffer: Tensor, slot: Slot) -> Tensor:
 @rule(kernels.cudnn_flatten)
 def flatten(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Let the weights of a module be views of one buffer, in cuDNN's order."""
-    named = arguments_by_name(func, args, kwargs)
+    gpu = common_gpu(func, args, kwargs)
+    named = all_arguments(func, args, kwargs)
     weights = named["weight_arr"]
     layers = _layers_of(named)
-    gpu = _require_gpu(weights[0])
     buffer = tag_results(_pack(layers, named["input_size"], weights), gpu)
     slots, _ = lay_out(layers, named["input_size"])
     for weight, slot in zip(weights, slots, strict=True):
         weight.set_(_view(buffer, slot))
     return buffer
-
-
-def _require_gpu(tensor: Tensor) -> GPU:
-    gpu = gpu_of(tensor)
-    if gpu is None:
-        raise NotImplementedError(MESSAGES["by name"])
-    gpu.check()
-    return gpu
 
 
 class Call(NamedTuple):
@@ -269,21 +258,20 @@ def _compute(call: Call, seed: int) -> list[Tensor]:
 
 
 def _in_type_of_sums(call: Call) -> Call:
-    dtype = SUMS.get(call.input.dtype)
-    if dtype is None:
-        return call
+    """Widen the tensors of a call as cuDNN does (`promote_rnn_math_type`)."""
     return call._replace(
-        input=call.input.to(dtype),
-        weights=[weight.to(dtype) for weight in call.weights],
-        hidden=[state.to(dtype) for state in call.hidden],
+        input=widened(call.input),
+        weights=[widened(weight) for weight in call.weights],
+        hidden=[widened(state) for state in call.hidden],
     )
 
 
 @rule(kernels.cudnn)
 def cudnn(func: Callable, args: tuple, kwargs: dict) -> Any:
-    named = arguments_by_name(func, args, kwargs)
+    """Run a stack of layers, and keep the seed of its dropout for backward."""
+    gpu = common_gpu(func, args, kwargs)
+    named = all_arguments(func, args, kwargs)
     call = _call_of(named)
-    gpu = _require_gpu(call.input)
     _check(call)
 
     buffer = named["weight_buf"]
@@ -294,7 +282,7 @@ def cudnn(func: Callable, args: tuple, kwargs: dict) -> Any:
     kept = put(torch.empty(call.bytes_kept, dtype=torch.uint8), gpu, memory)
     seed = 0
     if call.is_training and call.dropout > 0:
-        seed = gpu.generator.draw().initial_seed() % 2**63
+        seed = random.new_seed(gpu)
         kept[:SEED_SIZE].view(torch.int64).fill_(seed)
 
     results = _compute(_in_type_of_sums(call), seed)
@@ -319,7 +307,8 @@ def _check(call: Call) -> None:
 @rule(kernels.cudnn_backward)
 def cudnn_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Compute gradients, from the layers' results once more: cuDNN kept what it needs."""
-    named = arguments_by_name(func, args, kwargs)
+    gpu = common_gpu(func, args, kwargs)
+    named = all_arguments(func, args, kwargs)
     call = _call_of(named)
     if not call.is_training:
         raise RuntimeError(MESSAGES["evaluation"])
@@ -334,7 +323,6 @@ def cudnn_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
         incoming[0] = incoming[0].transpose(0, 1)
 
     gradients = _gradients(_in_type_of_sums(call), seed, incoming)
-    gpu = _require_gpu(call.input)
     return tag_results(_as_cudnn_returns(call, named["output_mask"], gradients), gpu)
 
 
@@ -417,19 +405,11 @@ def _as_cudnn_returns(
 # Cells: see cuda/RNN.cu.
 
 
-def _common_gpu(func: Callable, args: tuple, kwargs: dict) -> GPU:
-    """Return the GPU of all tensors. Raises CUDA's error if they are apart."""
-    first, *others = operands_of(args, kwargs)
-    gpu = _require_gpu(first)
-    if any(gpu_of(tensor) is not gpu for tensor in others):
-        raise disagreement(func, args, kwargs)
-    return gpu
-
-
 @rule(kernels.lstm_cell)
 def lstm_cell(func: Callable, args: tuple, kwargs: dict) -> Any:
-    gpu = _common_gpu(func, args, kwargs)
-    named = arguments_by_name(func, args, kwargs)
+    """Run one step of an LSTM."""
+    gpu = common_gpu(func, args, kwargs)
+    named = all_arguments(func, args, kwargs)
     before = named["cx"]
     gates = _add_gates(named)
     enter, forget, new, leave = gates.chunk(4, 1)
@@ -443,51 +423,55 @@ def lstm_cell(func: Callable, args: tuple, kwargs: dict) -> Any:
 
 def _add_gates(named: dict[str, Any]) -> Tensor:
     """Return the sums of products and biases of an LSTM, in the type of sums."""
-    total = _widened(named["input_gates"]) + _widened(named["hidden_gates"])
+    total = widened(named["input_gates"]) + widened(named["hidden_gates"])
     for name in ("input_bias", "hidden_bias"):
         if named.get(name) is not None:
-            total = total + _widened(named[name])
+            total = total + widened(named[name])
     return total
-
-
-def _widened(tensor: Tensor) -> Tensor:
-    return tensor.to(SUMS.get(tensor.dtype, tensor.dtype))
 
 
 @rule(kernels.lstm_cell_backward)
 def lstm_cell_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
-    of_hidden, of_cell, before, after, workspace, has_bias = args
+    """Return the gradients of the gates, of the cell's state and of a bias."""
+    gpu = common_gpu(func, args, kwargs)
+    named = all_arguments(func, args, kwargs)
+    before = named["cx"]
     dtype = before.dtype
-    enter, forget, new, leave = _widened(workspace).chunk(4, 1)
-    squashed = _widened(after).tanh()
-    of_hidden = torch.zeros_like(squashed) if of_hidden is None else of_hidden
-    of_cell = torch.zeros_like(squashed) if of_cell is None else of_cell
+    enter, forget, new, leave = widened(named["workspace"]).chunk(4, 1)
+    squashed = widened(named["cy"]).tanh()
+    of_hidden = named["grad_hy"]
+    of_cell = named["grad_cy"]
+    if of_hidden is None:
+        of_hidden = torch.zeros_like(squashed)
+    if of_cell is None:
+        of_cell = torch.zeros_like(squashed)
 
     flow = of_hidden * leave * (1 - squashed**2) + of_cell
     of_gates = torch.cat(
         [
             flow * new * (1 - enter) * enter,
-            flow * _widened(before) * (1 - forget) * forget,
+            flow * widened(before) * (1 - forget) * forget,
             flow * enter * (1 - new**2),
             of_hidden * squashed * (1 - leave) * leave,
         ],
         1,
     ).to(dtype)
-    of_bias = of_gates.sum(0) if has_bias else torch.Tensor()
+    of_bias = of_gates.sum(0) if named["has_bias"] else torch.Tensor()
     results = (of_gates, (flow * forget).to(dtype), of_bias)
-    return tag_results(results, _require_gpu(before))
+    return tag_results(results, gpu)
 
 
 @rule(kernels.gru_cell)
 def gru_cell(func: Callable, args: tuple, kwargs: dict) -> Any:
-    gpu = _common_gpu(func, args, kwargs)
-    named = arguments_by_name(func, args, kwargs)
-    before = _widened(named["hx"])
-    from_input = _widened(named["input_gates"])
-    from_hidden = _widened(named["hidden_gates"])
+    """Run one step of a GRU."""
+    gpu = common_gpu(func, args, kwargs)
+    named = all_arguments(func, args, kwargs)
+    before = widened(named["hx"])
+    from_input = widened(named["input_gates"])
+    from_hidden = widened(named["hidden_gates"])
     if named.get("input_bias") is not None:
-        from_input = from_input + _widened(named["input_bias"])
-        from_hidden = from_hidden + _widened(named["hidden_bias"])
+        from_input = from_input + widened(named["input_bias"])
+        from_hidden = from_hidden + widened(named["hidden_bias"])
 
     reset_input, update_input, new_input = from_input.chunk(3, 1)
     reset_hidden, update_hidden, new_hidden = from_hidden.chunk(3, 1)
@@ -502,9 +486,12 @@ def gru_cell(func: Callable, args: tuple, kwargs: dict) -> Any:
 
 @rule(kernels.gru_cell_backward)
 def gru_cell_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
-    gradient, workspace, has_bias = args
+    """Return the gradients of both products, of the state and of the biases."""
+    gpu = common_gpu(func, args, kwargs)
+    named = all_arguments(func, args, kwargs)
+    gradient, workspace = named["grad_hy"], named["workspace"]
     dtype = workspace.dtype
-    reset, update, new, before, new_hidden = _widened(workspace).chunk(5, 1)
+    reset, update, new, before, new_hidden = widened(workspace).chunk(5, 1)
     of_update = gradient * (before - new) * (1 - update) * update
     of_new = gradient * (1 - update) * (1 - new**2)
     of_reset = of_new * new_hidden * (1 - reset) * reset
@@ -512,7 +499,7 @@ def gru_cell_backward(func: Callable, args: tuple, kwargs: dict) -> Any:
     of_hidden = torch.cat([of_reset, of_update, of_new * reset], 1).to(dtype)
 
     biases = [torch.Tensor(), torch.Tensor()]
-    if has_bias:
+    if named["has_bias"]:
         biases = [of_input.sum(0), of_hidden.sum(0)]
     results = (of_input, of_hidden, (gradient * update).to(dtype), *biases)
-    return tag_results(results, _require_gpu(workspace))
+    return tag_results(results, gpu)

@@ -34,6 +34,7 @@ from cudasim.dispatch.kernel_names import named_as_on_cuda
 from cudasim.dispatch.operators import (
     RULE_FINDERS,
     Rule,
+    check,
     layer,
     name_of,
     operator_of,
@@ -43,7 +44,7 @@ from cudasim.dispatch.operators import (
 from cudasim.dispatch.placement import make_on, run, tag_results
 from cudasim.dispatch.scratch import GRAPHS
 from cudasim.dispatch.tags import device_of, gpu_of, is_scratch, put, storage_of
-from cudasim.dispatch.waiting import wait_for, waits, watch_copy
+from cudasim.dispatch.waiting import awaited_gpu, wait_for, watch_copy
 from cudasim.session import session
 from cudasim.torch_private import operators as private
 from cudasim.words import WORDS
@@ -373,14 +374,16 @@ def _find_profiler(func: Callable) -> Rule | None:
     return run_plain if getattr(func, "namespace", "") == "profiler" else None
 
 
-# What runs around rules: the wait of the host, and checks of dtypes.
+# What runs around rules: the wait of the host; and checks of dtypes.
 
 
 @layer(*WAITS, idle=lambda args: not session.watching)
 def wait_for_result(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Let the host wait for the operations whose result it needs."""
-    if session.watching and waits(func, args, kwargs):
-        wait_for(gpu_of(args[0]))
+    if session.watching:
+        gpu = awaited_gpu(func, args, kwargs)
+        if gpu is not None:
+            wait_for(gpu)
     return inner(func, args, kwargs)
 
 
@@ -392,33 +395,31 @@ def _has_common_dtype(args: tuple) -> bool:
     return getattr(args[0], "dtype", None) in COMMON_DTYPES
 
 
-@layer(*dtypes.KERNELS, idle=_has_common_dtype)
-def check_dtype(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
+@check(*dtypes.CHECKED, idle=_has_common_dtype)
+def check_dtype(func: Callable, args: tuple, kwargs: dict) -> None:
     """Refuse dtypes for which CUDA has no kernel."""
     tensors = operands_of(args, kwargs)
     if tensors and tensors[0].dtype not in COMMON_DTYPES and session.type.lists_kernels:
         gpu = gpu_of(tensors[0])
         if gpu is not None:
             dtypes.check(func, args, kwargs, gpu)
-    return inner(func, args, kwargs)
 
 
 def _has_usual_dtype(args: tuple) -> bool:
     return getattr(args[0], "dtype", None) not in dtypes.REFUSED
 
 
-@layer(*itertools.chain(*dtypes.REFUSED.values()), idle=_has_usual_dtype)
-def check_rare_dtype(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
+@check(*itertools.chain(*dtypes.REFUSED.values()), idle=_has_usual_dtype)
+def check_rare_dtype(func: Callable, args: tuple, kwargs: dict) -> None:
     """Refuse dtypes for which the CPU alone has a kernel."""
     if not _has_usual_dtype(args) and session.type.lists_kernels:
         if gpu_of(args[0]) is not None:
             dtypes.check_rare(func, args)
-    return inner(func, args, kwargs)
 
 
 # Products with a dense matrix, unless one is sparse: of plain tensors none is.
 PRODUCTS = (aten.mm.default, aten.mv.default)
-# The checks of other operators' first arguments.
+# The checks of other operators' arguments.
 CHECKS: dict[Callable, Callable] = {
     aten.native_layer_norm.default: dtypes.check_norm,
     aten.native_group_norm.default: dtypes.check_norm,
@@ -427,11 +428,10 @@ CHECKS: dict[Callable, Callable] = {
 }
 
 
-@layer(*PRODUCTS, idle=lambda args: True)
-@layer(*CHECKS)
-def check_arguments(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Run the check of an operator if it runs on a GPU."""
-    if session.type.lists_kernels and any(map(gpu_of, tensors_in(args))):
-        check = CHECKS.get(func, dtypes.check_sparse)
-        check(*args[:4])
-    return inner(func, args, kwargs)
+@check(*PRODUCTS, idle=lambda args: True)
+@check(*CHECKS)
+def check_arguments(func: Callable, args: tuple, kwargs: dict) -> None:
+    """Run the check of an operator."""
+    if session.type.lists_kernels:
+        check_of_operator = CHECKS.get(func, dtypes.check_sparse)
+        check_of_operator(*operands_of(args, kwargs))

@@ -7,19 +7,15 @@ or 32 numbers, need a Blackwell card and are not computed.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from cudasim.dispatch.arguments import arguments_by_name, operands_of
-from cudasim.dispatch.checks import disagreement
 from cudasim.dispatch.kernel_names import CPP_NAMES
-from cudasim.dispatch.operators import rule
-from cudasim.dispatch.placement import general, tag_results
-from cudasim.dispatch.tags import gpu_of
-from cudasim.session import session
+from cudasim.dispatch.operators import substitute
+from cudasim.dispatch.tags import foretell, gpu_of, storage_of
 from cudasim.torch_private import operators as private
 from cudasim.words import WORDS
 
@@ -236,16 +232,23 @@ def described(scale: Tensor) -> tuple[str, list[int], list[int]]:
     return CPP_NAMES[scale.dtype], list(scale.shape), list(scale.stride())
 
 
-def multiply(first: Factor, second: Factor, arguments: dict[str, Any]) -> Tensor:
+class Result(NamedTuple):
+    """What a product becomes."""
+
+    dtype: torch.dtype
+    bias: Tensor | None = None
+    scale: Tensor | None = None
+    out: Tensor | None = None
+
+
+def multiply(first: Factor, second: Factor, result: Result) -> Tensor:
     """Return the product, rounded once to the dtype that was asked for."""
     product = first.scaled() @ second.scaled().t()
-    if arguments.get("bias") is not None:
-        product += arguments["bias"].float()
-    result = arguments.get("out_dtype") or first.matrix.dtype
-    scale_result = arguments.get("scale_result")
-    if scale_result is not None and result in FLOAT8:
-        product *= scale_result
-    return to_dtype(product, result)
+    if result.bias is not None:
+        product += result.bias.float()
+    if result.scale is not None and result.dtype in FLOAT8:
+        product *= result.scale
+    return to_dtype(product, result.dtype)
 
 
 def to_dtype(product: Tensor, dtype: torch.dtype) -> Tensor:
@@ -256,13 +259,20 @@ def to_dtype(product: Tensor, dtype: torch.dtype) -> Tensor:
     return product.to(dtype)
 
 
-@rule(private.scaled_mm, private.scaled_mm_out)
-def scaled_mm(func: Callable, args: tuple, kwargs: dict) -> Any:
+@substitute(private.scaled_mm, private.scaled_mm_out)
+def scaled_mm(
+    first: Tensor,
+    second: Tensor,
+    scale_a: Tensor,
+    scale_b: Tensor,
+    bias: Tensor | None = None,
+    scale_result: Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+    use_fast_accum: bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """Multiply two matrices whose scales tell by their shapes how they are shared."""
-    arguments = arguments_on_cuda(func, args, kwargs)
-    if arguments is None:
-        return general(func, args, kwargs)
-    first, second = arguments["self"], arguments["mat2"]
     check_card(first, MESSAGES["card"], RuntimeError)
     for name, matrix in (("mat1", first), ("mat2", second)):
         if matrix.dim() != 2:
@@ -271,28 +281,39 @@ def scaled_mm(func: Callable, args: tuple, kwargs: dict) -> Any:
         shapes = (*first.shape, *second.shape)
         raise RuntimeError(MESSAGES["shapes"].format(*shapes))
 
-    factors = joint_scaling(first, second, arguments["scale_a"], arguments["scale_b"])
-    bias = arguments.get("bias")
+    factors = joint_scaling(first, second, scale_a, scale_b)
     if bias is not None and bias.numel() != second.shape[1]:
         sizes = (second.shape[1], bias.numel())
         raise RuntimeError(MESSAGES["bias size"].format(*sizes))
     check_sizes(first, second, RuntimeError)
-    return computed(arguments, factors)
+    dtype = result_dtype(first, out_dtype, out)
+    result = Result(dtype, bias, scale_result, out)
+    return computed(first, second, factors, result)
 
 
-@rule(*private.scaled_mm_v2)
-def scaled_mm_v2(func: Callable, args: tuple, kwargs: dict) -> Any:
+@substitute(*private.scaled_mm_v2)
+def scaled_mm_v2(
+    first: Tensor,
+    second: Tensor,
+    scale_a: list[Tensor],
+    recipe_a: list[int],
+    swizzle_a: list[int],
+    scale_b: list[Tensor],
+    recipe_b: list[int],
+    swizzle_b: list[int],
+    bias: Tensor | None,
+    out_dtype: torch.dtype | None,
+    contraction_dim: Sequence[int] = (),
+    use_fast_accum: bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """Multiply two matrices whose scales are described by recipes."""
-    arguments = arguments_on_cuda(func, args, kwargs)
-    if arguments is None:
-        return general(func, args, kwargs)
-    first, second = arguments["self"], arguments["mat2"]
     check_card(first, MESSAGES["card"], NotImplementedError)
     check_sizes(first, second, ValueError)
-    scale_a, scale_b = arguments["scale_a"], arguments["scale_b"]
     factors = (
-        described_factor(first, scale_a, arguments["recipe_a"][0]),
-        described_factor(second.t(), scale_b, arguments["recipe_b"][0]),
+        described_factor(first, scale_a, recipe_a[0]),
+        described_factor(second.t(), scale_b, recipe_b[0]),
     )
     kinds = {factor.scaling for factor in factors}
     if not all(factor.is_valid() for factor in factors):
@@ -300,7 +321,9 @@ def scaled_mm_v2(func: Callable, args: tuple, kwargs: dict) -> Any:
     major, _ = gpu_of(first).card.capability
     if kinds & {BLOCK_1X128, BLOCK_128X128} and major != HOPPER:
         raise NotImplementedError(MESSAGES["only Hopper"])
-    return computed(arguments, factors)
+    dtype = result_dtype(first, out_dtype, out)
+    result = Result(dtype, bias, out=out)
+    return computed(first, second, factors, result)
 
 
 def described_factor(matrix: Tensor, scales: Sequence[Tensor], recipe: int) -> Factor:
@@ -316,46 +339,87 @@ def described_factor(matrix: Tensor, scales: Sequence[Tensor], recipe: int) -> F
     return Factor(matrix, scale, recipe)
 
 
-def computed(arguments: dict[str, Any], factors: tuple[Factor, Factor]) -> Tensor:
+def result_dtype(
+    first: Tensor, out_dtype: torch.dtype | None, out: Tensor | None
+) -> torch.dtype:
+    """Return the dtype of a product, which has to be that of `out` if both are given."""
+    if out is None:
+        return out_dtype or first.dtype
+    if out_dtype not in (None, out.dtype):
+        raise RuntimeError(MESSAGES["out"])
+    return out.dtype
+
+
+def computed(
+    first: Tensor, second: Tensor, factors: tuple[Factor, Factor], result: Result
+) -> Tensor:
     """Check what all such products have in common, and compute one."""
-    first, second = arguments["self"], arguments["mat2"]
     check_dtypes(first, second)
-    result = arguments.get("out_dtype") or first.dtype
-    check_bias(arguments.get("bias"), result)
+    check_bias(result.bias, result.dtype)
     if first.numel() and second.numel():
         check_layout(first, second)
         check_blocks(*factors)
+    if result.out is not None:  # the kernel of the meta device cannot tell its size
+        size = first.shape[0] * second.shape[1] * result.dtype.itemsize
+        foretell(storage_of(result.out), size)
 
-    product = multiply(*factors, arguments)
-    out = arguments.get("out")
-    if out is not None:
-        if out.dtype is not result and arguments.get("out_dtype"):
-            raise RuntimeError(MESSAGES["out"])
-        return out.resize_(product.shape).copy_(product)
-    return tag_results(product, gpu_of(first))
+    product = multiply(*factors, result)
+    if result.out is not None:
+        return result.out.resize_(product.shape).copy_(product)
+    return product
 
 
-@rule(private.scaled_grouped_mm, *private.scaled_grouped_mm_v2)
-def scaled_grouped_mm(func: Callable, args: tuple, kwargs: dict) -> Any:
+@substitute(private.scaled_grouped_mm)
+def scaled_grouped_mm(
+    first: Tensor,
+    second: Tensor,
+    scale_a: Tensor,
+    scale_b: Tensor,
+    offsets: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale_result: Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+    use_fast_accum: bool = False,
+) -> Tensor:
     """Multiply groups of rows, of columns or of both, each row and column with a scale."""
-    arguments = arguments_on_cuda(func, args, kwargs)
-    if arguments is None:
-        return general(func, args, kwargs)
-    first, second = arguments["self"], arguments["mat2"]
-    scale_a, scale_b = arguments["scale_a"], arguments["scale_b"]
-    if isinstance(scale_a, list | tuple):
-        scale_a, scale_b = scale_a[0], scale_b[0]
-    check_groups(arguments)
+    check_groups(first, second, offsets, bias, out_dtype)
     if scale_a.dtype is not torch.float32 or scale_b.dtype is not torch.float32:
         raise NotImplementedError(MESSAGES["grouped blocks"])
-    product = multiply_groups(first, second, scale_a, scale_b, arguments.get("offs"))
-    return tag_results(product.to(torch.bfloat16), gpu_of(first))
+    product = multiply_groups(first, second, scale_a, scale_b, offsets)
+    return product.to(torch.bfloat16)
 
 
-def check_groups(arguments: dict[str, Any]) -> None:
+@substitute(*private.scaled_grouped_mm_v2)
+def scaled_grouped_mm_v2(
+    first: Tensor,
+    second: Tensor,
+    scale_a: list[Tensor],
+    recipe_a: list[int],
+    swizzle_a: list[int],
+    scale_b: list[Tensor],
+    recipe_b: list[int],
+    swizzle_b: list[int],
+    offsets: Tensor | None = None,
+    bias: Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+    contraction_dim: Sequence[int] = (),
+    use_fast_accum: bool = False,
+) -> Tensor:
+    """Multiply groups as `scaled_grouped_mm` does."""
+    scales = scale_a[0], scale_b[0]
+    return scaled_grouped_mm(
+        first, second, *scales, offsets=offsets, bias=bias, out_dtype=out_dtype
+    )
+
+
+def check_groups(
+    first: Tensor,
+    second: Tensor,
+    offsets: Tensor | None,
+    bias: Tensor | None,
+    out_dtype: torch.dtype | None,
+) -> None:
     """Check the arguments of a product of groups (native/cuda/GroupedBlas.cpp)."""
-    first, second = arguments["self"], arguments["mat2"]
-    offsets = arguments.get("offs")
     major, _ = gpu_of(first).card.capability
     if major not in (HOPPER, 10):
         raise ValueError(MESSAGES["grouped card"])
@@ -370,13 +434,13 @@ def check_groups(arguments: dict[str, Any]) -> None:
         raise ValueError(MESSAGES["first group"].format(list(first.shape)))
     if second.shape[-2] % 16 or second.shape[-1] % 16:
         raise ValueError(MESSAGES["second group"].format(list(second.shape)))
-    if arguments.get("bias") is not None:
+    if bias is not None:
         raise ValueError("Bias not supported yet")
     if (offsets is not None) is not is_ragged:
         raise ValueError("Have to provide offsets if there is a 2d matrix")
     if offsets is not None and offsets.dtype is not torch.int32:
         raise ValueError("Offsets have to be int32")
-    if arguments.get("out_dtype") not in (None, torch.bfloat16):
+    if out_dtype not in (None, torch.bfloat16):
         raise ValueError(MESSAGES["grouped result"])
 
 
@@ -414,15 +478,3 @@ def multiply_groups(
     if first.dim() == second.dim() == 2:
         return torch.stack(products)
     return torch.cat(products, 0 if first.dim() == 2 else 1)
-
-
-def arguments_on_cuda(
-    func: Callable, args: tuple, kwargs: dict
-) -> dict[str, Any] | None:
-    """Return the arguments of a product on one GPU by name, or None if it is elsewhere."""
-    gpus = {gpu_of(tensor) for tensor in operands_of(args, kwargs)}
-    if not session.type.lists_kernels or gpus == {None}:
-        return None
-    if len(gpus) > 1:
-        raise disagreement(func, args, kwargs)
-    return arguments_by_name(func, args, kwargs)

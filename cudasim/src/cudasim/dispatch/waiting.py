@@ -10,11 +10,14 @@ import time
 import warnings
 from collections.abc import Callable
 
+from torch import Tensor
+
 from cudasim.clock.costs import WAITS
 from cudasim.device.gpu import GPU
 from cudasim.device.history import PACKAGE
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import traces
+from cudasim.dispatch.arguments import operands_of
 from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
 
@@ -27,11 +30,19 @@ _MESSAGE = "called a synchronizing CUDA operation"
 _STREAM_ADDRESSES = 0x5C0DA0000000  # where no memory is
 
 
-def waits(func: Callable, args: tuple, kwargs: dict) -> bool:
-    """Return whether the host waits for a GPU in this call of `func`."""
-    if func not in WAITS or gpu_of(args[0]) is None:
-        return False
-    return WAITS[func](args, kwargs, lambda tensor: gpu_of(tensor) is None)
+def awaited_gpu(func: Callable, args: tuple, kwargs: dict) -> GPU | None:
+    """Return the GPU for which the host waits in this call of `func`, if it does."""
+    if func not in WAITS:
+        return None
+    gpus = map(gpu_of, operands_of(args, kwargs))
+    gpu = next(filter(None, gpus), None)
+    if gpu is None or not WAITS[func](args, kwargs, _is_on_host):
+        return None
+    return gpu
+
+
+def _is_on_host(tensor: Tensor) -> bool:
+    return gpu_of(tensor) is None
 
 
 def watch_copy(source: GPU | None, target: GPU | None, non_blocking: bool) -> None:

@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -51,6 +52,7 @@ DEFAULTS = {
     "is_causal": False,
     "enable_gqa": False,
 }
+OPERANDS = ("query", "key", "value")
 # The kernels, in the order in which CUDA looks at them, with their names in warnings.
 TITLES = {
     "efficient": "Memory efficient",
@@ -235,18 +237,33 @@ def attend(original: Callable, query: Tensor, *args, **kwargs) -> Tensor:
     if has_torch_function(operands):
         attention = private.ATTENTION.read()
         return handle_torch_function(attention, operands, query, *args, **kwargs)
-    is_plain = type(query) in (Tensor, torch.nn.Parameter)
-    if not is_plain or gpu_of(query) is None:
+    if type(query) not in (Tensor, torch.nn.Parameter):
         return original(query, *args, **kwargs)
-
     positional = dict(zip(DEFAULTS, (query, *args), strict=False))
     arguments = DEFAULTS | positional | kwargs
+    _check_devices([arguments[name] for name in OPERANDS])
+    if gpu_of(query) is None:
+        return original(query, *args, **kwargs)
+
     params = SDPAParams(*[arguments[name] for name in DEFAULTS])
     kernel = choose(params)
     if kernel == "math":
         with sdpa_kernel(SDPBackend.MATH):
             return original(query, *args, **kwargs)
     return KERNELS[kernel](params, kwargs.get("scale"))
+
+
+def _check_devices(operands: list[Any]) -> None:
+    """Refuse operands on several devices, as `validate_sdpa_input` of attention.cpp does.
+
+    C++ itself sees every tensor on the CPU. The dtypes, which it compares first, it sees.
+    """
+    if not all(isinstance(operand, Tensor) for operand in operands):
+        return
+    dtypes = {tensor.dtype for tensor in operands}
+    devices = [device_of(tensor) for tensor in operands]
+    if len(dtypes) == 1 and len(set(devices)) > 1:
+        raise RuntimeError(MESSAGES["operands apart"].format(*devices))
 
 
 def choose(params: SDPAParams) -> str:

@@ -8,12 +8,13 @@ Formulas and types are those of aten/src/ATen/native/cuda/Normalization.cuh. `in
 import torch
 from torch import Tensor
 
+from cudasim.dispatch.dtypes import widened
 from cudasim.dispatch.operators import substitute
 
 
 def stats(input: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     """Return (mean, invstd) of each channel."""
-    var, mean = torch.var_mean(_wide(input), dim=_other_dims(input), correction=0)
+    var, mean = torch.var_mean(widened(input), dim=_other_dims(input), correction=0)
     return mean, torch.rsqrt(var + eps)
 
 
@@ -89,8 +90,8 @@ def backward_reduce(
 ) -> tuple[Tensor, ...]:
     """Return (sum_dy, sum_dy_xmu, gradient of the weight, gradient of the bias)."""
     dims = _other_dims(input)
-    sum_dy = _wide(grad).sum(dims)
-    sum_dy_xmu = (_wide(grad) * _centred(input, mean)).sum(dims)
+    sum_dy = widened(grad).sum(dims)
+    sum_dy_xmu = (widened(grad) * _centred(input, mean)).sum(dims)
     dtype = mean.dtype if weight is None else weight.dtype
     weight_grad = bias_grad = mean.new_empty(0)  # where none is asked for
     if weight_g:
@@ -115,15 +116,8 @@ def backward_elemt(
     slope = _centred(input, mean) * _along(invstd**2 * sum_dy_xmu / total, input)
     scale = invstd if weight is None else invstd * weight
     mean_dy = _along(sum_dy / total, input)
-    out = (_wide(grad) - mean_dy - slope) * _along(scale, input)
+    out = (widened(grad) - mean_dy - slope) * _along(scale, input)
     return out.to(input.dtype)
-
-
-def _wide(tensor: Tensor) -> Tensor:
-    """Return the tensor in the type in which GPUs add it up."""
-    if tensor.dtype in (torch.float16, torch.bfloat16):
-        return tensor.float()
-    return tensor
 
 
 def _other_dims(input: Tensor) -> list[int]:
@@ -137,7 +131,7 @@ def _along(channels: Tensor, input: Tensor) -> Tensor:
 
 
 def _centred(input: Tensor, mean: Tensor) -> Tensor:
-    return _wide(input) - _along(mean, input)
+    return widened(input) - _along(mean, input)
 
 
 FUNCTIONS = (
