@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from cudasim.dispatch.dtypes import CPP_NAMES, short_name
 from cudasim.dispatch.kernel_names import TABLE as KERNEL_TABLE
+from cudasim.torch_private.operators import without_in_place
 
 NATIVE = Path("aten/src/ATen/native")
 # Where CUDA's kernels are. What calls their stubs is in `NATIVE` itself.
@@ -325,7 +326,7 @@ def make_table(root: Path) -> dict[str, Any]:
     sources = Sources(root)
     operators: dict[str, str] = {}
     for overload, function in functions_for_cuda(root).items():
-        operator = overload.partition(".")[0].removesuffix("_")
+        operator = without_in_place(overload.partition(".")[0])
         nearest = next(sources.kernels_for(operator, function), None)
         if nearest is not None and operator not in AMBIGUOUS:
             operators.setdefault(operator, nearest.name)

@@ -178,10 +178,12 @@ def test_mps_names_the_operand_of_a_product(x, host):
         "Tensor for argument #2 'mat2' is on CPU, but expected it to be on GPU (while "
         "checking arguments for mm)"
     )
-    assert raised(lambda: x.addmm(host, x)) == (
+    error = (
         "Tensor for argument #2 'mat1' is on CPU, but expected it to be on GPU (while "
         "checking arguments for addmm_out_mps_impl)"
     )
+    assert raised(lambda: x.addmm(host, x)) == error
+    assert raised(lambda: x.addmm_(host, x)) == error
 
 
 def test_mps_has_no_storage_for_what_is_on_the_cpu(x, host):

@@ -11,7 +11,8 @@ from calls import raised
 from torch.sparse import SparseSemiStructuredTensor, to_sparse_semi_structured
 
 import cudasim
-from cudasim.dispatch.absent import LAYOUTS, NOT_REFUSED, absent_layouts, name_backend
+from cudasim.dispatch.absent import LAYOUTS, NOT_REFUSED, absent_layouts
+from cudasim.dispatch.kernel_names import name_backend
 from cudasim.dispatch.native_functions import backends_of
 from cudasim.torch_private.dispatch import has_kernel, runs_on
 

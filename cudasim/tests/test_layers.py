@@ -3,9 +3,11 @@
 import ast
 
 import pytest
+from calls import raised
 from programs import PACKAGE
 
 import cudasim
+from cudasim.dispatch.operators import layer
 
 ORDER = (
     "words behaviour notices installed tracebacks importing torch_private modes device "
@@ -78,3 +80,8 @@ def test_only_a_type_and_its_backend_compare_names_of_types():
             if isinstance(node, ast.Compare) and constants_of(node) & TYPES:
                 comparisons.append(f"{path.name}:{node.lineno}")
     assert comparisons == []
+
+
+def test_a_layer_of_a_module_without_a_place_is_refused():
+    error = raised(lambda: layer("add")(test_the_order_names_every_module), LookupError)
+    assert "add it to LAYER_MODULES" in error

@@ -17,7 +17,12 @@ from torch import Tensor
 from cudasim.clock import work_rules
 from cudasim.clock.work_rules import Rule, is_mask
 from cudasim.timing.formulas import Work
-from cudasim.torch_private.operators import OpOverload, schema_of
+from cudasim.torch_private.operators import (
+    OpOverload,
+    base_name,
+    schema_of,
+    without_in_place,
+)
 
 aten = torch.ops.aten
 OnHost = Callable[[Tensor], bool]
@@ -39,7 +44,7 @@ def _read_rules() -> dict[str, Rule]:
     return rule_of_name
 
 
-# Rules by the operator's name, without namespace, overload and the `_` of in-place ones.
+# Rules by the operator's base name.
 RULES = _read_rules()
 
 
@@ -100,14 +105,9 @@ def rule_of(func: Callable) -> Rule:
 
 
 def _table_name(func: Callable) -> str:
-    packet = getattr(func, "overloadpacket", None)
-    if packet is not None:
-        name = packet.__name__
-    else:
-        name = str(getattr(func, "__name__", func))
-    if name.startswith("__"):
-        return name
-    return name.rstrip("_")
+    if isinstance(func, OpOverload):
+        return base_name(func)
+    return without_in_place(str(getattr(func, "__name__", func)))
 
 
 def _always(args: tuple, kwargs: dict, on_host: OnHost) -> bool:

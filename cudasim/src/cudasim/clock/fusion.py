@@ -32,6 +32,7 @@ from cudasim.timing.formulas import Work
 from cudasim.torch_private.dispatch import DisableTorchDispatch
 from cudasim.torch_private.operators import (
     OpOverload,
+    base_name,
     tree_leaves,
     tree_map_only,
     unsafe_view,
@@ -315,7 +316,7 @@ def describe(node: Node, is_gpu: Callable[[Tensor], bool]) -> Operation | None:
         return None
     if target.namespace not in NAMESPACES or is_view(node):
         return None
-    if _operator_name(node).rstrip("_") in NOT_FUSED:
+    if base_name(target) in NOT_FUSED:
         return None
     example = node.meta.get("val")
     if not _is_on_one_gpu(node, example, is_gpu):
@@ -381,7 +382,7 @@ def _concrete(tree: Any) -> Any:
     """
     try:
         with DisableTorchDispatch():
-            return tree_map_only(Node, lambda node: _example(node), tree)
+            return tree_map_only(Node, _example, tree)
     except _UnknownSizeError:
         return None
 

@@ -2,8 +2,8 @@
 
 The CPU's kernels compute for simulated GPUs, so both kinds need care. An operator that
 only the CPU has would run on a GPU; it is refused with the dispatcher's own error. An
-operator that only CUDA has fails because the CPU has no kernel; the error would blame the
-CPU, so it is given other words.
+operator that only CUDA has fails because the CPU has no kernel; `kernel_names` gives the
+error, which would blame the CPU, other words.
 
 A tensor's layout chooses among kernels too: of `max`, say, CUDA has one for dense tensors
 and none for quantized ones. The kernels are named by dispatch keys, `QuantizedCUDA` for
@@ -11,7 +11,6 @@ instance, and the key without its `CUDA` stands for the layout here.
 """
 
 import functools
-import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -30,7 +29,6 @@ from cudasim.torch_private.dispatch import (
     runs_on,
 )
 from cudasim.torch_private.operators import OpOverload
-from cudasim.words import WORDS
 
 DENSE = ""
 # Where tensors of several layouts meet, the last of them chooses the kernel
@@ -50,10 +48,6 @@ NOT_REFUSED = (
     # The dtype of the result chooses the kernel, which is `QuantizedCUDA`.
     "aten::_empty_affine_quantized",
     "aten::_empty_per_channel_affine_quantized",
-)
-
-_COULD_NOT_RUN = re.compile(
-    r"Could not run '(\S+)' with arguments from the '(\w*)CPU' backend"
 )
 
 
@@ -111,7 +105,10 @@ def _layout_of(tensor: Tensor) -> str:
 
 @LAYER_FINDERS.append
 def _find_layer(func: Callable) -> Layer | None:
-    """Return the layer that refuses an operator; None where a rule of its own computes."""
+    """Return the layer that refuses an operator; None if it has a rule of its own.
+
+    Such a rule decides itself what runs for a GPU.
+    """
     if func in RULES:
         return None
     absent = absent_layouts(func)
@@ -132,20 +129,3 @@ def _is_first_dense(args: tuple) -> bool:
     """
     first = args[0]
     return not (first.is_quantized or first.is_nested)
-
-
-def name_backend(error: RuntimeError) -> None:
-    """Put CUDA into the error for an operator without a kernel for the CPU.
-
-    If CUDA has the kernel, the error says that it is missing here.
-    """
-    match = _COULD_NOT_RUN.match(str(error))
-    if match is None or not session.type.lists_kernels:
-        return
-    name, layout = match.groups()
-    key = f"{layout}CUDA"
-    if key in backends_of(name):
-        error.args = (WORDS["kernels"]["CUDA alone"].format(name, key),)
-        return
-    text = str(error).replace(f"'{layout}CPU' backend", f"'{key}' backend", 1)
-    error.args = (text,)

@@ -18,6 +18,7 @@ from cudasim.dispatch.operators import Operator, operator_of, written_by
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import CPU, device_of, gpu_of, is_scratch
 from cudasim.session import session
+from cudasim.torch_private.operators import base_name
 from cudasim.words import WORDS
 
 MESSAGES = WORDS["devices"]
@@ -86,7 +87,7 @@ def checks_arguments(func: Callable) -> bool:
     """Return whether CUDA's kernel requires all tensors, even numbers, on one device."""
     if torch.Tag.pointwise in func.tags:
         return False
-    if func.overloadpacket.__name__ in INNER_OPERATORS:
+    if base_name(func) in INNER_OPERATORS:
         return True
     return checking_kernel(func.name()) is not None
 
@@ -98,7 +99,7 @@ def disagreement(func: Callable, args: tuple, kwargs: dict) -> RuntimeError:
         if not is_scratch(tensor):  # scratch of C++ has no device yet
             named.append((name, tensor))
 
-    own_check = _CHECKS.get(func.overloadpacket.__name__)
+    own_check = DEVICE_ERRORS.get(base_name(func))
     for check in (_check_meta, own_check, _check_arguments, _check_reduction):
         message = check and check(func, named)
         if message:
@@ -197,7 +198,7 @@ def _check_recurrent(func: Callable, named: NamedTensors) -> str | None:
 
 def _check_arguments(func: Callable, named: NamedTensors) -> str | None:
     """What kernels say that compare the devices of all their arguments."""
-    name = func.overloadpacket.__name__
+    name = base_name(func)
     tensors = dict(named)
     inner = INNER_OPERATORS.get(name, InnerOperator(func.name(), {}))
     checking = inner.operator
@@ -227,7 +228,7 @@ def _check_arguments(func: Callable, named: NamedTensors) -> str | None:
 
 
 def _check_reduction(func: Callable, named: NamedTensors) -> str | None:
-    if func.overloadpacket.__name__ not in REDUCTIONS or named[-1][0] != "out":
+    if base_name(func) not in REDUCTIONS or named[-1][0] != "out":
         return None
     home, result = device_of(named[0][1]), device_of(named[-1][1])
     return f"Expected out tensor to have device {home}, but got {result} instead"
@@ -244,15 +245,13 @@ def _check_elementwise(func: Callable, named: NamedTensors) -> str:
     return MESSAGES["iterator"].format(home, CPU)
 
 
-# Operators with messages of their own.
-_CHECKS: dict[str, Check] = {
+# The base names of operators with messages of their own.
+DEVICE_ERRORS: dict[str, Check] = {
     "convolution": _check_convolution,
     "_convolution": _check_convolution,
     "convolution_overrideable": _check_convolution,
     "masked_fill": _check_fill,
-    "masked_fill_": _check_fill,
     "add": _check_add,
-    "add_": _check_add,
     "cholesky_solve": _check_cholesky,
     "_cudnn_rnn": _check_recurrent,
 }

@@ -28,7 +28,7 @@ from cudasim.dispatch.kernel_names import CPP_NAMES, kernel_name, of_size, refus
 from cudasim.dispatch.operators import written_by
 from cudasim.dispatch.tables import TABLES
 from cudasim.session import session
-from cudasim.torch_private.operators import to_copy
+from cudasim.torch_private.operators import base_name, to_copy, without_in_place
 from cudasim.torch_private.tensors import count_stored
 from cudasim.words import WORDS
 
@@ -123,7 +123,7 @@ def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
 
     Errors of wrong shapes go first, where there are few numbers to compute with.
     """
-    operator = func.overloadpacket.__name__.removesuffix("_")
+    operator = base_name(func)
     if entry_of(operator) is None:
         return
     tensors = operands_of(args, kwargs)
@@ -155,7 +155,7 @@ def check_rare(func: Callable, args: tuple) -> None:
 
     A single number is read by the host, and nothing runs for none.
     """
-    operator = func.overloadpacket.__name__.removesuffix("_")
+    operator = base_name(func)
     tensor = args[0]
     if operator in REFUSED[tensor.dtype] and tensor.numel() > 1:
         raise refusal(of_size(kernel_name(operator), args), tensor.dtype)
@@ -269,7 +269,7 @@ def _move(func: Callable, args: tuple, kwargs: dict) -> Tensor:
 
 def _only_on_cuda(name: str, capability: Capability) -> frozenset[torch.dtype]:
     """Return the dtypes that an operator, or its forward or backward, has on CUDA only."""
-    plain = name.removesuffix("_").removesuffix("_backward").removesuffix("_forward")
+    plain = without_in_place(name).removesuffix("_backward").removesuffix("_forward")
     supported = supported_dtypes(plain, capability)
     return supported.cuda - supported.cpu
 

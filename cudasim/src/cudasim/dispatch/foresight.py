@@ -15,7 +15,7 @@ from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch.arguments import map_tensors, tensors_in
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import META, foretell, storage_of
-from cudasim.torch_private.operators import schema_of, to_dense
+from cudasim.torch_private.operators import base_name, schema_of, to_dense
 
 aten = torch.ops.aten
 LARGE_RESULT = 2**22  # elements; only memory for results of so many is taken in advance
@@ -261,7 +261,7 @@ def bound_of(func: Callable) -> Bound:
     if func.namespace != "aten":
         return _sum
 
-    name = func.overloadpacket.__name__
+    name = base_name(func)
     if name in BOUNDS:
         return BOUNDS[name]
     if not any("Tensor" in str(argument.type) for argument in inputs):

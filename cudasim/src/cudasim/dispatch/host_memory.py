@@ -20,7 +20,11 @@ PINNED = "_cudasim_pinned"  # the mark of a storage in pinned memory of the host
 
 
 class Figure:
-    """How much there is of something, was at most, and has ever come and gone."""
+    """How much there is of something, was at most, and has ever come and gone.
+
+    `device/counts.py` keeps the same for a card, many figures at once and at each
+    allocation, so in tuples. Pinned memory is taken seldom, and its totals are reset to 0.
+    """
 
     def __init__(self) -> None:
         self.current = self.peak = self.allocated = self.freed = 0
@@ -58,11 +62,10 @@ class HostMemory:
     """The allocator of pinned memory, of which there is one for all GPUs."""
 
     def __init__(self) -> None:
-        self._lock = (
-            threading.RLock()
-        )  # a block may be given up in the middle of a call
+        # A block may be given up in the middle of a call.
+        self._lock = threading.RLock()
         self._cached: dict[int, int] = defaultdict(int)  # size -> number of free blocks
-        self._returning: list[Returning] = []  # the earliest first
+        self._returning: list[Returning] = []  # in the order of giving up
         self._blocks = Figure()
         self._bytes = Figure()
         # By size, those that are in use.

@@ -1,4 +1,4 @@
-"""The names of CUDA's kernels, in errors about a dtype that neither CUDA nor the CPU takes.
+"""The errors of the CPU's kernels in the words of CUDA's, and the names of those kernels.
 
 The CPU's kernels have other names (`add_stub`, `exp_vml_cpu`), which no GPU would print.
 `kernel_names.json` comes from PyTorch's sources and is written by `python cudasim/facts
@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from cudasim.dispatch.native_functions import backends_of
 from cudasim.dispatch.operators import name_of
 from cudasim.dispatch.tables import TABLES
 from cudasim.session import session
@@ -49,6 +50,10 @@ REFUSAL = re.compile(
     r"\"(?P<kernel>[^\"]+)\" not implemented for '(?P<dtype>\w+)'"
     # The way of the CPU alone, in native/ReduceOps.cpp.
     r"|std_var_all: Unsupported dtype (?P<unsupported>\w+)"
+)
+# The dispatcher's words for an operator without a kernel, with the layout of the tensors.
+COULD_NOT_RUN = re.compile(
+    r"Could not run '(\S+)' with arguments from the '(\w*)CPU' backend"
 )
 # The CPU's words in native/cpu/SortingKernel.cpp; CUDA's are in native/cuda/Sort.cpp.
 COMPLEX_SORT = " Sort does not support complex dtypes on CPU"
@@ -120,6 +125,23 @@ def as_on_cuda(func: Callable, args: tuple, error: RuntimeError) -> RuntimeError
     if kernel != SHARED and str(dtype).removeprefix("torch.") in taken:
         return NotImplementedError(MESSAGES["not here"].format(operator, cpp_name))
     return refusal(kernel, dtype)
+
+
+def name_backend(error: RuntimeError) -> None:
+    """Put CUDA into the error for an operator without a kernel for the CPU.
+
+    If CUDA has the kernel, the error says that it is missing here.
+    """
+    match = COULD_NOT_RUN.match(str(error))
+    if match is None or not session.type.lists_kernels:
+        return
+    name, layout = match.groups()
+    key = f"{layout}CUDA"
+    if key in backends_of(name):
+        error.args = (MESSAGES["CUDA alone"].format(name, key),)
+        return
+    text = str(error).replace(f"'{layout}CPU' backend", f"'{key}' backend", 1)
+    error.args = (text,)
 
 
 @contextmanager

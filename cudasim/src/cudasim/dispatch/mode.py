@@ -9,21 +9,6 @@ from torch.overrides import has_torch_function_unary
 from cudasim.clock.clock import Clock
 from cudasim.device.gpu import Allocation
 from cudasim.device.types import DeviceType
-from cudasim.dispatch import (
-    absent,
-    asserts,
-    attention,
-    custom,
-    determinism,
-    int4_weights,
-    only_cuda,
-    only_cuda_convolutions,
-    only_cuda_products,
-    recurrent,
-    rules,
-    scaled,
-    semi_structured,
-)
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.booking import book
 from cudasim.dispatch.foresight import LARGE_RESULT, UNKNOWN_SIZE
@@ -33,23 +18,6 @@ from cudasim.dispatch.tags import gpu_of, storage_of
 from cudasim.modes import LightMode
 from cudasim.session import session
 from cudasim.torch_private.dispatch import FakeTensor, FunctionalTensor
-
-# These modules register rules and layers as they are imported, in any order.
-REGISTERED = (
-    absent,
-    asserts,
-    attention,
-    custom,
-    determinism,
-    int4_weights,
-    only_cuda,
-    only_cuda_convolutions,
-    only_cuda_products,
-    recurrent,
-    rules,
-    scaled,
-    semi_structured,
-)
 
 # The tensors that PyTorch traces with. They record their own device and hold no data.
 TRACED = (FakeTensor, FunctionalTensor)

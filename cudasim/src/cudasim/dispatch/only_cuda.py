@@ -14,8 +14,7 @@ from torch import Tensor
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.operators import Rule, layer, name_of, operator_of
 from cudasim.dispatch.placement import general, tag_results
-from cudasim.dispatch.tags import gpu_of, put
-from cudasim.session import session
+from cudasim.dispatch.tags import gpu_of, is_on_cuda, put
 from cudasim.torch_private.operators import schema_of
 from cudasim.words import WORDS
 
@@ -29,13 +28,6 @@ ROUNDED_DIVISIONS = (
     aten.div_.Tensor_mode,
     aten.div_.Scalar_mode,
 )
-
-
-def is_on_cuda(value: Any) -> bool:
-    """Return whether `value` is a tensor on a simulated CUDA GPU."""
-    if not isinstance(value, Tensor) or not session.type.lists_kernels:
-        return False
-    return gpu_of(value) is not None
 
 
 @layer("_linalg_svd")

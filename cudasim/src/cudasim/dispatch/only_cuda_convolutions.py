@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from cudasim.dispatch.operators import substitute
+from cudasim.dispatch.substitutes import write
 from cudasim.torch_private import operators as private
 
 aten = torch.ops.aten
@@ -79,7 +80,7 @@ def convolve_each_channel(
     """Compute a convolution of each channel by itself."""
     channels = image.shape[1]
     result = _convolve(image, weight, bias, *arguments, channels)
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    return write(result, out)
 
 
 def _convolve(

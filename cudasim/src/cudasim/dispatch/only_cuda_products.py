@@ -9,6 +9,7 @@ from torch import Tensor
 
 from cudasim.dispatch.dtypes import CPP_NAMES
 from cudasim.dispatch.operators import substitute
+from cudasim.dispatch.substitutes import require, write
 from cudasim.words import WORDS
 
 aten = torch.ops.aten
@@ -24,10 +25,10 @@ def mm(
     _check_matrix("self", first)
     _check_matrix("mat2", second)
     _check_shapes(first, second)
-    _require(first.dtype is second.dtype, "input dtypes must be the same")
+    require(first.dtype is second.dtype, "input dtypes must be the same")
     _check_result(first, out_dtype, out)
     wide_first, wide_second = _widen(out_dtype, first, second)
-    return _write(torch.mm(wide_first, wide_second), out)
+    return write(torch.mm(wide_first, wide_second), out)
 
 
 @substitute(aten.bmm.dtype, aten.bmm.dtype_out)
@@ -38,7 +39,7 @@ def bmm(
     _check_batches(first, second)
     _check_result(first, out_dtype, out)
     wide_first, wide_second = _widen(out_dtype, first, second)
-    return _write(torch.bmm(wide_first, wide_second), out)
+    return write(torch.bmm(wide_first, wide_second), out)
 
 
 @substitute(aten.addmm.dtype, aten.addmm.dtype_out)
@@ -57,12 +58,12 @@ def addmm(
     _check_matrix("mat2", second)
     _check_shapes(first, second)
     names = (CPP_NAMES[first.dtype], CPP_NAMES[second.dtype])
-    _require(first.dtype is second.dtype, MESSAGES["dtypes"].format(*names))
+    require(first.dtype is second.dtype, MESSAGES["dtypes"].format(*names))
     _check_result(first, out_dtype, out)
     is_known = addend.dtype in (out_dtype, first.dtype)
-    _require(is_known, MESSAGES["addend"].format("mat1"))
+    require(is_known, MESSAGES["addend"].format("mat1"))
     wide = _widen(out_dtype, addend, first, second)
-    return _write(torch.addmm(*wide, beta=beta, alpha=alpha), out)
+    return write(torch.addmm(*wide, beta=beta, alpha=alpha), out)
 
 
 @substitute(aten.baddbmm.dtype, aten.baddbmm.dtype_out)
@@ -78,49 +79,40 @@ def baddbmm(
 ) -> Tensor:
     """Multiply matrices in batches and add others (`_baddbmm_out_dtype_cuda`)."""
     is_known = addend.dtype in (out_dtype, first.dtype)
-    _require(is_known, MESSAGES["addend"].format("batch1"))
+    require(is_known, MESSAGES["addend"].format("batch1"))
     _check_batches(first, second)
     _check_result(first, out_dtype, out)
     wide = _widen(out_dtype, addend, first, second)
-    return _write(torch.baddbmm(*wide, beta=beta, alpha=alpha), out)
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise RuntimeError(message)
+    return write(torch.baddbmm(*wide, beta=beta, alpha=alpha), out)
 
 
 def _check_matrix(name: str, tensor: Tensor) -> None:
     message = f"{name} must be a matrix, got {tensor.dim()}-D tensor"
-    _require(tensor.dim() == 2, message)
+    require(tensor.dim() == 2, message)
 
 
 def _check_shapes(first: Tensor, second: Tensor) -> None:
     message = MESSAGES["shapes"].format(*first.shape, *second.shape)
-    _require(first.shape[1] == second.shape[0], message)
+    require(first.shape[1] == second.shape[0], message)
 
 
 def _check_batches(first: Tensor, second: Tensor) -> None:
-    _require(first.dim() == 3, "batch1 must be a 3D tensor")
-    _require(second.dim() == 3, "batch2 must be a 3D tensor")
+    require(first.dim() == 3, "batch1 must be a 3D tensor")
+    require(second.dim() == 3, "batch2 must be a 3D tensor")
     batches, _, columns = first.shape
     message = MESSAGES["batches"].format(batches, columns, *second.shape[:2])
-    _require(second.shape[:2] == (batches, columns), message)
+    require(second.shape[:2] == (batches, columns), message)
     message = "batch1 and batch2 must have the same dtype"
-    _require(first.dtype is second.dtype, message)
+    require(first.dtype is second.dtype, message)
 
 
 def _check_result(first: Tensor, out_dtype: torch.dtype, out: Tensor | None) -> None:
     """Check the dtype of a result, and the tensor that a program gives for it."""
     is_wider = out_dtype is torch.float32 and first.dtype in HALVES
-    _require(out_dtype is first.dtype or is_wider, MESSAGES["out_dtype"])
+    require(out_dtype is first.dtype or is_wider, MESSAGES["out_dtype"])
     if out is not None:
-        _require(out.dtype is out_dtype, MESSAGES["out"])
+        require(out.dtype is out_dtype, MESSAGES["out"])
 
 
 def _widen(dtype: torch.dtype, *operands: Tensor) -> list[Tensor]:
     return [tensor.to(dtype) for tensor in operands]
-
-
-def _write(result: Tensor, out: Tensor | None) -> Tensor:
-    return result if out is None else out.resize_(result.shape).copy_(result)

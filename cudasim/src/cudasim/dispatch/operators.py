@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from cudasim.dispatch import foresight, random
 from cudasim.torch_private.operators import (
     OpOverload,
+    base_name,
     has_schema,
     inner_function,
     schema_of,
@@ -36,7 +37,7 @@ Idle = Callable[[tuple], bool]
 class Layer(NamedTuple):
     """A function that runs around the rules of some operators."""
 
-    operators: frozenset  # operators, or names that stand for all overloads
+    operators: frozenset  # operators, or base names that stand for all overloads
     function: Callable
     is_idle: Idle
 
@@ -109,6 +110,7 @@ def layer(*operators: str | Callable, idle: Idle = lambda args: False) -> Callab
     """
 
     def register(function: Callable) -> Callable:
+        position_of(function)  # raises an error if it has none
         LAYERS.append(Layer(frozenset(operators), function, idle))
         return function
 
@@ -129,13 +131,20 @@ def check(*operators: str | Callable, idle: Idle = lambda args: False) -> Callab
     return register
 
 
-def name_of(func: Callable) -> str:
-    """Return the name of one of PyTorch's operators, or "" for any other.
+def position_of(function: Callable) -> int:
+    """Return how far from the rule a layer runs, which its module decides."""
+    module = function.__module__
+    if module not in LAYER_MODULES:
+        raise LookupError(
+            f"{module} registers a layer: add it to LAYER_MODULES in {__name__}"
+        )
+    return LAYER_MODULES.index(module)
 
-    An operator and its in-place form have the same name.
-    """
+
+def name_of(func: Callable) -> str:
+    """Return the `base_name` of one of PyTorch's operators, or "" for any other."""
     if isinstance(func, OpOverload) and func.namespace == "aten":
-        return func.overloadpacket.__name__.removesuffix("_")
+        return base_name(func)
     return ""
 
 
@@ -248,7 +257,7 @@ def _layers_of(func: Callable) -> list[Layer]:
         found = find_layer(func)
         if found is not None:
             layers.append(found)
-    layers.sort(key=_position)
+    layers.sort(key=lambda layer: position_of(layer.function))
     return layers
 
 
@@ -260,11 +269,6 @@ def _of_operator(registered: list, func: Callable) -> list:
         for entry in registered
         if name in entry.operators or func in entry.operators
     ]
-
-
-def _position(registered: Layer) -> int:
-    """Return how far from the rule a layer runs."""
-    return LAYER_MODULES.index(registered.function.__module__)
 
 
 def _wrap(own_rule: Rule | None, layers: list[Layer]) -> Rule | None:

@@ -14,13 +14,12 @@ from torch.overrides import has_torch_function_unary
 from cudasim.device.generator import find
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import random, scratch, traces
-from cudasim.dispatch.absent import name_backend
 from cudasim.dispatch.arguments import operands_of, tensors_in
 from cudasim.dispatch.checks import disagreement, refuses
 from cudasim.dispatch.devices import in_fake_mode, resolve
 from cudasim.dispatch.dtypes import compute_wider
 from cudasim.dispatch.foresight import LARGE_RESULT, reserve, reserve_growth
-from cudasim.dispatch.kernel_names import as_on_cuda, named_as_on_cuda
+from cudasim.dispatch.kernel_names import as_on_cuda, name_backend, named_as_on_cuda
 from cudasim.dispatch.operators import Operator, operator_of
 from cudasim.dispatch.scratch import Scratch
 from cudasim.dispatch.tags import CPU, TAG, gpu_of, put, recount, storage_of

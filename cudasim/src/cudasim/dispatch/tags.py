@@ -115,6 +115,13 @@ def gpu_read(tensor: Tensor) -> GPU | None:
     return gpu
 
 
+def is_on_cuda(value: object) -> bool:
+    """Return whether `value` is a tensor on a simulated CUDA GPU."""
+    if not isinstance(value, Tensor) or not session.type.lists_kernels:
+        return False
+    return gpu_of(value) is not None
+
+
 def device_of(tensor: Tensor) -> torch.device:
     """Return the device of `tensor` as CUDA would see it."""
     gpu = gpu_of(tensor)

@@ -60,7 +60,7 @@ def _call_of(args: tuple) -> Call | None:
 
 
 def _has_cudnn() -> bool:
-    return session.type.lists_kernels
+    return session.type.has_cudnn
 
 
 @replaces(FUNCTIONS, *KINDS, when=lambda: session.type.decomposes_recurrent_layers)
@@ -171,7 +171,7 @@ def _is_vmapped(input: Tensor) -> bool:
 def _is_by_cudnn(input: Tensor) -> bool:
     """Return whether C++ takes cuDNN's kernels (`cudnn_is_acceptable` of torch 2.13)."""
     return (
-        session.type.lists_kernels
+        session.type.has_cudnn
         and gpu_of(input) is not None
         and input.numel() > 0
         and torch.backends.cudnn.enabled

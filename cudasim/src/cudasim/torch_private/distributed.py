@@ -20,11 +20,16 @@ CoalescingManager = torch.distributed.distributed_c10d._CoalescingManager
 # The store by which the ranks of the default group found each other.
 default_store = torch.distributed.distributed_c10d._get_default_store
 
-# Makes the work of a future.
-create_work = torch._C._distributed_c10d._create_work_from_future
-
 # The operators of the functional collectives, which DTensor and compiled programs call.
 functional_operators = torch.ops._c10d_functional
+
+
+def finished_work(results: list[torch.Tensor]) -> torch.ScriptObject:
+    """Return the work of a collective that is done and has `results`."""
+    future: torch.futures.Future = torch.futures.Future()
+    future.set_result(results)
+    work = torch._C._distributed_c10d._create_work_from_future(future)
+    return work.boxed()
 
 
 def timeout_of(group: dist.ProcessGroup) -> timedelta:

@@ -40,6 +40,20 @@ def schema_of(operator: Callable) -> torch.FunctionSchema:
     return operator._schema
 
 
+def base_name(operator: OpOverload) -> str:
+    """Return an operator's name without its namespace and its overload.
+
+    It is the same for the in-place form: `add` for `add_.Tensor`. The tables of operators
+    by name are spelled so.
+    """
+    return without_in_place(operator.overloadpacket.__name__)
+
+
+def without_in_place(name: str) -> str:
+    """Return a name without the `_` of in-place forms; `__lshift__` keeps its own."""
+    return name if name.endswith("__") else name.removesuffix("_")
+
+
 def inner_function(operator: OpOverload) -> Callable:
     """Return the function that an operator calls. To call it directly saves a call."""
     return operator._op

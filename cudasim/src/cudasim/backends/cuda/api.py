@@ -16,6 +16,7 @@ from cudasim import config
 from cudasim.backends import accelerator, memory
 from cudasim.backends.accelerator import do_nothing, exchange_device, refuse
 from cudasim.backends.cuda import graphs, legacy, streams
+from cudasim.backends.cuda.nvidia_smi import bus_number
 from cudasim.backends.streams import key_of, set_stream, stream_data
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.device.types import cuda as runtime
@@ -104,7 +105,7 @@ class CudaProperties:
         self.name = gpu.name
         self.gcnArchName = gpu.name  # a field of HIP, which CUDA's builds fill so
         self.uuid = gpu.uuid
-        self.pci_bus_id = gpu.number + 1
+        self.pci_bus_id = bus_number(gpu.number)
         self.major, self.minor = card.capability
         self.total_memory = card.memory
         self.L2_cache_size = card.cache

@@ -40,6 +40,11 @@ class Refusal(Exception):
         self.code = code
 
 
+def bus_number(card: int) -> int:
+    """Return the number of the PCI bus on which card number `card` of a machine is."""
+    return card + 1
+
+
 class CardState(NamedTuple):
     """A simulated card; sizes are in bytes."""
 
@@ -60,8 +65,12 @@ class CardState(NamedTuple):
     power: int
 
     @property
+    def bus_number(self) -> int:
+        return bus_number(self.index)
+
+    @property
     def bus(self) -> str:
-        return f"00000000:{self.index + 1:02X}:00.0"
+        return f"00000000:{self.bus_number:02X}:00.0"
 
 
 class Process(NamedTuple):

@@ -310,7 +310,7 @@ def tell_memory_v2(card: CardState, address: int) -> None:
 def tell_bus_v2(card: CardState, address: int) -> None:
     info = PciInfoV2.from_address(address)
     info.bus_id_legacy = card.bus[4:].encode()  # with a domain of four digits
-    info.domain, info.bus, info.device = 0, card.index + 1, 0
+    info.domain, info.bus, info.device = 0, card.bus_number, 0
     info.device_id, info.subsystem_id = NVIDIA_VENDOR, 0
 
 

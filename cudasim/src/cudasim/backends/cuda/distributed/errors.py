@@ -13,6 +13,7 @@ from datetime import timedelta
 
 from torch.distributed import DistBackendError
 
+from cudasim.backends.cuda.nvidia_smi import bus_number
 from cudasim.words import WORDS
 
 MESSAGES = WORDS["NCCL"]
@@ -43,7 +44,7 @@ def to_self(word: str) -> DistBackendError:
 
 def duplicate(rank: int, other: int, card: int, cards: int) -> DistBackendError:
     """Return the error of two ranks on one card, of which the machine has `cards`."""
-    bus = card + 1 << 12
+    bus = bus_number(card) << 12
     last = MESSAGES["duplicate"].format(rank, other, bus)
     error = nccl_error(MESSAGES["invalid usage"], MESSAGES["usage"], last)
     error.add_note(MESSAGES["own GPU"].format(cards))

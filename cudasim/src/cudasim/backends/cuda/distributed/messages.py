@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from cudasim.backends.cuda.distributed import errors
-from cudasim.torch_private.distributed import create_work
+from cudasim.torch_private.distributed import finished_work
 
 
 class MessagesToSelf:
@@ -29,9 +29,7 @@ class MessagesToSelf:
             raise errors.to_self(word)
         tensors = self.sent if word == "send" else self.awaited
         tensors.append(tensor)
-        future: torch.futures.Future = torch.futures.Future()
-        future.set_result([tensor])
-        return create_work(future).boxed()
+        return finished_work([tensor])
 
     @contextmanager
     def batch(self) -> Iterator[None]:

@@ -26,7 +26,7 @@ from cudasim.dispatch.scratch import is_called_by_engine
 from cudasim.dispatch.tags import gpu_of, is_scratch, put
 from cudasim.session import session
 from cudasim.torch_private.dispatch import DispatchKey, DispatchKeySet
-from cudasim.torch_private.distributed import create_work, functional_operators
+from cudasim.torch_private.distributed import finished_work, functional_operators
 from cudasim.torch_private.operators import schema_of, tree_map_only
 
 wait = dist.Work.wait  # PyTorch's own: the virtual clock does not see it
@@ -225,9 +225,7 @@ def completed(name: str, out: Any, targets: list[Tensor]) -> Any:
     """
     if name == "allreduce_" and targets[0].is_contiguous():
         return out  # what C++'s hooks of gradients expect, with these very tensors
-    future: torch.futures.Future = torch.futures.Future()
-    future.set_result(targets)
-    work = create_work(future).boxed()
+    work = finished_work(targets)
     return (out[0], work) if isinstance(out, tuple) else work
 
 
