@@ -78,7 +78,7 @@ def absent_layouts(func: Callable) -> frozenset[str]:
 def refuse(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Refuse tensors on a GPU, or a factory of one, if CUDA has no kernel for the layout."""
     operands = operands_of(args, kwargs)
-    if session.type.lists_kernels and _runs_on_gpu(operands, kwargs):
+    if session.type.is_cuda and _runs_on_gpu(operands, kwargs):
         layout = max(map(_layout_of, operands), key=LAYOUTS.index, default=DENSE)
         if layout in absent_layouts(func):
             keys = DispatchKeySet(getattr(DispatchKey, f"{layout}CUDA"))

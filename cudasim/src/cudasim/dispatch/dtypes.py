@@ -233,7 +233,7 @@ def compute_wider(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
 
     The result is rounded once. Returns NotImplemented for any other operation.
     """
-    if not session.type.lists_kernels:
+    if not session.type.is_cuda:
         return NotImplemented
     name = func.overloadpacket.__name__
     if name in MOVING and "out" not in kwargs and args[0].dtype in CPP_NAMES:

@@ -98,7 +98,7 @@ def of_size(kernel: str, args: tuple) -> str:
 
 def as_on_cuda(func: Callable, args: tuple, error: RuntimeError) -> RuntimeError:
     """Return the error that CUDA raises instead of the CPU's, which may be the same."""
-    if not session.type.lists_kernels:
+    if not session.type.is_cuda:
         return error
     if str(error) == COMPLEX_SORT:
         if args[0].dtype is torch.complex32:  # which CUDA's check leaves out
@@ -133,7 +133,7 @@ def name_backend(error: RuntimeError) -> None:
     If CUDA has the kernel, the error says that it is missing here.
     """
     match = COULD_NOT_RUN.match(str(error))
-    if match is None or not session.type.lists_kernels:
+    if match is None or not session.type.is_cuda:
         return
     name, layout = match.groups()
     key = f"{layout}CUDA"

@@ -132,7 +132,7 @@ def _compute(operator: Operator, gpu: GPU, args: tuple, kwargs: dict) -> Any:
     func = operator.func
     try:
         compute = operator.call
-        if operator.substitute is not None and session.type.lists_kernels:
+        if operator.substitute is not None and session.type.is_cuda:
             compute = operator.substitute
         if operator.draws_random:
             return random.draw(func, args, kwargs, gpu, compute)

@@ -399,7 +399,7 @@ def _has_common_dtype(args: tuple) -> bool:
 def check_dtype(func: Callable, args: tuple, kwargs: dict) -> None:
     """Refuse dtypes for which CUDA has no kernel."""
     tensors = operands_of(args, kwargs)
-    if tensors and tensors[0].dtype not in COMMON_DTYPES and session.type.lists_kernels:
+    if tensors and tensors[0].dtype not in COMMON_DTYPES and session.type.is_cuda:
         gpu = gpu_of(tensors[0])
         if gpu is not None:
             dtypes.check(func, args, kwargs, gpu)
@@ -412,7 +412,7 @@ def _has_usual_dtype(args: tuple) -> bool:
 @check(*itertools.chain(*dtypes.REFUSED.values()), idle=_has_usual_dtype)
 def check_rare_dtype(func: Callable, args: tuple, kwargs: dict) -> None:
     """Refuse dtypes for which the CPU alone has a kernel."""
-    if not _has_usual_dtype(args) and session.type.lists_kernels:
+    if not _has_usual_dtype(args) and session.type.is_cuda:
         if gpu_of(args[0]) is not None:
             dtypes.check_rare(func, args)
 
@@ -432,6 +432,6 @@ CHECKS: dict[Callable, Callable] = {
 @check(*CHECKS)
 def check_arguments(func: Callable, args: tuple, kwargs: dict) -> None:
     """Run the check of an operator."""
-    if session.type.lists_kernels:
+    if session.type.is_cuda:
         check_of_operator = CHECKS.get(func, dtypes.check_sparse)
         check_of_operator(*operands_of(args, kwargs))

@@ -117,7 +117,7 @@ def gpu_read(tensor: Tensor) -> GPU | None:
 
 def is_on_cuda(value: object) -> bool:
     """Return whether `value` is a tensor on a simulated CUDA GPU."""
-    if not isinstance(value, Tensor) or not session.type.lists_kernels:
+    if not isinstance(value, Tensor) or not session.type.is_cuda:
         return False
     return gpu_of(value) is not None
 

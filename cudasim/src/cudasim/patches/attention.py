@@ -201,7 +201,7 @@ def _name_in_cpp(dtype: torch.dtype) -> str:
 
 
 def _has_kernels() -> bool:
-    return session.type.lists_kernels
+    return session.type.is_cuda
 
 
 @replaces(torch.backends.cuda, "is_flash_attention_available", when=_has_kernels)

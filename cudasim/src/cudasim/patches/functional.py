@@ -159,7 +159,7 @@ def one_hot(original: Callable, tensor: Tensor, num_classes: int = -1) -> Tensor
     return result.scatter_(-1, tensor.unsqueeze(-1), 1)
 
 
-@replaces(torch.fft, *TRANSFORMS, when=lambda: session.type.lists_kernels)
+@replaces(torch.fft, *TRANSFORMS, when=lambda: session.type.is_cuda)
 def transform(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
     """Transform in half precision too, which C++ refuses on the CPU."""
     is_half = isinstance(input, Tensor) and input.dtype is torch.float16

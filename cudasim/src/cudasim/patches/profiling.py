@@ -45,7 +45,7 @@ def init(original: Callable, self: Any, *args, **kwargs) -> None:
     profiler.emit_nvtx,
     "__enter__",
     "__exit__",
-    when=lambda: session.type.lists_kernels,
+    when=lambda: session.type.is_cuda,
 )
 def mark_for_nvtx(original: Callable, self: Any, *error) -> Any:
     """Begin or end a region for a profiler that is not there, as C++ has no NVTX."""

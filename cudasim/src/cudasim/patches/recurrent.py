@@ -77,7 +77,7 @@ def recurrent(original: Callable, *args, **kwargs) -> tuple:
     if gpu_of(call.input) is None:
         return original(*args, **kwargs)
     has_steps = call.batch_sizes is None and call.input.numel() > 0
-    if has_steps and session.type.lists_kernels and not in_transform():
+    if has_steps and session.type.is_cuda and not in_transform():
         return _run_steps(original.__name__, call)
     with _without_onednn():
         return original(*args, **kwargs)

@@ -31,7 +31,7 @@ class DeviceType:
     has_slow_convolution = True  # a kernel of that name, which errors name
     # Into operators, after it has compared devices itself.
     decomposes_recurrent_layers = True
-    lists_kernels = True  # `dispatch/kernels.json` lists the dtypes its kernels take
+    is_cuda = True  # what holds for the kernels of CUDA alone holds for it
     casts_sums = False  # autocast casts what others compute with `dtype=torch.float32`
 
     def word(self, number: int) -> str:

@@ -34,7 +34,7 @@ class MPS(DeviceType):
     survives_fork = True  # PyTorch does not look
     has_cudnn = False
     pins_copies = False
-    lists_kernels = False
+    is_cuda = False
     has_slow_convolution = False
     decomposes_recurrent_layers = False
     casts_sums = True
