@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from cudasim.dispatch.arguments import tensors_by_name
+from cudasim.dispatch.kernel_names import type_on_gpu
 from cudasim.dispatch.native_functions import checking_kernel
 from cudasim.dispatch.operators import Operator, written_by
 from cudasim.dispatch.tables import TABLES
@@ -165,7 +166,7 @@ def _check_arguments(func: Callable, named: NamedTensors) -> str | None:
     tensors = dict(named)
     inner = INNER_OPERATORS.get(name, InnerOperator(func.name(), {}))
     checking = inner.operator
-    if name in BATCH_NORMS and _is_cudnn_batch_norm(tensors):
+    if name in BATCH_NORMS and is_cudnn_batch_norm(tensors):
         checking = "cudnn_batch_norm"
     kernel = checking_kernel(checking)
     if kernel is None:
@@ -228,15 +229,19 @@ def _wrong_argument(
     return MESSAGES["argument"].format(argument, device_of(tensor), home, kernel)
 
 
-def _is_cudnn_batch_norm(tensors: dict[str, Tensor]) -> bool:
+def is_cudnn_batch_norm(tensors: dict[str, Tensor]) -> bool:
     """Return whether CUDA uses cuDNN for a batch normalization (Normalization.cpp)."""
-    image = tensors["input"]
+    image, weight = tensors["input"], tensors.get("weight")
+    if weight is None or "bias" not in tensors:
+        return False
+    if torch.bfloat16 in (image.dtype, weight.dtype):
+        return False
+    if image.dtype is torch.float16 and weight.dtype is not torch.float32:
+        return False
     return (
         session.type.has_cudnn
-        and {"weight", "bias"} <= tensors.keys()
         and gpu_of(image) is not None
         and image.dim() >= 3
-        and image.dtype is not torch.bfloat16
         and torch.backends.cudnn.enabled
     )
 
@@ -253,5 +258,6 @@ def _is_mkldnn_convolution(image: Tensor, weight: Tensor) -> bool:
 
 
 def _type_name(tensor: Tensor) -> str:
-    name = tensor.type()
-    return name if gpu_of(tensor) is None else session.type.tensor_type(name)
+    if gpu_of(tensor) is not None:
+        return type_on_gpu(tensor.dtype)
+    return tensor.type()
