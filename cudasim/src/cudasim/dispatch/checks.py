@@ -160,6 +160,11 @@ def _convolution_types(
     return message
 
 
+def _check_weight_norm(func: Callable, named: NamedTensors) -> str | None:
+    """`_weight_norm`, which calls this kernel, compares first (WeightNorm.cpp)."""
+    return MESSAGES["weight norm"].format(*[device_of(tensor) for _, tensor in named])
+
+
 def _check_arguments(func: Callable, named: NamedTensors) -> str | None:
     """What kernels say that compare the devices of all their arguments."""
     name = func.overloadpacket.__name__
@@ -219,6 +224,7 @@ _CHECKS: dict[str, Check] = {
     "add": _check_add,
     "add_": _check_add,
     "cholesky_solve": _check_cholesky,
+    "_weight_norm_interface": _check_weight_norm,
 }
 
 

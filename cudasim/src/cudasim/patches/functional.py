@@ -144,6 +144,20 @@ def stft(name: str, input: Tensor, *args, **kwargs) -> None:
     require_same_device(input, [(name, window)], APART["stft"])
 
 
+@replaces(torch, "gradient")
+def gradient(original: Callable, input: Tensor, *args, **kwargs) -> tuple[Tensor, ...]:
+    """Name the devices as `gradient_helper` of ReduceOps.cpp does, after other checks."""
+    try:
+        return original(input, *args, **kwargs)
+    except RuntimeError:
+        here = device_of(input)
+        for there in map(device_of, _operands(args, kwargs)):
+            if there != here:
+                message = APART["gradient"].format(here=here, there=there)
+                raise RuntimeError(message) from None
+        raise
+
+
 @replaces(torch.linalg, "lstsq", when=lambda: session.type.has_cudnn)
 def lstsq(
     original: Callable, *args, driver: str | None = None, **kwargs
