@@ -397,3 +397,13 @@ def test_numbers_of_16_bits_are_clamped_in_float(x, dtype):
     assert numbers.clamp(min=far).tolist() == [float("inf")] * 2
     assert nn.functional.hardtanh(numbers, -far, far).tolist() == [0, 1]
     assert "without overflow" in raised(lambda: numbers.cpu().clamp(min=-far))
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+def test_a_compressed_matrix_of_halves_is_multiplied(x):
+    """cuSPARSE adds 2048 and two ones up in float32; halves have only even numbers there."""
+    rows = torch.tensor([[2048.0, 1, 1]], device=ONE).to_sparse_csr().half()
+    product = rows @ torch.ones(3, 2, device=ONE).half()
+    assert product.device == ONE
+    assert product.dtype is torch.float16
+    assert product.tolist() == [[2050, 2050]]
