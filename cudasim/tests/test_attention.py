@@ -305,3 +305,21 @@ def test_packed_sequences_are_on_the_device_of_their_begins():
         torch.ops.aten._flash_attention_forward(
             x, x, x, begins, begins, 5, 5, 0.0, False, False
         )
+
+
+@pytest.mark.parametrize("low", [torch.float16, torch.bfloat16])
+def test_autocast_casts_before_a_kernel_is_chosen(low):
+    """`scaled_dot_product_attention` is in the list of lower precision of autocast_mode.h."""
+    query = torch.rand(1, 2, 8, 16, device="cuda", requires_grad=True)
+    with torch.autocast("cuda", dtype=low):
+        out = attend(query, query, query)
+    assert out.dtype is low
+    assert type(out.grad_fn).__name__ == NAMES[FLASH]
+
+
+def test_a_mask_of_numbers_has_the_dtype_of_the_query():
+    """`_efficient_attention_forward` in transformers/cuda/attention.cu."""
+    query = torch.rand(1, 2, 8, 16, device="cuda", dtype=HALF)
+    mask = torch.zeros(8, 8, device="cuda")
+    with pytest.raises(RuntimeError, match=r"invalid dtype for bias - should match"):
+        attend(query, query, query, mask)

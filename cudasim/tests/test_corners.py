@@ -365,3 +365,45 @@ def test_a_lazy_layer_is_loaded_under_a_modelled_clock():
         empty = nn.LazyLinear(8).to("cuda")
         empty.load_state_dict(filled.state_dict())
         assert torch.equal(empty.weight, filled.weight)
+
+
+def test_quantiles_of_the_cpu_are_checked_as_ever(x):
+    """`quantile_compute` of Sorting.cpp leaves the check out under a dispatch mode."""
+    words = "quantile() q values must be in the range [0, 1]"
+    host, beyond = torch.rand(4), torch.tensor([0.5, 1.5])
+    assert raised(lambda: torch.quantile(host, beyond)) == words
+    assert raised(lambda: host.nanquantile(-beyond)) == words
+
+
+def test_least_squares_take_the_driver_of_cuda(x):
+    """`get_default_lstsq_driver` of BatchLinearAlgebra.cpp: "gels" finds no rank.
+
+    By hand, the best solution of [1, 2, 4] is [4/3, 7/3], and each is off by 1/3.
+    """
+    left = torch.tensor([[1.0, 0], [0, 1], [1, 1]], device=ONE)
+    found = torch.linalg.lstsq(left, torch.tensor([[1.0], [2], [4]], device=ONE))
+    assert found.solution.flatten().tolist() == pytest.approx([4 / 3, 7 / 3])
+    assert found.residuals.tolist() == pytest.approx([1 / 3])
+    assert found.rank.numel() == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_numbers_of_16_bits_are_clamped_in_float(x, dtype):
+    """`launch_clamp_scalar` of native/cuda/TensorCompare.cu."""
+    far = 1e9 if dtype is torch.float16 else 3.4e38
+    numbers = torch.tensor([-1.0, 1.0], device=ONE, dtype=dtype)
+    assert numbers.clamp(min=-far).tolist() == [-1, 1]
+    assert numbers.clamp_(0, far).tolist() == [0, 1]
+    assert numbers.clamp(min=far).tolist() == [float("inf")] * 2
+    assert nn.functional.hardtanh(numbers, -far, far).tolist() == [0, 1]
+    assert "without overflow" in raised(lambda: numbers.cpu().clamp(min=-far))
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+def test_a_compressed_matrix_of_halves_is_multiplied(x):
+    """cuSPARSE adds 2048 and two ones up in float32; halves have only even numbers there."""
+    rows = torch.tensor([[2048.0, 1, 1]], device=ONE).to_sparse_csr().half()
+    product = rows @ torch.ones(3, 2, device=ONE).half()
+    assert product.device == ONE
+    assert product.dtype is torch.float16
+    assert product.tolist() == [[2050, 2050]]

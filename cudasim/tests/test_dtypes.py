@@ -271,3 +271,52 @@ def test_weights_of_4_bits_are_packed_in_the_order_of_lanes():
     packed = torch._convert_weight_to_int4pack(bytes_, 2)
     assert packed.shape == (1, 1, 32, 1)
     assert packed[0, 0, 0, 0] == 0x75316420
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+@pytest.mark.parametrize("transposed", ["", "_transpose"])
+def test_a_convolution_compares_the_types_that_it_is_given(dimensions, transposed):
+    """`check_input_same_type_as_parameters` of Convolution.cpp; the shape goes first."""
+    convolve = getattr(F, f"conv{transposed}{dimensions}d")
+    weight = ones(torch.float32, *[3] * (2 + dimensions))
+    wrong_shape = ones(torch.float64, 1, 4, *[8] * dimensions)
+    assert "channels" in raised(lambda: convolve(wrong_shape, weight))
+    names = {
+        torch.float64: "torch.cuda.DoubleTensor",
+        torch.bfloat16: "CUDABFloat16Type",
+    }
+    for dtype, name in names.items():
+        image = ones(dtype, 1, 3, *[8] * dimensions)
+        assert raised(lambda image=image: convolve(image, weight)) == (
+            f"RuntimeError: Input type ({name}) and weight type (torch.cuda.FloatTensor) "
+            "should be the same"
+        )
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_batch_norm_compares_the_types_that_it_is_given(training):
+    """`cudnn_batch_norm` of native/cudnn/BatchNorm.cpp."""
+    norm = torch.nn.BatchNorm2d(3, device=GPU1).train(training)
+    image = ones(torch.float64, 2, 3, 4, 4)
+    assert raised(lambda: norm(image)) == (
+        "RuntimeError: Expected tensor for argument #1 'input' to have the same type as tensor for "
+        "argument #2 'weight'; but type torch.cuda.DoubleTensor does not equal "
+        "torch.cuda.FloatTensor (while checking arguments for cudnn_batch_norm)"
+    )
+    norm.running_mean = norm.running_mean.double()
+    words = raised(lambda: norm(image.half()))
+    assert "#2 'weight' to have the same type as tensor for argument #4" in words
+
+
+def test_messages_name_the_types_of_tensors_on_a_gpu():
+    """native/Embedding.cpp, native/cuda/EmbeddingBag.cu and TensorShape.cpp."""
+    table = ones(torch.float32, 2, 2)
+    words = raised(lambda: F.embedding(table, table))
+    assert "got torch.cuda.FloatTensor instead (while checking" in words
+    words = raised(lambda: F.embedding(table.bool(), table))
+    assert "got CUDABoolType instead (while checking" in words
+    words = raised(lambda: F.embedding_bag(table, table))
+    assert "torch.cuda.FloatTensor instead" in words
+    assert "arguments for embedding_bag_cuda)" in words
+    words = raised(lambda: table.expand(2))
+    assert "expand(torch.cuda.FloatTensor{[2, 2]}, size=[2])" in words

@@ -130,6 +130,26 @@ def test_linear_algebra_names_the_operands_that_are_apart(x, host):
     )
 
 
+def test_gradients_and_weight_norms_compare_devices_first(x, host):
+    """aten/src/ATen/native: ReduceOps.cpp and WeightNorm.cpp"""
+    assert raised(lambda: torch.gradient(x[0], spacing=(host[0],))) == (
+        "RuntimeError: torch.gradient expected each tensor to be on the same device, but "
+        "got devices cuda:0 and cpu!"
+    )
+    assert raised(lambda: torch._weight_norm(x, host[:, :1], 0)) == (
+        "RuntimeError: weight_norm: expected v_in and g_in to be on the same device, but "
+        "v_in is on cuda:0 and g_in is on cpu"
+    )
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+def test_the_layout_chooses_the_kernels_of_other_libraries(x):
+    """c10/core/DispatchKeySet.cpp: a backend and a kind of tensor make a key."""
+    quantized = torch.quantize_per_tensor(x, 0.5, 0, torch.quint8)
+    words = raised(lambda: torch.ops.quantized.mul(quantized, quantized, 0.5, 0))
+    assert "'quantized::mul' with arguments from the 'QuantizedCUDA' backend" in words
+
+
 def test_a_driver_of_svd_is_one_that_cusolver_has(x):
     """aten/src/ATen/native/cuda/linalg/BatchLinearAlgebraLib.cpp"""
     assert raised(lambda: torch.linalg.svd(x, driver="x")) == (

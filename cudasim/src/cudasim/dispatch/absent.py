@@ -79,11 +79,16 @@ def refuse(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Refuse tensors on a GPU, or a factory of one, if CUDA has no kernel for the layout."""
     operands = operands_of(args, kwargs)
     if session.type.is_cuda and _runs_on_gpu(operands, kwargs):
-        layout = max(map(_layout_of, operands), key=LAYOUTS.index, default=DENSE)
+        layout = deciding_layout(operands)
         if layout in absent_layouts(func):
             keys = DispatchKeySet(getattr(DispatchKey, f"{layout}CUDA"))
             return func.redispatch(keys, *args, **kwargs)  # raises the error
     return inner(func, args, kwargs)
+
+
+def deciding_layout(operands: Iterable[Tensor]) -> str:
+    """Return the layout among those of the operands that chooses the kernel."""
+    return max(map(_layout_of, operands), key=LAYOUTS.index, default=DENSE)
 
 
 def _runs_on_gpu(operands: Iterable[Tensor], kwargs: dict) -> bool:

@@ -173,13 +173,29 @@ def _cast_operands(
 
     Autograd records the casts.
     """
-    wanted = dtype or torch.get_autocast_dtype(session.type.name)
+    args, kwargs = _cast((args, kwargs), dtype or _low_dtype())
+    return func(*args, **kwargs)
 
+
+def _low_dtype() -> torch.dtype:
+    return torch.get_autocast_dtype(session.type.name)
+
+
+def _cast(arguments: Any, wanted: torch.dtype) -> Any:
     def cast(tensor: Tensor) -> Tensor:
         return _converted(tensor, wanted) if _is_eligible(tensor) else tensor
 
-    args, kwargs = map_tensors(cast, (args, kwargs))
-    return func(*args, **kwargs)
+    return map_tensors(cast, arguments)
+
+
+def as_in_region(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of an operation of `HALF` as the current region casts them.
+
+    Functions that choose a kernel in Python call this, before they look at dtypes.
+    """
+    if not torch.is_autocast_enabled(session.type.name):
+        return arguments
+    return _cast(arguments, _low_dtype())
 
 
 def _compute_in_float(
@@ -195,7 +211,7 @@ def _compute_in_float(
 
 def _cast_to_widest(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Cast to float32 if an operand has it, and to the dtype of the region if none has."""
-    low = torch.get_autocast_dtype(session.type.name)
+    low = _low_dtype()
     operands = operands_of(args, kwargs)
     dtypes = {tensor.dtype for tensor in operands if _is_eligible(tensor)}
     if not dtypes <= {low, torch.float32}:
@@ -237,7 +253,7 @@ def _is_kept(tensor: Tensor, dtype: torch.dtype) -> bool:
     """Return whether a copy of `tensor` in another dtype is kept: that of a weight."""
     return (
         tensor.dtype is torch.float32
-        and dtype is torch.get_autocast_dtype(session.type.name)
+        and dtype is _low_dtype()
         and tensor.requires_grad
         and tensor.is_leaf
         and not is_view(tensor)

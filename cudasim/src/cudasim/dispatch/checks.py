@@ -13,6 +13,7 @@ from torch import Tensor
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import operands_of, tensors_by_name
+from cudasim.dispatch.kernel_names import type_on_gpu
 from cudasim.dispatch.native_functions import checking_kernel
 from cudasim.dispatch.operators import Operator, operator_of, written_by
 from cudasim.dispatch.tables import TABLES
@@ -196,13 +197,18 @@ def _check_recurrent(func: Callable, named: NamedTensors) -> str | None:
     return None
 
 
+def _check_weight_norm(func: Callable, named: NamedTensors) -> str | None:
+    """`_weight_norm`, which calls this kernel, compares first (WeightNorm.cpp)."""
+    return MESSAGES["weight norm"].format(*[device_of(tensor) for _, tensor in named])
+
+
 def _check_arguments(func: Callable, named: NamedTensors) -> str | None:
     """What kernels say that compare the devices of all their arguments."""
     name = base_name(func)
     tensors = dict(named)
     inner = INNER_OPERATORS.get(name, InnerOperator(func.name(), {}))
     checking = inner.operator
-    if name in BATCH_NORMS and _is_cudnn_batch_norm(tensors):
+    if name in BATCH_NORMS and is_cudnn_batch_norm(tensors):
         checking = "cudnn_batch_norm"
     kernel = checking_kernel(checking)
     if kernel is None:
@@ -254,6 +260,7 @@ DEVICE_ERRORS: dict[str, Check] = {
     "add": _check_add,
     "cholesky_solve": _check_cholesky,
     "_cudnn_rnn": _check_recurrent,
+    "_weight_norm_interface": _check_weight_norm,
 }
 
 
@@ -264,15 +271,19 @@ def _wrong_argument(
     return MESSAGES["argument"].format(argument, device_of(tensor), home, kernel)
 
 
-def _is_cudnn_batch_norm(tensors: dict[str, Tensor]) -> bool:
+def is_cudnn_batch_norm(tensors: dict[str, Tensor]) -> bool:
     """Return whether CUDA uses cuDNN for a batch normalization (Normalization.cpp)."""
-    image = tensors["input"]
+    image, weight = tensors["input"], tensors.get("weight")
+    if weight is None or "bias" not in tensors:
+        return False
+    if torch.bfloat16 in (image.dtype, weight.dtype):
+        return False
+    if image.dtype is torch.float16 and weight.dtype is not torch.float32:
+        return False
     return (
         session.type.has_cudnn
-        and {"weight", "bias"} <= tensors.keys()
         and gpu_of(image) is not None
         and image.dim() >= 3
-        and image.dtype is not torch.bfloat16
         and torch.backends.cudnn.enabled
     )
 
@@ -289,5 +300,6 @@ def _is_mkldnn_convolution(image: Tensor, weight: Tensor) -> bool:
 
 
 def _type_name(tensor: Tensor) -> str:
-    name = tensor.type()
-    return name if gpu_of(tensor) is None else session.type.tensor_type(name)
+    if gpu_of(tensor) is not None:
+        return type_on_gpu(tensor.dtype)
+    return tensor.type()

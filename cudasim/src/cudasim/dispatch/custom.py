@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
+from cudasim.dispatch.absent import deciding_layout
 from cudasim.dispatch.arguments import operands_of
 from cudasim.dispatch.devices import in_fake_mode, resolve
 from cudasim.dispatch.operators import RULE_FINDERS, Rule
@@ -63,8 +64,11 @@ def run_custom(func: Callable, args: tuple, kwargs: dict) -> Any:
 
 
 def run_cuda_kernel(func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Run the kernel that is registered for the simulated type of device."""
-    keys = DispatchKeySet(getattr(DispatchKey, session.type.key))
+    """Run the kernel that is registered for the simulated type of device and the layout."""
+    key = session.type.key
+    if session.type.is_cuda:
+        key = f"{deciding_layout(operands_of(args, kwargs))}{key}"
+    keys = DispatchKeySet(getattr(DispatchKey, key))
     redispatch = _in_mode(func.redispatch)
     return _booked(redispatch(keys, *as_tensors(func, args), **kwargs))
 

@@ -58,6 +58,11 @@ COULD_NOT_RUN = re.compile(
 # The CPU's words in native/cpu/SortingKernel.cpp; CUDA's are in native/cuda/Sort.cpp.
 COMPLEX_SORT = " Sort does not support complex dtypes on CPU"
 TOPK = re.compile(r" ?topk does not support \w+ dtypes on CPU")
+# Dtypes that C++ prints as Python does: the old ones (csrc/utils/tensor_types.cpp).
+OLD_DTYPES = ("Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
+# How C++ prints the types of tensors on the CPU.
+OLD_TYPE_OF_CPU = re.compile(r"\btorch\.(?=(?:sparse\.)?[A-Z]\w*Tensor\b)")
+TYPE_OF_CPU = re.compile(r"CPU(?=[A-Z]\w*Type\b)")
 
 
 @functools.cache
@@ -96,10 +101,26 @@ def of_size(kernel: str, args: tuple) -> str:
     return kernel
 
 
+def type_on_gpu(dtype: torch.dtype) -> str:
+    """Return how C++ prints the type of a dense tensor on a GPU."""
+    name = CPP_NAMES[dtype]
+    if name in OLD_DTYPES:
+        return session.type.tensor_type(f"torch.{session.type.name}.{name}Tensor")
+    return f"{session.type.key}{name}Type"
+
+
+def _with_types_on_gpu(error: RuntimeError) -> RuntimeError:
+    """Return `error` with the types of tensors as C++ prints them for those on a GPU."""
+    text = OLD_TYPE_OF_CPU.sub("torch.cuda.", str(error))
+    text = TYPE_OF_CPU.sub("CUDA", text)
+    return error if text == str(error) else type(error)(text)
+
+
 def as_on_cuda(func: Callable, args: tuple, error: RuntimeError) -> RuntimeError:
     """Return the error that CUDA raises instead of the CPU's, which may be the same."""
     if not session.type.is_cuda:
         return error
+    error = _with_types_on_gpu(error)
     if str(error) == COMPLEX_SORT:
         if args[0].dtype is torch.complex32:  # which CUDA's check leaves out
             return refusal(SMALL_SORT, args[0].dtype)

@@ -70,6 +70,9 @@ LAYER_MODULES = (
     "cudasim.dispatch.determinism",
     "cudasim.dispatch.only_cuda",
     "cudasim.dispatch.rules",
+    "cudasim.dispatch.compressed",
+    "cudasim.dispatch.limits",
+    "cudasim.dispatch.operand_types",
     "cudasim.dispatch.absent",
 )
 

@@ -20,6 +20,7 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import handle_torch_function, has_torch_function
 
+from cudasim.dispatch.autocast import as_in_region
 from cudasim.dispatch.dtypes import CPP_NAMES
 from cudasim.dispatch.tags import CPU, device_of, gpu_of
 from cudasim.importing import after_import
@@ -240,7 +241,7 @@ def attend(original: Callable, query: Tensor, *args, **kwargs) -> Tensor:
     if type(query) not in (Tensor, torch.nn.Parameter):
         return original(query, *args, **kwargs)
     positional = dict(zip(DEFAULTS, (query, *args), strict=False))
-    arguments = DEFAULTS | positional | kwargs
+    arguments = as_in_region(DEFAULTS | positional | kwargs)
     _check_devices([arguments[name] for name in OPERANDS])
     if gpu_of(query) is None:
         return original(query, *args, **kwargs)
@@ -316,9 +317,20 @@ def _with_mask(kernel: Callable, params: SDPAParams, scale: float | None) -> Ten
     return out
 
 
+def _efficient(params: SDPAParams, scale: float | None) -> Tensor:
+    """Call efficient attention, whose kernel reads a mask of numbers as the query's.
+
+    The check is that of `_efficient_attention_forward` in cuda/attention.cu.
+    """
+    mask = params.attn_mask
+    if mask is not None and mask.dtype not in (torch.bool, params.query.dtype):
+        raise RuntimeError(MESSAGES["mask dtype"])
+    return _with_mask(kernels.efficient, params, scale)
+
+
 KERNELS = {
     "flash": _flash,
-    "efficient": partial(_with_mask, kernels.efficient),
+    "efficient": _efficient,
     "cudnn": partial(_with_mask, kernels.cudnn),
 }
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.devices import in_fake_mode
 from cudasim.dispatch.dtypes import check_signal
 from cudasim.dispatch.tags import device_of, gpu_of, put
 from cudasim.patching import checks, replaces
@@ -107,12 +108,25 @@ def tensor_split(name: str, input: Tensor, *args, **kwargs) -> None:
 def quantile(
     name: str, input: Tensor, q: Any, *args, out: Any = None, **kwargs
 ) -> None:
+    """Check devices, and on the CPU what PyTorch leaves out under a dispatch mode.
+
+    There alone it reads whether the quantiles are possible (`quantile_compute`, Sorting.cpp).
+    """
     others = [("out", out)]
     if isinstance(q, Tensor) and input.numel():
         # Anything else that is wrong with `q` is found before its device.
         if q.dim() <= 1 and q.dtype == input.dtype:
             others.insert(0, ("q", q))
     require_same_device(input, others, APART["quantile"])
+    if others[0][0] == "q" and gpu_of(q) is None and not _is_hidden(q):
+        if not bool(((q >= 0) & (q <= 1)).all()):
+            raise RuntimeError(APART["quantile range"])
+
+
+def _is_hidden(tensor: Tensor) -> bool:
+    """Return whether PyTorch checks no numbers of `tensor`, as it may have none yet."""
+    is_plain = type(tensor) in (Tensor, nn.Parameter) and not tensor.is_meta
+    return not is_plain or in_transform() or in_fake_mode()
 
 
 @checks((torch, Tensor), "take_along_dim")
@@ -130,11 +144,33 @@ def stft(name: str, input: Tensor, *args, **kwargs) -> None:
     require_same_device(input, [(name, window)], APART["stft"])
 
 
-@checks(torch.linalg, "lstsq", when=lambda: session.type.has_cudnn)
-def lstsq(name: str, *args, driver: str | None = None, **kwargs) -> None:
-    """Refuse all drivers but the one that CUDA has (BatchLinearAlgebra.cpp)."""
-    if driver not in (None, "gels") and any(map(gpu_of, _operands(args, kwargs))):
-        raise RuntimeError(APART["lstsq"])
+@replaces(torch, "gradient")
+def gradient(original: Callable, input: Tensor, *args, **kwargs) -> tuple[Tensor, ...]:
+    """Name the devices as `gradient_helper` of ReduceOps.cpp does, after other checks."""
+    try:
+        return original(input, *args, **kwargs)
+    except RuntimeError:
+        here = device_of(input)
+        for there in map(device_of, _operands(args, kwargs)):
+            if there != here:
+                message = APART["gradient"].format(here=here, there=there)
+                raise RuntimeError(message) from None
+        raise
+
+
+@replaces(torch.linalg, "lstsq", when=lambda: session.type.has_cudnn)
+def lstsq(
+    original: Callable, *args, driver: str | None = None, **kwargs
+) -> tuple[Tensor, ...]:
+    """Take the one driver that CUDA has (`get_default_lstsq_driver`, BatchLinearAlgebra.cpp).
+
+    It computes residuals and no rank. The CPU's own, "gelsy", does the opposite.
+    """
+    if any(map(gpu_of, _operands(args, kwargs))):
+        if driver not in (None, "gels"):
+            raise RuntimeError(APART["lstsq"])
+        driver = "gels"
+    return original(*args, driver=driver, **kwargs)
 
 
 @replaces(nn.functional, "one_hot")
