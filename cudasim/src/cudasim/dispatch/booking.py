@@ -21,7 +21,7 @@ from cudasim.clock.costs import (
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.copies import COPIES, Copy, copy_of, host_waits, is_pinned
 from cudasim.dispatch.tags import TAG, storage_of
-from cudasim.dispatch.waiting import waits
+from cudasim.dispatch.waiting import gpu_waited_for
 from cudasim.session import session
 from cudasim.timing import formulas
 from cudasim.timing.formulas import copy_seconds, fills, host_seconds, kernel_seconds
@@ -118,7 +118,7 @@ def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
         fills=plan.fills,
         call_duration=plan.call_duration,
     )
-    if costing.may_wait and waits(func, args, kwargs):
+    if costing.may_wait and gpu_waited_for(func, args, kwargs):
         read_back(gpu, costing.name)
 
 

@@ -43,7 +43,7 @@ from cudasim.dispatch.operators import (
 from cudasim.dispatch.placement import make_on, run, tag_results
 from cudasim.dispatch.scratch import GRAPHS
 from cudasim.dispatch.tags import device_of, gpu_of, is_scratch, put, storage_of
-from cudasim.dispatch.waiting import wait_for, waits, watch_copy
+from cudasim.dispatch.waiting import gpu_waited_for, wait_for, watch_copy
 from cudasim.session import session
 from cudasim.torch_private import operators as private
 from cudasim.words import WORDS
@@ -379,8 +379,9 @@ def _find_profiler(func: Callable) -> Rule | None:
 @layer(*WAITS, idle=lambda args: not session.watching)
 def wait_for_result(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Let the host wait for the operations whose result it needs."""
-    if session.watching and waits(func, args, kwargs):
-        wait_for(gpu_of(args[0]))
+    gpu = gpu_waited_for(func, args, kwargs) if session.watching else None
+    if gpu is not None:
+        wait_for(gpu)
     return inner(func, args, kwargs)
 
 

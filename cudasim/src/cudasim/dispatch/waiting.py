@@ -10,6 +10,8 @@ import time
 import warnings
 from collections.abc import Callable
 
+from torch import Tensor
+
 from cudasim.clock.costs import WAITS
 from cudasim.device.gpu import GPU
 from cudasim.device.history import PACKAGE
@@ -27,11 +29,19 @@ _MESSAGE = "called a synchronizing CUDA operation"
 _STREAM_ADDRESSES = 0x5C0DA0000000  # where no memory is
 
 
-def waits(func: Callable, args: tuple, kwargs: dict) -> bool:
-    """Return whether the host waits for a GPU in this call of `func`."""
-    if func not in WAITS or gpu_of(args[0]) is None:
-        return False
-    return WAITS[func](args, kwargs, lambda tensor: gpu_of(tensor) is None)
+def gpu_waited_for(func: Callable, args: tuple, kwargs: dict) -> GPU | None:
+    """Return the GPU for which the host waits in this call of `func`, if it does."""
+    if func not in WAITS:
+        return None
+    homes = [gpu_of(arg) for arg in args if isinstance(arg, Tensor)]
+    gpu = next(filter(None, homes), None)
+    if gpu is None or not WAITS[func](args, kwargs, _is_on_host):
+        return None
+    return gpu
+
+
+def _is_on_host(tensor: Tensor) -> bool:
+    return gpu_of(tensor) is None
 
 
 def watch_copy(source: GPU | None, target: GPU | None, non_blocking: bool) -> None:
