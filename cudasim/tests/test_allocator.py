@@ -68,8 +68,45 @@ def check_counts():
 
 
 def test_what_is_not_simulated_is_refused_by_name():
-    with pytest.raises(NotImplementedError, match="roundup_power2_divisions:4"):
-        settings(f"{GROWING},roundup_power2_divisions:4")
+    with pytest.raises(NotImplementedError, match="pinned_num_register_threads:4"):
+        settings(f"{GROWING},pinned_num_register_threads:4")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("4", 1280), ("[1:2,2:8,>:0]", 1536), ("[2:8,>:0]", 1152), ("[1:0,>:4]", 1280)],
+)
+def test_sizes_are_rounded_to_parts_of_powers_of_two(text, size):
+    # https://docs.pytorch.org/docs/stable/notes/cuda.html: 1200 with 4 divisions is 1280
+    settings(f"roundup_power2_divisions:{text}")
+    held = torch.empty(1100 * 2**10, dtype=torch.uint8, device="cuda")
+    assert torch.cuda.memory_allocated() == size * 2**10
+    del held
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        # A published log has the first; the others are in c10's AllocatorConfig.cpp.
+        ("malloc_fraction=0.5", "Unrecognized key 'malloc_fraction=0.5' in CUDA "),
+        ("max_split_size_mb:19", "max_split_size_mb too small, must be >= 20"),
+        (f"{GROWING},backend:other", "options are native and cudaMallocAsync"),
+    ],
+)
+def test_bad_settings_keep_cuda_from_beginning(monkeypatch, text, error):
+    cudasim.disable()
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", text)
+    cudasim.enable(gpus=2)
+    for _ in range(2):
+        with pytest.raises(ValueError, match=error):
+            torch.ones(1, device="cuda")
+
+
+def test_the_environment_limits_what_a_process_takes(monkeypatch):
+    cudasim.disable()
+    monkeypatch.setenv("PYTORCH_ALLOC_CONF", "per_process_memory_fraction:0.5")
+    cudasim.enable(gpus=2)
+    assert torch.cuda.get_per_process_memory_fraction(1) == 0.5
 
 
 def test_the_environment_is_followed(monkeypatch):

@@ -111,6 +111,10 @@ def test_memory_is_queried_with_heads_and_units(own_mib):
 
 
 def test_what_is_not_simulated_is_not_available():
+    # What GPUtil asks for (getGPUs in GPUtil.py) is a field of every card.
+    assert (
+        answer(f"-i 1 --query-gpu=gpu_serial,display_mode {BARE}") == "[N/A], [N/A]\n"
+    )
     query = "--query-gpu=uuid,driver_version,utilization.gpu,count"
     first = f"{identity(0)}, 0.0.0, [N/A], 2\n"
     second = f"{identity(1)}, 0.0.0, [N/A], 2\n"

@@ -4,6 +4,7 @@ import copy
 import io
 import os
 import re
+import sys
 
 import pytest
 import torch
@@ -524,3 +525,27 @@ def test_the_example_finds_six_bugs_without_a_gpu(form, options, expected):
         "assert gpu.peak == 0",
     ):
         assert (words in text) == (form == "before"), words
+
+
+ONE_FAILS = """
+import torch
+
+def test_one():
+    torch.ones(3, device="cuda")[torch.tensor(7, device="cuda")]
+
+def test_another():
+    torch.ones(3, device="cuda")
+"""
+
+
+def test_pytest_within_the_command_gives_fresh_gpus(tmp_path):
+    write(tmp_path / "test_it.py", ONE_FAILS)
+    command = ("-m", "cudasim", "--gpus=2", *PLUGIN)
+    text = printed(run(*command, cwd=tmp_path, **PATH), {"failed": 1, "passed": 1})
+    assert "cudasim: 2 tests on 2 simulated GPUs (T4)" in text
+
+
+def test_a_plain_run_says_how_gpus_are_simulated(tmp_path):
+    without_cards = {**PATH, "PATH": os.path.dirname(sys.executable)}
+    text = pytest_on(tmp_path, "def test(): ...", variables=without_cards, passed=1)
+    assert "cudasim: idle; --simulated-gpus=2 simulates GPUs\n" in text

@@ -1,5 +1,7 @@
 """Races: programs in which two accesses to one memory are in no order, and their mended twins."""
 
+import pickle
+
 import pytest
 import torch
 from calls import in_thread
@@ -123,6 +125,19 @@ def test_a_race_is_an_error_that_names_both_places(program, clock):
     assert message.count(f'File "{__file__}", line ') >= 2
     for words in RACES[program]:
         assert words in message
+
+
+def test_what_reads_on_the_host_races_with_a_copy_home(two_gpus):
+    # `tensor.to("cpu", non_blocking=True)` returns before the numbers are there:
+    # https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html
+    x = torch.ones(4, device="cuda")
+    for read in (torch.Tensor.tolist, repr, pickle.dumps):
+        with cudasim.races(), pytest.raises(DataRace, match="the host"):
+            read(x.to("cpu", non_blocking=True))
+        with cudasim.races():
+            copied = x.to("cpu", non_blocking=True)
+            torch.cuda.synchronize()
+            read(copied)
 
 
 def test_training_has_no_race():

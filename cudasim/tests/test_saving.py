@@ -2,6 +2,7 @@
 
 import copy
 import io
+import operator
 import pickle
 import zipfile
 
@@ -165,6 +166,19 @@ def pickle_and_load(value):
 
 def save_and_load(value):
     return load(saved(value), weights_only=False)
+
+
+@pytest.mark.parametrize(
+    "function",
+    ["tensor", "zeros", "meshgrid", "Tensor.to", "Tensor.cuda", "Tensor.numpy"],
+)
+def test_functions_of_torch_are_pickled_by_name(two_gpus, function):
+    # As worker processes of a DataLoader get a transform.
+    found = operator.attrgetter(function)(torch)
+    data = pickle.dumps(found)
+    assert pickle.loads(data) is found
+    cudasim.disable()
+    assert pickle.loads(data) is operator.attrgetter(function)(torch)
 
 
 COPIERS = [copy.deepcopy, pickle_and_load, save_and_load]

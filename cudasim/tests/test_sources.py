@@ -344,7 +344,7 @@ def test_a_generator_is_copied_and_pickled_with_its_state():
     "setting",
     [
         "expandable_segments:yes",
-        "max_split_size_mb:20",
+        "max_split_size_mb:19",
         "garbage_collection_threshold:2",
     ],
 )

@@ -54,6 +54,8 @@ def test_a_tensor_of_the_cpu_is_refused(add):
     x = torch.ones(100, device="cuda")
     with pytest.raises(ValueError, match=REFUSAL):
         launch(add, x, x.cpu(), BLOCK=64)
+    with pytest.raises(ValueError, match=REFUSAL.replace("1", "0")):
+        launch(add, x.cpu(), x.cpu(), BLOCK=64)
     pinned = x.cpu().pin_memory()
     assert launch(add, x, pinned, BLOCK=64).sum() == 200
     registered = x.cpu()

@@ -1,4 +1,8 @@
-"""Simulated GPUs for PyTorch, CUDA's or Apple's: real values, computed on the CPU."""
+"""Simulated GPUs for PyTorch, CUDA's or Apple's: real values, computed on the CPU.
+
+pytest need not rewrite this module, which a simulation has imported before it begins
+(PYTEST_DONT_REWRITE).
+"""
 
 import gc
 import importlib

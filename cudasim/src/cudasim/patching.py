@@ -117,6 +117,7 @@ class Patches:
             wrapped = classmethod(around(function, own))
         else:
             wrapped = around(function, getattr(owner, name), overridable)
+            _name_by_place(wrapped, owner, name)
 
         self.replace(owner, name, wrapped)
         return wrapped
@@ -141,6 +142,21 @@ class Patches:
             for owner, name, own in self._attributes
             if own is not _ABSENT
         ]
+
+
+def _name_by_place(function: Callable, owner: Any, name: str) -> None:
+    """Let `pickle` find a function under the name at which it stands.
+
+    It looks for a function of Python by module and qualified name, and wants the same
+    object there (`save_global` in CPython's Lib/pickle.py). A process without a
+    simulation finds the original under that name.
+    """
+    if isinstance(owner, ModuleType):
+        function.__module__ = owner.__name__
+        function.__qualname__ = name
+    elif isinstance(owner, type):
+        function.__module__ = owner.__module__
+        function.__qualname__ = f"{owner.__qualname__}.{name}"
 
 
 def _put_back(mapping: MutableMapping, key: Any, own: Any, value: Any) -> None:

@@ -84,6 +84,8 @@ class Session:
         self.machine: Machine | None = None
         self.card: Any = None  # its name, or the file of its sheet
         self.gpus = []
+        # What is wrong with PYTORCH_ALLOC_CONF: CUDA does not begin then.
+        self.bad_settings: Exception | None = None
         self.used = False  # whether the program has used one of them
         self.lost_one = False  # whether one of them ever lost its context
         self.forked = False  # whether this process was forked from one that had
@@ -152,6 +154,8 @@ class Session:
             raise self.type.cannot_fork()
         if not self.count():
             raise RuntimeError(WORDS["devices"]["none"].format(self.type.key))
+        if self.bad_settings is not None:
+            raise self.bad_settings
         self.used = True
         module = getattr(torch, self.type.name)
         if hasattr(module, "_initialized"):  # `torch.utils.checkpoint` reads it

@@ -16,6 +16,7 @@ from cudasim.backends import accelerator, cuda, mps, streams
 from cudasim.clock.clock import Clock
 from cudasim.device.gpu import Machine
 from cudasim.device.specs import Card
+from cudasim.device.types import DEFAULT
 from cudasim.dispatch import autocast, booking
 from cudasim.dispatch.mode import mode_for
 from cudasim.dispatch.races import Order, with_race_mode
@@ -201,11 +202,18 @@ def _read_allocator_settings() -> None:
     text = os.environ.get("PYTORCH_ALLOC_CONF", "").strip()
     if not text:
         text = os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "").strip()  # its old name
+    session.bad_settings = None
     try:
         session.settings.change(text)
-    except (NotImplementedError, ValueError) as error:
+    except NotImplementedError as error:
         # Of the program: it called `enable`, that `begin`, that `_begin`, and that this.
         warnings.warn(f"{error}; it is left out", SimulationWarning, stacklevel=5)
+    except (RuntimeError, ValueError) as error:
+        if session.type is DEFAULT:
+            session.bad_settings = error
+    if session.settings.fraction != 1:
+        for gpu in session.gpus:
+            gpu.memory.set_fraction(session.settings.fraction)
 
 
 @cache  # once in a process

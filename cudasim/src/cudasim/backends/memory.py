@@ -79,11 +79,25 @@ def snapshot(which: tuple | None = None) -> dict[str, list]:
     return {
         "segments": segments,
         "device_traces": [_events(gpu) for gpu in session.gpus],
-        "allocator_settings": {
-            "expandable_segments": session.settings.expandable,
-            "max_split_size": session.settings.max_split_size,
-        },
+        "allocator_settings": _settings(),
         "external_annotations": [],
+    }
+
+
+def _settings() -> dict[str, Any]:
+    """Return what THCPModule_memorySnapshot says of them (torch/csrc/cuda/Module.cpp)."""
+    settings = session.settings
+    divisions = enumerate(settings.divisions)
+    return {
+        "PYTORCH_CUDA_ALLOC_CONF": settings.text,
+        "max_split_size": settings.max_split_size,
+        "garbage_collection_threshold": settings.threshold,
+        "expandable_segments": settings.expandable,
+        "pinned_num_register_threads": 1,
+        "release_lock_on_cudamalloc": False,
+        "pinned_use_cuda_host_register": False,
+        "roundup_power2_divisions": {str(2**power): n for power, n in divisions},
+        "graph_capture_record_stream_reuse": False,
     }
 
 

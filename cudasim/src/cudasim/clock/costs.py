@@ -133,17 +133,53 @@ def _by_index(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
     return any(is_mask(index) != on_host(index) for index in indices)
 
 
-_CONDITIONS: dict[str, Waits] = {
+def _by_numbers(
+    args: tuple, kwargs: dict, on_host: OnHost, positions: list[int]
+) -> bool:
+    """Return whether one of these arguments is a tensor of the GPU that the host reads."""
+    numbers = [args[position] for position in positions if position < len(args)]
+    return any(isinstance(x, Tensor) and not on_host(x) for x in numbers)
+
+
+def _by_layout(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
+    """Return whether what is not zero is counted: in a dense tensor."""
+    return args[0].layout is torch.strided
+
+
+def _without_bounds(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
+    """Return whether `histc` asks for the least and the largest value (SummaryOps.cu)."""
+    least = args[2] if len(args) > 2 else kwargs.get("min", 0)
+    most = args[3] if len(args) > 3 else kwargs.get("max", 0)
+    return least == most and args[0].numel() > 0
+
+
+def _with_sorter(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
+    """Return whether the bounds of a sorter are checked (BucketizationUtils.h)."""
+    sorter = kwargs.get("sorter")
+    return sorter is not None and sorter.numel() > 0
+
+
+def _with_lengths(args: tuple, kwargs: dict, on_host: OnHost) -> bool:
+    """Return whether the sums of lengths are checked (SegmentReduce.cpp)."""
+    return kwargs.get("lengths") is not None and not kwargs.get("unsafe")
+
+
+_CONDITIONS: dict[str, Callable[..., bool]] = {
     "always": _always,
     "without an output size": _without_output_size,
     "by the index": _by_index,
+    "by numbers": _by_numbers,
+    "by the layout": _by_layout,
+    "without bounds": _without_bounds,
+    "with a sorter": _with_sorter,
+    "with lengths": _with_lengths,
 }
 
 
 def _read_waits() -> dict[Callable, Waits]:
     waits = {}
     for row in _data["waits"]:
-        condition = _CONDITIONS[row["when"]]
+        condition = partial(_CONDITIONS[row["when"]], **row.get("options", {}))
         for name in row["operators"]:
             packet, _, overload = name.partition(".")
             operator = getattr(getattr(aten, packet), overload or "default")

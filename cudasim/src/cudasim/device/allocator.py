@@ -20,7 +20,7 @@ from cudasim.device.counts import Ledger, Total
 from cudasim.device.history import ALL, NEVER, STATE, Frames, History
 from cudasim.device.pools import Block, Pool, PoolId, PrivatePools, Range
 from cudasim.device.settings import Settings
-from cudasim.device.sizes import BLOCK, SMALL
+from cudasim.device.sizes import SMALL, round_up
 from cudasim.device.types import DeviceType
 
 # What an allocation holds: [bytes] until its block is cut, then [block].
@@ -184,11 +184,11 @@ class Memory:
             self._free(what)
 
     def _take(self, requested: int) -> Block:
-        size = -(-requested // BLOCK) * BLOCK or BLOCK
+        settings = self.settings
+        size = settings.round(requested)
         home = self._home() if self.routes else self
         pool = home.small if size <= SMALL else home.large
         stream = self.stream()
-        settings = self.settings
         frames = self.history.here(STATE) if self.history else ()
 
         block = pool.pop(size, stream, settings)
@@ -551,7 +551,3 @@ def _growable_from(block: Block | None) -> int:
         size += block.size
         block = block.next
     return size
-
-
-def round_up(size: int, unit: int) -> int:
-    return -(-size // unit) * unit

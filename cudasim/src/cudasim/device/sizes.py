@@ -12,3 +12,10 @@ LARGE_SEGMENT = 20 * MIB  # taken for larger ones, below the next (kLargeBuffer)
 HUGE = 10 * MIB  # from here on a request has a segment of its own (kMinLargeAlloc)
 ROUNDING = 2 * MIB  # such a segment has a multiple of this (kRoundLarge)
 FIRST = 0x7F0000000000  # the lowest address of the first GPU; each has a tebibyte
+INTERVALS = (
+    16  # between powers of 2, from 1 MiB to 64 GiB (kRoundUpPowerOfTwoIntervals)
+)
+
+
+def round_up(size: int, unit: int) -> int:
+    return -(-size // unit) * unit

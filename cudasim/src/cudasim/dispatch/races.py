@@ -127,6 +127,11 @@ class Order:
         if memory is not None:
             memory.recorded.add(stream)
 
+    def note_host_read(self, tensor: Tensor, name: str) -> None:
+        """Check that the host may read the numbers of `tensor`, where no mode sees it."""
+        if not session.capturing and is_pinned(tensor):
+            self._check(name, HOST, [tensor], [])
+
     def note(self, func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
         """Check that what `func` has read and written is in order.
 
@@ -143,7 +148,7 @@ class Order:
             self.wait(streams[1], stream)
         if stream != HOST:
             self.wait(HOST, stream)
-        self._check(func, stream, reads, writes)
+        self._check(_name_of(func), stream, reads, writes)
         if is_peer_copy:
             self.wait(stream, streams[1])  # both GPUs wait for the copy
         elif func in COPIES and _host_waits_for_copy(func, args, kwargs, out):
@@ -151,7 +156,7 @@ class Order:
 
     def _check(
         self,
-        func: Callable,
+        name: str,
         stream: StreamKey,
         reads: list[Tensor],
         writes: list[Tensor],
@@ -159,7 +164,6 @@ class Order:
         """Check the accesses of one operation of a stream."""
         number = self.known[stream].get(stream, 0) + 1
         self.known[stream][stream] = number
-        name = _name_of(func)
         lines = program_lines(sys._getframe(), LINES)
         for tensors, is_write in ((reads, False), (writes, True)):
             for tensor in tensors:

@@ -131,6 +131,8 @@ def read_numbers(original: Callable, self: Tensor, *args, **kwargs) -> Any:
     gpu = gpu_read(self)
     if gpu is not None and session.watching:
         wait_for(gpu)
+    elif session.races is not None:
+        session.races.note_host_read(self, original.__name__)
     if gpu is not None and session.clock is not None:
         count = self.numel()
         name = original.__name__
@@ -140,6 +142,14 @@ def read_numbers(original: Callable, self: Tensor, *args, **kwargs) -> Any:
         read_back(gpu, name, count * self.element_size())
     with changed(session.thread, is_printing=True):
         return original(self, *args, **kwargs)
+
+
+@replaces(Tensor, "__reduce_ex__")
+def pickle(original: Callable, self: Tensor, protocol: int) -> Any:
+    """Read the numbers of a tensor for `pickle` and `torch.save`."""
+    if session.races is not None and gpu_of(self) is None:
+        session.races.note_host_read(self, original.__name__)
+    return original(self, protocol)
 
 
 @replaces(*dispatch.DISABLE_MODES)

@@ -5,6 +5,7 @@ Without an option and a marker it does nothing, and imports no torch.
 
 import argparse
 import os
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -70,6 +71,10 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     wish = _read_options(config.known_args_namespace)
     config.stash[wanted] = wish
     if wish is None:
+        if _is_simulating():
+            config.stash[announcement] = (
+                "cudasim: GPUs were simulated before pytest began"
+            )
         return
     config.stash[leads] = _leads_workers(config)
     if config.stash[leads]:
@@ -85,6 +90,12 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         raise pytest.UsageError(f"{GPUS}: {error}") from None
     config.stash[announcement] = begun or "cudasim: simulated by the environment"
     config.add_cleanup(simulation.disable)
+
+
+def _is_simulating() -> bool:
+    """Return whether a simulation runs, as in `python -m cudasim -m pytest`."""
+    module = sys.modules.get("cudasim.session")
+    return module is not None and module.session.mode is not None
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -142,7 +153,10 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     if wish is not None and config.stash[leads]:
         gpus = f"{wish.gpus} GPUs; {wish.find_card().name}, simulated, where none are"
         return f"cudasim: each worker has {gpus}"
-    return config.stash.get(announcement, None)
+    if announcement in config.stash:
+        return config.stash[announcement]
+    has_gpu = sys.platform == "darwin" or shutil.which("nvidia-smi")
+    return None if has_gpu else f"cudasim: idle; {GPUS}=2 simulates GPUs"
 
 
 @pytest.hookimpl(tryfirst=True)

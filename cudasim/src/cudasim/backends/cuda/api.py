@@ -136,14 +136,20 @@ class CudaProperties:
 
 
 def sleep(cycles: int) -> None:
-    """Let the current stream be busy for `cycles` of a clock of 1 GHz; the host goes on."""
+    """Let the current stream be busy for `cycles` of the card; the host goes on.
+
+    The kernel counts the clock of a multiprocessor (`spin_kernel` in
+    ATen/cuda/Sleep.cu). Without modelled time it is one of 1 GHz.
+    """
     cycles = max(int(cycles), 0)
     key = key_of()
     gpu = session.current()
     gpu.check()
     gpu.memory.touch()
     if session.clock is not None:
-        session.clock.kernel(*key, "sleep", cycles, fills=False)
+        megahertz = session.machine.card.clock or 1000
+        duration = cycles * 1000 // megahertz
+        session.clock.kernel(*key, "sleep", duration, fills=False)
     else:
         session.asleep[key] = max(now(), end_of(*key)) + cycles
         session.update_watching()

@@ -123,7 +123,8 @@ CARD_FIELDS: Fields = {
     **_fields("clocks.max.mem", lambda card: card.memory_clock or None, "MHz"),
     **_fields("clocks.sm clocks.mem clocks.gr", unit="MHz"),
     **_fields("temperature.gpu temperature.memory"),
-    **_fields("pstate persistence_mode display_active"),
+    **_fields("pstate persistence_mode display_active display_mode"),
+    **_fields("serial gpu_serial"),
     **_fields("ecc.mode.current mig.mode.current"),
 }
 PROCESS_FIELDS: Fields = {

@@ -13,6 +13,7 @@ from cudasim.backends.streams import (
     Stream,
     stream_data,
 )
+from cudasim.device.types import cuda as runtime
 from cudasim.patching import Patches
 from cudasim.session import session
 from cudasim.torch_private import devices as private
@@ -28,12 +29,24 @@ class CudaEvent(Event):
     ) -> "CudaEvent":
         """An event that is yet to be recorded.
 
-        `blocking` and `interprocess` make no difference here.
+        `blocking` makes no difference here, and `interprocess` only beside
+        `enable_timing`.
         """
         self = super().__new__(cls, enable_timing=enable_timing)
         self.device = None  # until it is recorded
         self._external = external
+        self._interprocess = interprocess
         return self
+
+    def record(self, stream: Any = None) -> None:
+        """Record the event.
+
+        CUDA creates it now (`createEvent` in ATen/cuda/CUDAEvent.h), and refuses one with
+        times for other processes (`cudaEventCreateWithFlags`).
+        """
+        if self._interprocess and self._timed and not self.event_id:
+            raise runtime.runtime_error(runtime.INVALID_VALUE)
+        super().record(stream)
 
     @property
     def cuda_event(self) -> int:

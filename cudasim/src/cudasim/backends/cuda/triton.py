@@ -141,10 +141,10 @@ def refuse_compiled(original: Callable, self: Any, *args, **kwargs) -> NoReturn:
 def run_interpreted(original: Callable, self: Any, *args, **kwargs) -> Any:
     """Run a kernel in the interpreter, if the current GPU can read all its pointers."""
     tensors = _tensors_in((*args, *kwargs.values()))
-    if not any(gpu_of(tensor) for _, tensor in tensors) or kwargs.get("warmup"):
+    if not session.gpus or kwargs.get("warmup"):
         return original(self, *args, **kwargs)  # as on a machine without GPUs
 
-    gpu = session.current()
+    gpu = session.gpu(None)
     for position, tensor in tensors:
         if not _can_read(gpu, tensor):
             raise ValueError(_refusal(position))

@@ -7,6 +7,7 @@ from cudasim.device.types.base import DeviceType, in_units
 from cudasim.words import WORDS
 
 SUCCESS = 0
+INVALID_VALUE = 1
 NOT_INITIALIZED = 3
 INVALID_DEVICE = 101
 INVALID_HANDLE = 400
