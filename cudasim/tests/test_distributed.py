@@ -69,11 +69,28 @@ def test_backends(alone, backend, name):
     [
         (torch.device("cuda"), "Please use a device_id with index."),
         (2, "device_id cuda:2 is out of range"),
+        (torch.device("cpu"), "device_id parameter must be an accelerator with an in"),
     ],
 )
 def test_a_gpu_that_the_process_cannot_have(alone, device, message):
     with pytest.raises(ValueError, match=message):
         alone("nccl", device_id=device)
+
+
+def test_a_second_start_that_is_refused_changes_nothing(alone):
+    """As in `init_process_group` of torch/distributed/distributed_c10d.py."""
+    alone("nccl", device_id=torch.device("cuda:0"))
+    with pytest.raises(ValueError, match="default process group twice!"):
+        dist.init_process_group("nccl")
+    with pytest.raises(RuntimeError, match="No backend type associated with device"):
+        dist.all_reduce(torch.ones(2))
+    assert dist.get_backend(dist.new_group([0])) == "nccl"
+
+
+def test_a_barrier_passes_over_a_device_that_is_in_no_list(alone):
+    """As `barrier` of torch/distributed/distributed_c10d.py does."""
+    alone("nccl")
+    assert dist.barrier(device_ids=1) is None
 
 
 BXOR = dist.ReduceOp(dist.ReduceOp.BXOR)
