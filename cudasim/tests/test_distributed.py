@@ -1,5 +1,7 @@
 """`torch.distributed` with a process for each GPU: NCCL is asked for, gloo does the work."""
 
+import warnings
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -93,6 +95,19 @@ def test_a_second_start_that_is_refused_changes_nothing(alone):
     with pytest.raises(RuntimeError, match="No backend type associated with device"):
         dist.all_reduce(torch.ones(2))
     assert dist.get_backend(dist.new_group([0])) == "nccl"
+
+
+def test_a_group_that_is_bound_says_so(alone):
+    """As `_new_process_group_helper` of torch/distributed/distributed_c10d.py sets it."""
+    alone("nccl", device_id=torch.device("cuda:1"))
+    for group in (dist.group.WORLD, dist.new_group([0])):
+        assert group.name() == "nccl"
+        assert group.bound_device_id == torch.device("cuda:1")
+    replica = nn.parallel.DistributedDataParallel(nn.Linear(1, 1).to("cuda:1"))
+    assert replica._get_ddp_logging_data()["backend_name"] == "nccl"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dist.barrier()
 
 
 def test_a_barrier_passes_over_a_device_that_is_in_no_list(alone):

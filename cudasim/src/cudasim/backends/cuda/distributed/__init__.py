@@ -55,6 +55,8 @@ def patch_distributed(patches: Patches) -> None:
     clocks.patch_clocks(patches)
     patches.wrap(*private.NEW_GROUP, groups.new_group)
     patches.replace(*private.DEVICE_TYPES, property(groups.device_types))
+    patches.wrap(dist.ProcessGroup, "name", groups.name_of_group)
+    patches.wrap(*private.LOGGED_BY_REPLICAS, groups.logged_by_replicas)
     patches.wrap(*private.BROADCAST_COALESCED, replicas.broadcast_coalesced)
     patches.wrap(*private.VERIFY_PARAMETERS, replicas.verify_parameters)
     patches.wrap(*private.ASSIGN_BUCKETS, replicas.assign_buckets)

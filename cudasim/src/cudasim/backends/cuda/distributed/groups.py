@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import nn
 
 from cudasim.backends.cuda.distributed.rollcall import Request, Roll
 from cudasim.device.gpu import GPU
@@ -127,6 +128,7 @@ def init_process_group(original: Callable, *args: Any, **kwargs: Any) -> None:
     session.rolls[world.group_name] = roll
     set_backend(world, requested)
     if gpu is not None:  # the communicator is made at once
+        world.bound_device_id = gpu.device
         roll.meet(Request("INIT", [], []), gpu)
 
 
@@ -154,6 +156,8 @@ def new_group(original: Callable, *args: Any, **kwargs: Any) -> Any:
     if isinstance(group, dist.ProcessGroup):  # else this process is not in it
         session.rolls[group.group_name] = Roll(group, requested, gpu)
         set_backend(group, requested)
+        if gpu is not None:
+            group.bound_device_id = gpu.device
     return group
 
 
@@ -203,3 +207,18 @@ def device_types(group: dist.ProcessGroup) -> list[torch.device]:
     if roll is not None and roll.only_nccl:
         return [torch.device("cuda")]
     return _device_types.__get__(group)
+
+
+def name_of_group(original: Callable, self: dist.ProcessGroup) -> str:
+    """Return the name of a group's backend (`getBackendName` of ProcessGroupNCCL.hpp)."""
+    roll = session.rolls.get(self.group_name)
+    return "nccl" if roll is not None and roll.only_nccl else original(self)
+
+
+def logged_by_replicas(
+    original: Callable, self: nn.parallel.DistributedDataParallel
+) -> dict[str, Any]:
+    """Return what DistributedDataParallel logs of itself, with the name of its backend."""
+    data = original(self)
+    data["backend_name"] = self.process_group.name()
+    return data
