@@ -92,8 +92,8 @@ def run_with_functions(func: HigherOrderOperator, args: tuple, kwargs: dict) -> 
         raise NotImplementedError(WORDS["compiler"]["triton"])
     given = (*args, *kwargs.values())
     takes_operator = any(isinstance(value, OPERATORS) for value in given)
-    if takes_operator or func.name() in COMPUTING:
-        kernel = func.py_kernels[DispatchKey.CompositeExplicitAutograd]
+    kernel = func.py_kernels.get(DispatchKey.CompositeExplicitAutograd)
+    if kernel is not None and (takes_operator or func.name() in COMPUTING):
         return _booked(_in_mode(kernel)(*args, **kwargs))
     args = [_in_mode(value) for value in args]
     kwargs = {name: _in_mode(value) for name, value in kwargs.items()}

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
+from torch.distributed import device_mesh
 
 # Two of these register rules as they are imported.
 from cudasim.backends.cuda.distributed import batch_norm as batch_norm
@@ -45,6 +46,8 @@ def patch_distributed(patches: Patches) -> None:
         _wrap(patches, name, functools.partial(clocks.awaited, around))
     for name, around in ABOUT_GROUPS.items():
         _wrap(patches, name, around)
+    # A mesh splits the default group if that is bound; it has the function by name.
+    patches.replace(device_mesh, "split_group", dist.split_group)
     _wrap(patches, "batch_isend_irecv", collectives.batch)
     _, coalescing_manager = private.COALESCING_MANAGER
     _wrap(patches, coalescing_manager, collectives.coalescing)
