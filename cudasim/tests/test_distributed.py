@@ -1,5 +1,7 @@
 """`torch.distributed` with a process for each GPU: NCCL is asked for, gloo does the work."""
 
+import warnings
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -16,8 +18,16 @@ BOTH = "cpu:gloo,cuda:nccl"
 def test_collectives_of_two_ranks(tmp_path):
     results = run_script_as_ranks("ranks_collectives.py", cwd=tmp_path)
     assert [result.returncode for result in results] == [0, 0], results
-    error = "RuntimeError: No backend type associated with device type cpu"
-    assert reports(results) == {(0, "cpu"): error, (1, "cpu"): error}
+    refused = "ValueError: Tensor input and output of {} must have the same number of"
+    errors = {
+        "gather": refused.format("_broadcast_oop"),
+        "scatter": refused.format("_reduce_oop"),
+        "cpu": "RuntimeError: No backend type associated with device type cpu",
+    }
+    got = reports(results)
+    assert len(got) == 2 * len(errors)
+    for (_, name), said in got.items():
+        assert said.startswith(errors[name])
 
 
 def test_reductions_and_messages_of_two_ranks(tmp_path):
@@ -70,11 +80,41 @@ def test_backends(alone, backend, name):
     [
         (torch.device("cuda"), "Please use a device_id with index."),
         (2, "device_id cuda:2 is out of range"),
+        (torch.device("cpu"), "device_id parameter must be an accelerator with an in"),
     ],
 )
 def test_a_gpu_that_the_process_cannot_have(alone, device, message):
     with pytest.raises(ValueError, match=message):
         alone("nccl", device_id=device)
+
+
+def test_a_second_start_that_is_refused_changes_nothing(alone):
+    """As in `init_process_group` of torch/distributed/distributed_c10d.py."""
+    alone("nccl", device_id=torch.device("cuda:0"))
+    with pytest.raises(ValueError, match="default process group twice!"):
+        dist.init_process_group("nccl")
+    with pytest.raises(RuntimeError, match="No backend type associated with device"):
+        dist.all_reduce(torch.ones(2))
+    assert dist.get_backend(dist.new_group([0])) == "nccl"
+
+
+def test_a_group_that_is_bound_says_so(alone):
+    """As `_new_process_group_helper` of torch/distributed/distributed_c10d.py sets it."""
+    alone("nccl", device_id=torch.device("cuda:1"))
+    for group in (dist.group.WORLD, dist.new_group([0])):
+        assert group.name() == "nccl"
+        assert group.bound_device_id == torch.device("cuda:1")
+    replica = nn.parallel.DistributedDataParallel(nn.Linear(1, 1).to("cuda:1"))
+    assert replica._get_ddp_logging_data()["backend_name"] == "nccl"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dist.barrier()
+
+
+def test_a_barrier_passes_over_a_device_that_is_in_no_list(alone):
+    """As `barrier` of torch/distributed/distributed_c10d.py does."""
+    alone("nccl")
+    assert dist.barrier(device_ids=1) is None
 
 
 BXOR = dist.ReduceOp(dist.ReduceOp.BXOR)

@@ -210,6 +210,39 @@ def test_two_captures_do_not_merge():
             torch.cuda.current_stream().wait_event(event)
 
 
+def test_a_copy_from_another_gpu_spoils_a_capture():
+    """As an event of an uncaptured stream does: `copy_device_to_device` in Copy.cu."""
+    near, far = (torch.ones(2, device=gpu) for gpu in ("cuda:0", "cuda:1"))
+    for move in (lambda: far.copy_(near), lambda: near.to("cuda:1")):
+        with capturing() as graph:
+            with pytest.raises(torch.AcceleratorError, match="uncaptured work in"):
+                move()
+            with pytest.raises(torch.AcceleratorError, match=INVALIDATED):
+                graph.capture_end()
+
+
+def test_a_copy_of_pageable_memory_leaves_a_capture_sound():
+    """Checked on the host: https://github.com/pytorch/pytorch/pull/172156."""
+    x = torch.ones(2, device="cuda")
+    host = torch.full((2,), 3.0)
+    moves = (
+        lambda: x.copy_(host, non_blocking=True),
+        x.cpu,
+        x.tolist,
+        lambda: torch.tensor([1.0], device="cuda"),
+        lambda: x[[0, 1]],
+    )
+    pinned = host.pin_memory()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for move in moves:
+            with pytest.raises(RuntimeError, match="unless the CPU tensor is pinned"):
+                move()
+        x.copy_(pinned, non_blocking=True)
+    graph.replay()
+    assert x.tolist() == [3, 3]
+
+
 def test_a_capture_ends_in_its_own_thread():
     with capturing() as graph:
         stream = torch.cuda.current_stream()

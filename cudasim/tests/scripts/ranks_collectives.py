@@ -3,6 +3,8 @@
 import torch
 import torch.distributed as dist
 from ranks import join, rank, report
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
 
 gpu = torch.device("cuda", rank)
 
@@ -140,6 +142,14 @@ def other_groups():
     assert x.tolist() == [2, 2]
 
 
+def dropout_on_a_mesh():
+    """A mesh splits a group that is bound, and dropout takes an operator to run."""
+    mesh = init_device_mesh("cuda", (2, 1), mesh_dim_names=("data", "model"))
+    assert dist.get_backend(mesh["data"].get_group()) == "nccl"
+    x = distribute_tensor(torch.ones(4, device=gpu), mesh["data"], [Shard(0)])
+    check(torch.nn.functional.dropout(x, 1.0).to_local(), [0, 0])
+
+
 assert dist.is_nccl_available()
 join(device_id=gpu)
 assert dist.get_backend() == "nccl"
@@ -155,6 +165,10 @@ dist.barrier()
 dist.barrier(device_ids=[rank])
 objects()
 other_groups()
+dropout_on_a_mesh()
+uneven = [empty(1), empty(2)]
+report("gather", lambda: dist.all_gather(uneven, empty(3)))
+report("scatter", lambda: dist.reduce_scatter(empty(3), uneven))
 report("cpu", lambda: dist.all_reduce(torch.ones(2)))
 dist.barrier()
 dist.destroy_process_group()

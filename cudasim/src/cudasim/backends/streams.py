@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from cudasim.device.gpu import GPU
-from cudasim.dispatch import capture, traces
+from cudasim.dispatch import capture, captured, traces
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.races import HOST
 from cudasim.dispatch.tags import gpu_of
@@ -89,7 +89,9 @@ class Event(_Event):
         self._timed = enable_timing
         # When all that comes before it is done; None until it is recorded.
         self._when: int | None = None
-        self._mark: capture.Mark | None = None  # what it stands for, if it was captured
+        self._mark: captured.Mark | None = (
+            None  # what it stands for, if it was captured
+        )
         self._external = False  # whether a graph records it and waits for it as it runs
         self._known: dict = {}  # what comes before it, for the search for races
         self._clock = session.clock
@@ -118,7 +120,7 @@ class Event(_Event):
                 self._when = NOT_YET
             return
         if session.capturing:
-            self._mark = capture.mark(key)
+            self._mark = captured.mark(key)
         self._stand_for(key)
 
     def _record_in_replay(self) -> None:
@@ -139,7 +141,7 @@ class Event(_Event):
         index, stream_id = key
         traces.fire("EventWait", self.event_id, address(stream_id, index))
         if session.capturing and not self._external:
-            capture.wait(key, self._mark)
+            captured.wait(key, self._mark)
         self._order_before(key)
         spend("wait")
         if session.clock is not None:

@@ -21,6 +21,7 @@ from cudasim.device.gpu import GPU, Allocation
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import random
 from cudasim.dispatch.arguments import map_tensors, operands_of, tensors_in
+from cudasim.dispatch.captured import Mark
 from cudasim.dispatch.mode import is_wrapper
 from cudasim.dispatch.operators import operator_of, written_by
 from cudasim.dispatch.tags import TAG, gpu_of, storage_of
@@ -158,10 +159,19 @@ class Capture(LightMode):
             for memory, copy in self._before.values():
                 memory.copy_(copy)
             self._before.clear()
-            self.steps = [step for step in self.steps if _is_on_gpu(step)]
+            self._forget_work_of_host()
             self._spoil_results()
         for state, before in self.states.values():
             state[:] = before
+
+    def _forget_work_of_host(self) -> None:
+        """Drop the steps that use no GPU, and the aliases that none of the others uses."""
+        self.steps = [step for step in self.steps if _is_on_gpu(step)]
+        used = set()
+        for step in self.steps:
+            used |= _keys([*step.results, *step.operands])
+        for key in self._aliases.keys() - used:
+            del self._aliases[key]
 
     def _spoil_results(self) -> None:
         """Fill results with NaN, so that a program cannot read them before a replay."""
@@ -288,42 +298,6 @@ class Capture(LightMode):
             is_charged = tag is not None and tag.gpu is not None and tag.requested
             if is_charged and not _other_users(aliases):
                 setattr(storage, TAG, Allocation(tag.gpu, 0))
-
-
-class Mark(NamedTuple):
-    """What an event in a captured stream stands for: the work of `streams` so far."""
-
-    capture: Capture
-    streams: set[StreamKey]
-
-    def is_underway(self) -> bool:
-        return session.capturing.get(self.capture.origin) is self.capture
-
-
-def mark(stream: StreamKey) -> Mark | None:
-    """Return what an event stands for that is recorded in a stream, if it is captured."""
-    capture = session.capturing.get(stream)
-    if capture is None:
-        return None
-    return Mark(capture, {stream, *capture.waited_for[stream]})
-
-
-def wait(stream: StreamKey, event: Mark | None) -> None:
-    """Let a stream wait for an event.
-
-    If the event was captured, the stream is captured as well from now on, or is back where
-    the capture began. Raises CUDA's error where a captured stream waits for work that is
-    not captured, or that another capture holds.
-    """
-    own_capture = session.capturing.get(stream)
-    if event is not None and event.is_underway():
-        if own_capture not in (None, event.capture):
-            event.capture.failed = True
-            own_capture.fail(runtime.MERGED_CAPTURES)
-        session.capturing[stream] = event.capture
-        event.capture.join(stream, event.streams)
-    elif own_capture is not None:
-        own_capture.fail(runtime.UNCAPTURED_WORK)
 
 
 def refuse_query(event: Mark | None) -> None:

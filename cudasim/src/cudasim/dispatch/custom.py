@@ -28,9 +28,10 @@ from cudasim.words import WORDS
 # for the CPU leave out.
 NAMESPACES = frozenset(TABLES["namespaces"])
 
-# Operators that compute with tensors themselves, or check that they are given an operator.
-# Others only call functions they are given.
-COMPUTING = ("flex_attention", "flex_attention_backward", "with_effects")
+# Operators that compute with tensors themselves. Others only call functions they are given.
+COMPUTING = ("flex_attention", "flex_attention_backward")
+
+OPERATORS = (OpOverload, HigherOrderOperator)
 
 TRITON = (
     "triton_kernel_wrapper"  # what the names of operators that run Triton's begin with
@@ -84,13 +85,19 @@ def run_decomposed(func: OpOverload, args: tuple, kwargs: dict) -> Any:
 
 
 def run_with_functions(func: HigherOrderOperator, args: tuple, kwargs: dict) -> Any:
-    """Run an operator whose arguments are functions, as `torch.cond`."""
+    """Run an operator whose arguments are functions, as `torch.cond`.
+
+    Those that are given an operator, as `auto_functionalized_v2` for one that mutates its
+    arguments (torch/_higher_order_ops/auto_functionalize.py), check that it is one.
+    """
     if in_fake_mode():  # it is traced, functions and all
         return func(*args, **kwargs)
     if func.name().startswith(TRITON):
         raise NotImplementedError(WORDS["compiler"]["triton"])
-    if func.name() in COMPUTING:
-        kernel = func.py_kernels[DispatchKey.CompositeExplicitAutograd]
+    given = (*args, *kwargs.values())
+    takes_operator = any(isinstance(value, OPERATORS) for value in given)
+    kernel = func.py_kernels.get(DispatchKey.CompositeExplicitAutograd)
+    if kernel is not None and (takes_operator or func.name() in COMPUTING):
         return _booked(_in_mode(kernel)(*args, **kwargs))
     args = [_in_mode(value) for value in args]
     kwargs = {name: _in_mode(value) for name, value in kwargs.items()}

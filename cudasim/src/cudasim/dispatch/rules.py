@@ -44,7 +44,7 @@ from cudasim.dispatch.operators import (
 from cudasim.dispatch.placement import make_on, run, tag_results
 from cudasim.dispatch.scratch import GRAPHS
 from cudasim.dispatch.tags import device_of, gpu_of, is_scratch, put, storage_of
-from cudasim.dispatch.waiting import awaited_gpu, wait_for, watch_copy
+from cudasim.dispatch.waiting import wait_for_values, watch_copy
 from cudasim.session import session
 from cudasim.torch_private import operators as private
 from cudasim.words import WORDS
@@ -76,7 +76,7 @@ def copy_to(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     non_blocking = kwargs.get("non_blocking", False)
     if device is not None and device.type == session.type.name:
         gpu = resolve(device)
-        watch_copy(gpu_of(source), gpu, non_blocking)
+        watch_copy(gpu_of(source), gpu, non_blocking, source)
         copy = make_on(gpu, func, args, kwargs)
         keep_pinned(Copy(source, copy, non_blocking), gpu_of(source), gpu)
         return copy
@@ -84,7 +84,7 @@ def copy_to(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     if device is not None and device.type == "cpu" and _is_called_by_graph(func):
         to_host = True
     if to_host:
-        watch_copy(gpu_of(source), None, non_blocking)
+        watch_copy(gpu_of(source), None, non_blocking, None)
         copy = put(func(*args, **kwargs), None)
         return tags.pin_as_copied(copy, non_blocking)
     return inner(func, args, kwargs)
@@ -121,7 +121,8 @@ def copy_between(func: Callable, args: tuple, kwargs: dict) -> Any:
     if session.lost_one:
         tags.gpu_read(source)
     if session.watching:
-        watch_copy(gpu_of(source), gpu, non_blocking)
+        host = target if gpu is None else source
+        watch_copy(gpu_of(source), gpu, non_blocking, host)
     if non_blocking:
         keep_pinned(Copy(source, target, non_blocking), gpu_of(source), gpu)
     session.thread.operation.last_gpu = gpu
@@ -381,9 +382,7 @@ def _find_profiler(func: Callable) -> Rule | None:
 def wait_for_result(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Let the host wait for the operations whose result it needs."""
     if session.watching:
-        gpu = awaited_gpu(func, args, kwargs)
-        if gpu is not None:
-            wait_for(gpu)
+        wait_for_values(func, args, kwargs)
     return inner(func, args, kwargs)
 
 

@@ -18,6 +18,8 @@ from cudasim.device.history import PACKAGE
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import traces
 from cudasim.dispatch.arguments import operands_of
+from cudasim.dispatch.captured import order_peer_copy, refuse_pageable
+from cudasim.dispatch.pinning import is_pinned
 from cudasim.dispatch.tags import gpu_of
 from cudasim.session import session
 
@@ -45,16 +47,47 @@ def _is_on_host(tensor: Tensor) -> bool:
     return gpu_of(tensor) is None
 
 
-def watch_copy(source: GPU | None, target: GPU | None, non_blocking: bool) -> None:
+def watch_copy(
+    source: GPU | None, target: GPU | None, non_blocking: bool, host: Tensor | None
+) -> None:
     """Let the host wait for a copy between itself and a GPU, if PyTorch waits for it.
 
-    Where it does not, CUDA may wait still: see `copies.host_waits`.
+    Where it does not, CUDA may wait still: see `copies.host_waits`. `host` is the tensor
+    in the host's memory. Where there is None yet, it will be pinned for a `non_blocking`
+    copy (`_to_copy` in aten/src/ATen/native/TensorConversions.cpp).
+
+    A captured stream permits no copy of pageable memory, nor one to or from a GPU whose
+    stream is not captured.
     """
-    if not session.watching or non_blocking:
+    if not session.watching or source is target:
         return
-    crosses = (source is None) is not (target is None)
-    if crosses:
-        wait_for(source or target)
+    if source is not None and target is not None:
+        if session.capturing:
+            order_peer_copy(source, target)
+        return
+    gpu = source or target
+    pinned = non_blocking if host is None else is_pinned(host)
+    if not pinned and (host is None or host.numel()):
+        refuse_pageable(gpu)
+    if not non_blocking:
+        wait_for(gpu)
+
+
+def wait_for_values(func: Callable, args: tuple, kwargs: dict) -> None:
+    """Let the host wait in a call of `func`, if it waits there.
+
+    An index on the CPU is copied to the GPU (`make_info` in
+    aten/src/ATen/native/TensorAdvancedIndexing.cpp).
+    """
+    gpu = awaited_gpu(func, args, kwargs)
+    if gpu is None:
+        return
+    indices = args[1] if len(args) > 1 and isinstance(args[1], list | tuple) else ()
+    for index in indices:
+        is_on_host = isinstance(index, Tensor) and gpu_of(index) is None
+        if is_on_host and not is_pinned(index):
+            refuse_pageable(gpu)
+    wait_for(gpu)
 
 
 def address(stream_id: int, index: int) -> int:

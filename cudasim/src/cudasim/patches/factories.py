@@ -201,7 +201,7 @@ def _deliver(tensor: Tensor, gpu: GPU | None, name: str) -> Tensor:
     Numbers that the host had are copied there.
     """
     if gpu is not None and name in CONVERTERS:
-        watch_copy(None, gpu, non_blocking=False)
+        watch_copy(None, gpu, non_blocking=False, host=tensor)
         if session.clock is not None:
             book_copy(Copy(tensor, tensor, non_blocking=False), None, gpu)
     if gpu is not None and gpu_of(tensor) is gpu:

@@ -63,7 +63,7 @@ def duplicate(source: Tensor, gpu: GPU | None, options: dict) -> Tensor:
     here = gpu_read(source)
     non_blocking = options.get("non_blocking", False)
     if session.watching:
-        watch_copy(here, gpu, non_blocking)
+        watch_copy(here, gpu, non_blocking, None if gpu is None else source)
 
     is_strided = source.layout is torch.strided
     allocation = None

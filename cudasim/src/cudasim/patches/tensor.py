@@ -10,7 +10,7 @@ from torch import Tensor, UntypedStorage
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.booking import read_back
 from cudasim.dispatch.tags import TAG, gpu_of, gpu_read, is_scratch
-from cudasim.dispatch.waiting import wait_for
+from cudasim.dispatch.waiting import wait_for, watch_copy
 from cudasim.patches import storage
 from cudasim.patches.moves import move, run_functionalized, seen_on
 from cudasim.patching import Patches, around, changed, checks, replaces
@@ -130,7 +130,10 @@ def read_numbers(original: Callable, self: Tensor, *args, **kwargs) -> Any:
     """Read a tensor's numbers where no dispatch mode sees it; the host waits for a GPU."""
     gpu = gpu_read(self)
     if gpu is not None and session.watching:
-        wait_for(gpu)
+        if original.__name__ == "tolist":  # copies all of it (tensor_list.cpp)
+            watch_copy(gpu, None, non_blocking=False, host=None)
+        else:
+            wait_for(gpu)
     elif session.races is not None:
         session.races.note_host_read(self, original.__name__)
     if gpu is not None and session.clock is not None:

@@ -11,6 +11,9 @@ COALESCING_MANAGER = Attribute(dist.distributed_c10d, "_coalescing_manager")
 DEVICE_TYPES = Attribute(dist.ProcessGroup, "_device_types")
 BROADCAST_COALESCED = Attribute(dist, "_broadcast_coalesced")
 ASSIGN_BUCKETS = Attribute(dist, "_compute_bucket_assignment_by_size")
+LOGGED_BY_REPLICAS = Attribute(
+    torch.nn.parallel.DistributedDataParallel, "_get_ddp_logging_data"
+)
 VERIFY_PARAMETERS = Attribute(dist, "_verify_params_across_processes")
 # By which `new_group` makes one, and what has imported it by name.
 NEW_GROUP = Attribute(dist.distributed_c10d, "_new_group_with_tag")

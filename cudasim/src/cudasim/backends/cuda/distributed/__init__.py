@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
+from torch.distributed import device_mesh
 
 # Two of these register rules as they are imported.
 from cudasim.backends.cuda.distributed import batch_norm as batch_norm
@@ -45,6 +46,8 @@ def patch_distributed(patches: Patches) -> None:
         _wrap(patches, name, functools.partial(clocks.awaited, around))
     for name, around in ABOUT_GROUPS.items():
         _wrap(patches, name, around)
+    # A mesh splits the default group if that is bound; it has the function by name.
+    patches.replace(device_mesh, "split_group", dist.split_group)
     _wrap(patches, "batch_isend_irecv", collectives.batch)
     _, coalescing_manager = private.COALESCING_MANAGER
     _wrap(patches, coalescing_manager, collectives.coalescing)
@@ -55,6 +58,8 @@ def patch_distributed(patches: Patches) -> None:
     clocks.patch_clocks(patches)
     patches.wrap(*private.NEW_GROUP, groups.new_group)
     patches.replace(*private.DEVICE_TYPES, property(groups.device_types))
+    patches.wrap(dist.ProcessGroup, "name", groups.name_of_group)
+    patches.wrap(*private.LOGGED_BY_REPLICAS, groups.logged_by_replicas)
     patches.wrap(*private.BROADCAST_COALESCED, replicas.broadcast_coalesced)
     patches.wrap(*private.VERIFY_PARAMETERS, replicas.verify_parameters)
     patches.wrap(*private.ASSIGN_BUCKETS, replicas.assign_buckets)

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import nn
 
 from cudasim.backends.cuda.distributed.rollcall import Request, Roll
 from cudasim.device.gpu import GPU
@@ -79,15 +80,32 @@ def bound_device(device: Any) -> GPU | None:
     return resolve(device)
 
 
+def take_device(arguments: dict[str, Any]) -> GPU | None:
+    """Take the GPU that `device_id=` names from the arguments, as gloo has no use for it.
+
+    What is no GPU stays there: torch refuses it in its words.
+    """
+    gpu = bound_device(arguments.get("device_id"))
+    if gpu is not None:
+        del arguments["device_id"]
+    return gpu
+
+
 def bind_arguments(original: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
     """Return the arguments of a call of `original`, by name."""
     return signature_of(original).bind(*args, **kwargs).arguments
 
 
 def init_process_group(original: Callable, *args: Any, **kwargs: Any) -> None:
-    """Use gloo where NCCL is requested: by name, by a device, or by default."""
+    """Use gloo where NCCL is requested: by name, by a device, or by default.
+
+    A call that PyTorch refuses leaves the groups that there are as they were, as
+    torch/distributed/distributed_c10d.py raises before it touches them.
+    """
+    if dist.is_initialized():
+        original(*args, **kwargs)  # refuses it in torch's words
     arguments = bind_arguments(original, args, kwargs)
-    gpu = bound_device(arguments.pop("device_id", None))
+    gpu = take_device(arguments)
     if arguments.get("backend") is not None:
         requested = nccl_in(arguments["backend"])
     else:  # torch takes that of the accelerator
@@ -110,6 +128,7 @@ def init_process_group(original: Callable, *args: Any, **kwargs: Any) -> None:
     session.rolls[world.group_name] = roll
     set_backend(world, requested)
     if gpu is not None:  # the communicator is made at once
+        world.bound_device_id = gpu.device
         roll.meet(Request("INIT", [], []), gpu)
 
 
@@ -117,7 +136,7 @@ def new_group(original: Callable, *args: Any, **kwargs: Any) -> Any:
     """Use gloo where NCCL is requested, or stands behind the default group."""
     arguments = bind_arguments(original, args, kwargs)
     world = roll_of() if dist.is_initialized() else None
-    gpu = bound_device(arguments.pop("device_id", None))
+    gpu = take_device(arguments)
     if gpu is None and world is not None:
         gpu = world.bound_gpu
 
@@ -137,6 +156,8 @@ def new_group(original: Callable, *args: Any, **kwargs: Any) -> Any:
     if isinstance(group, dist.ProcessGroup):  # else this process is not in it
         session.rolls[group.group_name] = Roll(group, requested, gpu)
         set_backend(group, requested)
+        if gpu is not None:
+            group.bound_device_id = gpu.device
     return group
 
 
@@ -164,17 +185,20 @@ def barrier(original: Callable, *args: Any, **kwargs: Any) -> Any:
     arguments = bind_arguments(original, args, kwargs)
     indices = arguments.pop("device_ids", None)
     roll = roll_of(arguments.get("group"))
-    if roll is not None:
-        roll.barrier_gpu = session.gpu(indices[0]) if indices else None
+    if roll is not None:  # PyTorch passes over what is not a list
+        is_list = isinstance(indices, list)
+        roll.barrier_gpu = session.gpu(indices[0]) if is_list else None
     return original(**arguments)
 
 
 def destroy_process_group(original: Callable, group: Any = None) -> None:
-    if group in (None, dist.group.WORLD):
-        session.rolls.clear()
-    else:
-        session.rolls.pop(group.group_name, None)
+    """End a group; a process that is not in it has a number in its place."""
+    is_world = group in (None, dist.group.WORLD)
     original(group)
+    if is_world:
+        session.rolls.clear()
+    elif isinstance(group, dist.ProcessGroup):
+        session.rolls.pop(group.group_name, None)
 
 
 def device_types(group: dist.ProcessGroup) -> list[torch.device]:
@@ -183,3 +207,18 @@ def device_types(group: dist.ProcessGroup) -> list[torch.device]:
     if roll is not None and roll.only_nccl:
         return [torch.device("cuda")]
     return _device_types.__get__(group)
+
+
+def name_of_group(original: Callable, self: dist.ProcessGroup) -> str:
+    """Return the name of a group's backend (`getBackendName` of ProcessGroupNCCL.hpp)."""
+    roll = session.rolls.get(self.group_name)
+    return "nccl" if roll is not None and roll.only_nccl else original(self)
+
+
+def logged_by_replicas(
+    original: Callable, self: nn.parallel.DistributedDataParallel
+) -> dict[str, Any]:
+    """Return what DistributedDataParallel logs of itself, with the name of its backend."""
+    data = original(self)
+    data["backend_name"] = self.process_group.name()
+    return data

@@ -37,6 +37,8 @@ MESSAGES = WORDS["NCCL"]
 CPU = MESSAGES["cpu"]
 # By operator, what is said where the parts are of other types than the whole, or sizes.
 FLAT = WORDS["flat collectives"]
+# Those that are one broadcast or reduction for each rank, where the parts differ in shape.
+PART_BY_PART = {"allgather_": "_broadcast_oop", "reduce_scatter_": "_reduce_oop"}
 MEMORY_FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 is_dense = torch.ops.aten.is_non_overlapping_and_dense
 
@@ -77,6 +79,8 @@ def refuse_layouts(name: str, args: tuple, tensors: list[Tensor], size: int) -> 
 
     if collective.parts is not None:
         _refuse_number(collective, args, size)
+        if name in PART_BY_PART:
+            _refuse_own_part(name, args)
     if collective.word in ("gather", "scatter"):
         _refuse_sizes(collective, args)
     if name in FLAT:
@@ -115,6 +119,23 @@ def _refuse_number(collective: Collective, args: tuple, size: int) -> None:
         side = "output" if collective.parts == 0 else "input"
         message = MESSAGES[f"{side} list"]
         raise ValueError(message.format(word=word, number=number, size=size))
+
+
+def _refuse_own_part(name: str, args: tuple) -> None:
+    """Refuse a tensor of another length than this rank's own among parts that differ.
+
+    Where all are of one shape, PyTorch does not compare them with the tensor
+    (`allgather`, `reduce_scatter` and `_broadcast_oop` in ProcessGroupNCCL.cpp).
+    """
+    collective = COLLECTIVES[name]
+    parts = tensors_in((args[collective.parts],))
+    (own,) = tensors_in((args[1 - collective.parts],))
+    if all(part.shape == parts[0].shape for part in parts):
+        return
+    rank = dist.ProcessGroup.unbox(args[2]).rank()
+    if parts[rank].numel() != own.numel():
+        function = PART_BY_PART[name]
+        raise ValueError(MESSAGES["own part"].format(function))
 
 
 def _refuse_sizes(collective: Collective, args: tuple) -> None:
