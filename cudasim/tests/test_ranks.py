@@ -64,7 +64,7 @@ MISMATCHES = {
         "_ALLGATHER_BASE, TensorShape=[4, 2]",
         "_ALLGATHER_BASE, TensorShape=[5, 2]",
     ),
-    "apart": ("TensorShape=[1], [2]", "TensorShape=[1], [3]"),
+    "apart": ("TensorShape=[1], [2]", "TensorShape=[3], [2]"),
 }
 
 

@@ -53,7 +53,7 @@ def gather_parts_of_different_sizes():
 
 
 def gather_into_different_sizes():
-    dist.all_gather([ones(1), ones(2 + rank)], ones(1 + rank))
+    dist.all_gather([ones(1 + 2 * rank), ones(2)], ones(1 + rank))
 
 
 report("shape", lambda: dist.all_reduce(ones(4 + rank)))
