@@ -95,7 +95,7 @@ def test_the_page_says_how_far_off_the_model_is(site):
     runs = [row_of(figure) for figure in read() if figure["kind"] == "training"]
     percents = [round(100 * (run.ratio - 1)) for run in runs]
     by = f"by {min(percents)} to {max(percents)} %"
-    assert f"In training the model is always the faster one, {by}." in prose
+    assert f"For training, the model is always too fast, {by}." in prose
 
     outside = []
     for run in runs:
@@ -103,11 +103,11 @@ def test_the_page_says_how_far_off_the_model_is(site):
         if not lower_edge <= run.published <= run.modelled:
             outside.append(run.id)
     inside = len(runs) - len(outside)
-    assert f"{inside} of the {len(runs)} runs lie in the band" in prose
+    assert f"{inside} of the {len(runs)} runs lie inside the band" in prose
     # The runs of DistributedDataParallel do.
     assert [id for id in outside if "amp" not in id and "p100" not in id] == []
 
-    # "Where the network is really the limit, the upper edge is within a tenth."
+    # "If the network really is the limit, the upper edge is accurate to within a tenth."
     [limited] = [run for run in runs if run.id == "vgg16-horovod-512"]
     assert limited.published < 0.7
     assert 0.9 < limited.ratio < 1.1
