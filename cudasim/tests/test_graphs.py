@@ -123,12 +123,9 @@ def capturing(mode="global"):
                 graph.capture_end()
 
 
-# The words are those of cudaGetErrorString (libcudart 13), and the rules those of
-# cudaThreadExchangeStreamCaptureMode in the reference of CUDA's runtime.
-@pytest.mark.parametrize("question", ["query", "synchronize", "elapsed_time"])
-def test_a_captured_event_answers_no_question(question):
+def adding_between(first, last):
+    """Return work that records an event before an addition and one after it."""
     x = torch.ones(2, device="cuda")
-    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 
     def work():
         first.record()
@@ -136,7 +133,16 @@ def test_a_captured_event_answers_no_question(question):
         last.record()
         return result
 
-    graph, _ = captured(work)
+    return work
+
+
+# The words are those of cudaGetErrorString (libcudart 13), and the rules those of
+# cudaThreadExchangeStreamCaptureMode in the reference of CUDA's runtime.
+@pytest.mark.parametrize("question", ["query", "synchronize", "elapsed_time"])
+def test_a_captured_event_answers_no_question(question):
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+    graph, _ = captured(adding_between(first, last))
     graph.replay()
     arguments = [last] if question == "elapsed_time" else []
     with pytest.raises(torch.AcceleratorError, match=CAPTURED_EVENT):
@@ -144,18 +150,11 @@ def test_a_captured_event_answers_no_question(question):
 
 
 def test_an_external_event_is_recorded_by_each_replay():
-    x = torch.ones(2, device="cuda")
     first, last = (
         torch.cuda.Event(enable_timing=True, external=True) for _ in range(2)
     )
 
-    def work():
-        first.record()
-        result = x + 1
-        last.record()
-        return result
-
-    graph, _ = captured(work)
+    graph, _ = captured(adding_between(first, last))
     with pytest.raises(torch.AcceleratorError, match="invalid resource handle"):
         first.elapsed_time(last)  # CUDA has not recorded them yet
     graph.replay()

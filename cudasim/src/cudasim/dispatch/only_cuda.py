@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from cudasim.dispatch.arguments import tensors_in
-from cudasim.dispatch.operators import Rule, layer, name_of, operator_of
+from cudasim.dispatch.operators import Rule, layer, name_of
 from cudasim.dispatch.placement import general, tag_results
 from cudasim.dispatch.tags import gpu_of, is_on_cuda, put
 from cudasim.torch_private.operators import schema_of
@@ -93,44 +93,6 @@ def _triangles(factors: Tensor) -> tuple[Tensor, Tensor]:
     lower = factors[..., :size].tril(-1) + ones
     upper = factors[..., :size, :].triu()
     return lower, upper
-
-
-@layer("cudnn_convolution")
-def cudnn_convolution(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Run a convolution under cuDNN's name; its last arguments only choose a kernel."""
-    if not is_on_cuda(args[0]):
-        return inner(func, args, kwargs)
-    image, weight, padding, stride, dilation, groups, *_ = args
-    output_padding = [0] * len(stride)
-    arguments = (
-        image,
-        weight,
-        None,  # bias
-        stride,
-        padding,
-        dilation,
-        False,  # transposed
-        output_padding,
-        groups,
-    )
-    convolve = operator_of(aten.convolution.default).rule or general
-    return convolve(aten.convolution.default, arguments, {})
-
-
-@layer("_embedding_bag", "_embedding_bag_forward_only", idle=lambda args: True)
-def embedding_bag(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
-    """Begin the first bag with the first word, which the CPU requires and CUDA does.
-
-    See "forces first offset to be 0 instead of asserting on it" in PyTorch's
-    aten/src/ATen/native/cuda/EmbeddingBag.cu.
-    """
-    weight, words, offsets, *others = args
-    if not is_on_cuda(weight) or gpu_of(offsets) is None or not offsets.numel():
-        return inner(func, args, kwargs)
-    if int(offsets[0]) != 0:
-        offsets = put(offsets.clone(), gpu_of(offsets))
-        offsets[0] = 0
-    return inner(func, (weight, words, offsets, *others), kwargs)
 
 
 @layer("floor_divide", *ROUNDED_DIVISIONS, *REMAINDERS)

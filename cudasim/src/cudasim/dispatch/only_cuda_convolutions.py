@@ -16,6 +16,22 @@ aten = torch.ops.aten
 Sizes = list[int]
 
 
+@substitute(aten.cudnn_convolution.default, aten.cudnn_convolution.out)
+def convolve(
+    image: Tensor,
+    weight: Tensor,
+    padding: Sizes,
+    stride: Sizes,
+    dilation: Sizes,
+    groups: int,
+    *choice: bool,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Compute a convolution without a bias."""
+    result = _convolve(image, weight, None, stride, padding, dilation, groups)
+    return write(result, out)
+
+
 @substitute(aten.cudnn_convolution_transpose.default)
 def convolve_transposed(
     image: Tensor,
