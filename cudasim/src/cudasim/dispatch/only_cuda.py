@@ -95,6 +95,22 @@ def _triangles(factors: Tensor) -> tuple[Tensor, Tensor]:
     return lower, upper
 
 
+@layer("_embedding_bag", "_embedding_bag_forward_only", idle=lambda args: True)
+def embedding_bag(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Begin the first bag with the first word, which the CPU requires and CUDA does.
+
+    See "forces first offset to be 0 instead of asserting on it" in PyTorch's
+    aten/src/ATen/native/cuda/EmbeddingBag.cu.
+    """
+    weight, words, offsets, *others = args
+    if not is_on_cuda(weight) or gpu_of(offsets) is None or not offsets.numel():
+        return inner(func, args, kwargs)
+    if int(offsets[0]) != 0:
+        offsets = put(offsets.clone(), gpu_of(offsets))
+        offsets[0] = 0
+    return inner(func, (weight, words, offsets, *others), kwargs)
+
+
 @layer("floor_divide", *ROUNDED_DIVISIONS, *REMAINDERS)
 def divide_by_zero(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Divide integers by zero, which no GPU refuses.
