@@ -204,7 +204,7 @@ def keep(name: str, result: dict[str, Any]) -> None:
 
 def origin() -> dict[str, str]:
     """Return the day and the machine of what is found now."""
-    from cudasim.recorded import processor
+    from cudasim.hardware import processor
 
     today = datetime.now(UTC).date()
     hardware = f"{processor()}, {os.cpu_count()} cores"

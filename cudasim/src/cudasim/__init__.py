@@ -50,7 +50,7 @@ _HOMES = {
 if not TYPE_CHECKING:  # a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
-        if name in ("jax", "tensorflow"):
+        if name in ("jax", "lab", "tensorflow"):
             return importlib.import_module(f"cudasim.{name}")
         if name not in _HOMES:
             raise AttributeError(f"module 'cudasim' has no attribute '{name}'")

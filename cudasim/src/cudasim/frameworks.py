@@ -28,10 +28,23 @@ def enable(
     `simulate(module, gpus)` returns how many real GPUs are there, and does nothing if any
     are.
     """
+    is_quiet = config.is_quiet()
+    line = begin(name, tried, gpus, simulate)
+    if line and not is_quiet:
+        print(line)
+
+
+def begin(
+    name: str,
+    tried: Sequence[str],
+    gpus: int | None,
+    simulate: Callable[[Any, int], int],
+) -> str | None:
+    """Do what `enable` does, and return its line; None if the GPUs are simulated already."""
     number = config.parse(gpus).gpus
     before = _simulated.get(name)
     if before == number:
-        return
+        return None
     if before is not None:
         message = WORDS["simulation"]["other number"]
         raise RuntimeError(message.format(before, name, number))
@@ -43,8 +56,17 @@ def enable(
     else:
         line = f"{number} simulated {_gpus(number)} in {name}, computed on the CPU"
         _simulated[name] = number
-    if not config.is_quiet():
-        print(f"cudasim: {line}")
+    return f"cudasim: {line}"
+
+
+def simulated_gpus(name: str) -> int:
+    """Return how many GPUs are simulated in the framework of that `name`, or 0."""
+    return _simulated.get(name, 0)
+
+
+def is_simulating() -> bool:
+    """Return whether GPUs are simulated in any of these frameworks."""
+    return any(_simulated.values())
 
 
 def _import(name: str, tried: Sequence[str]) -> Any:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import platform
 import re
 import tempfile
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from cudasim.clock import trace
 from cudasim.clock.clock import Clock, Span
 from cudasim.clock.timeline import Timeline
 from cudasim.dispatch import booking
+from cudasim.hardware import processor, with_article
 from cudasim.session import session
 from cudasim.timing.sheets import Sheet, find_sheet
 from cudasim.torch_private.tensors import is_profiling
@@ -26,8 +26,6 @@ from cudasim.words import WORDS
 MESSAGES = WORDS["times"]
 # The lane of a thread that nobody named.
 UNNAMED = re.compile(r"Python, Thread-(\d+)(.*)")
-# Names of cards that are said with "an".
-VOWELS = ("A", "H", "L", "M", "RTX")
 
 _shown_clock: Clock | None = None  # the clock of the last timeline
 _shown = 0  # how much of what it booked timelines have shown
@@ -119,9 +117,7 @@ class Recording(Timeline):
         for span in spans:
             lane = new_lanes.get(span.lane, span.lane)
             named.append(replace(span, name=_operator(span.name), lane=lane))
-        card = clock.sheet.name
-        article = "an" if card.startswith(VOWELS) else "a"
-        self.fill(named, f"modelled for {article} {card}", notes)
+        self.fill(named, f"modelled for {with_article(clock.sheet.name)}", notes)
 
     def _record_measured(self) -> Iterator[None]:
         if is_profiling():  # starting a second would end it
@@ -200,13 +196,3 @@ def _export(profiler: torch.profiler.profile) -> dict:
         path = Path(folder, "trace.json")
         profiler.export_chrome_trace(str(path))
         return json.loads(path.read_text(encoding="utf-8", errors="replace"))
-
-
-def processor() -> str:
-    """Return the model of this machine's processor."""
-    path = Path("/proc/cpuinfo")  # Linux has it
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    match = re.search(r"^model name\s*:\s*(.+)$", text, re.M)
-    if match:
-        return match[1]
-    return platform.processor() or platform.machine()

@@ -109,14 +109,14 @@ def program_lines(frame: FrameType | None, most: int) -> tuple[Line, ...]:
     lines: list[Line] = []
     while frame is not None and len(lines) < most:
         file = frame.f_code.co_filename
-        if _is_program(file) or not (lines or file.startswith((*_OURS, _torch()))):
+        if is_program(file) or not (lines or file.startswith((*_OURS, _torch()))):
             lines.append(Line(file, frame.f_lineno, frame.f_code.co_name))
         frame = frame.f_back
     return tuple(lines)
 
 
 @cache
-def _is_program(file: str) -> bool:
+def is_program(file: str) -> bool:
     """Return whether a file is neither this package's, nor Python's, nor installed."""
     if file.startswith((*_OURS, "<frozen")):
         return False

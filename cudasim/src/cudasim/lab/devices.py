@@ -1,0 +1,123 @@
+"""Which devices there are, what they are called, and waiting for them."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from cudasim.hardware import processor
+from cudasim.installed import ADVICE
+
+if TYPE_CHECKING:
+    import torch
+
+    Device = torch.device | str | int
+
+
+def import_torch() -> Any:
+    """Return PyTorch, or raise ImportError in one line if it is not installed."""
+    try:
+        import torch
+    except ModuleNotFoundError:
+        message = f"this needs PyTorch, which is not installed: {ADVICE}"
+        raise ImportError(message) from None
+    return torch
+
+
+def accelerator() -> str:
+    """Return the type of this machine's accelerator, such as 'cuda' or 'mps', or 'cpu'."""
+    torch = import_torch()
+    if not torch.accelerator.is_available():
+        return "cpu"
+    return torch.accelerator.current_accelerator().type
+
+
+def gpu_count() -> int:
+    """Return the number of accelerators that PyTorch sees."""
+    return import_torch().accelerator.device_count()
+
+
+def try_gpu(i: int = 0) -> "torch.device":
+    """Return GPU `i` of any maker if it is there, and the CPU if it is not."""
+    torch = import_torch()
+    if not 0 <= i < gpu_count():
+        return torch.device("cpu")
+    return torch.device(accelerator(), i)
+
+
+def as_device(device: "Device | None") -> "torch.device":
+    """Return a device that is given by itself, by its name or by the number of a GPU.
+
+    None stands for the first GPU. A number gives the CPU where there is no such GPU.
+    """
+    torch = import_torch()
+    if device is None:
+        device = 0
+    if isinstance(device, int):
+        return try_gpu(device)
+    return torch.device(device)
+
+
+def synchronize(*devices: "Device") -> None:
+    """Wait until the devices, by default all, have done everything that was launched."""
+    torch = import_torch()
+    wanted = map(as_device, devices) if devices else map(try_gpu, range(gpu_count()))
+    if not _is_used(torch):
+        return
+    for device in wanted:
+        if device.type != "cpu":
+            torch.accelerator.synchronize(device)
+
+
+def _is_used(torch: Any) -> bool:
+    """Return whether the program has used a GPU: waiting for CUDA would begin to use it."""
+    return accelerator() != "cuda" or torch.cuda.is_initialized()
+
+
+def wait_for(result: object = None) -> None:
+    """Wait until all devices of the frameworks in use are done; JAX waits for a `result`."""
+    if "jax" in sys.modules:
+        sys.modules["jax"].block_until_ready(result)
+    if "tensorflow" in sys.modules:
+        sys.modules["tensorflow"].test.experimental.sync_devices()
+    if "mxnet" in sys.modules:
+        sys.modules["mxnet"].npx.waitall()
+    if "torch" in sys.modules:
+        synchronize()
+
+
+def session() -> Any:
+    """Return the state of a simulation of PyTorch's GPUs that is running, or None."""
+    module = sys.modules.get("cudasim.session")
+    if module is None or module.session.mode is None:
+        return None
+    return module.session
+
+
+def is_modelled() -> bool:
+    """Return whether the clocks of this program show the times of a model."""
+    running = session()
+    return running is not None and running.clock is not None
+
+
+def modelled_card() -> str:
+    """Return the card that times are modelled for, or '' where they are not."""
+    return session().clock.sheet.name if is_modelled() else ""
+
+
+def card(device: "Device | None" = None) -> str:
+    """Return the name of a device, by default of the first GPU, or of the CPU if none.
+
+    A simulated GPU says what it is: 'T4, modelled', or 'T4, simulated' where times are
+    those of this machine's processor.
+    """
+    torch = import_torch()
+    device = as_device(device)
+    if device.type == "cpu":
+        return processor()
+    running = session()
+    if running is not None:
+        how = "modelled" if is_modelled() else "simulated"
+        return f"{running.machine.card.name}, {how}"
+    module = torch.get_device_module(device)
+    if hasattr(module, "get_device_name"):
+        return module.get_device_name(device)
+    return "Apple GPU" if device.type == "mps" else f"{device.type} GPU"

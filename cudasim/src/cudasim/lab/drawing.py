@@ -1,0 +1,142 @@
+"""Pictures for a notebook, drawn with matplotlib: blocks of memory, and a few bars.
+
+They are legible on light and dark pages: the background is left clear, and lines and
+letters are of a gray between the two.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+from cudasim.device.sizes import MIB
+from cudasim.hardware import with_article
+from cudasim.lab.allocator import Block
+from cudasim.lab.devices import modelled_card
+from cudasim.lab.showing import short
+
+BLUE, GRAY = "#0072B2", "#7d7d7d"
+WIDTH = 7.0  # inches
+STYLE = {
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "axes.edgecolor": GRAY,
+    "axes.labelcolor": GRAY,
+    "axes.titlecolor": GRAY,
+    "text.color": GRAY,
+    "xtick.color": GRAY,
+    "ytick.color": GRAY,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "hatch.linewidth": 0.6,
+}
+NARROW = 0.05  # a block below this share of the picture's width has no label
+
+
+@contextmanager
+def _drawing() -> Iterator[ModuleType]:
+    """Return matplotlib's pyplot, in the style of these pictures for the length of a block."""
+    try:
+        from matplotlib import pyplot
+    except ModuleNotFoundError:
+        message = "drawing needs matplotlib, which is not installed"
+        raise ImportError(f"{message}: 'pip install matplotlib'") from None
+    with pyplot.rc_context(STYLE):
+        yield pyplot
+
+
+def draw_segments(panels: Mapping[str, Sequence[Sequence[Block]]]) -> None:
+    """Draw segments as rows of blocks, a panel for each title: {title: segments}.
+
+    Blocks in use are filled and have their name and their size in MiB; free ones are
+    hatched. Raises ValueError if there is nothing to draw.
+    """
+    rows = {title: list(segments) for title, segments in panels.items()}
+    if not any(rows.values()):
+        raise ValueError("draw_segments(): there is no segment to draw")
+    heights = [max(len(segments), 1) for segments in rows.values()]
+    widest = max(_size(segment) for segments in rows.values() for segment in segments)
+    with _drawing() as pyplot:
+        size = (WIDTH, 0.4 * sum(heights) + 0.5 * len(rows) + 0.4)
+        _, grid = pyplot.subplots(
+            len(rows),
+            sharex=True,
+            squeeze=False,
+            height_ratios=heights,
+            figsize=size,
+            layout="constrained",
+        )
+        for axes, (title, segments) in zip(grid[:, 0], rows.items(), strict=True):
+            for row, segment in enumerate(segments):
+                _draw_segment(axes, row, segment, widest)
+            axes.set(yticks=[], xlim=(0, widest / MIB))
+            axes.set_ylim(max(len(segments), 1) - 0.5, -0.5)
+            axes.spines["left"].set_visible(False)
+            axes.set_title(title, loc="left", fontsize="medium")
+        grid[-1, 0].set_xlabel("MiB")
+
+
+def _size(segment: Iterable[Block]) -> int:
+    return sum(block.size for block in segment)
+
+
+def _draw_segment(axes: Any, row: int, segment: Iterable[Block], widest: int) -> None:
+    left = 0.0
+    for block in segment:
+        width = block.size / MIB
+        if block.is_free:
+            axes.barh(row, width, left=left, color="none", edgecolor=GRAY, hatch="///")
+        else:
+            axes.barh(row, width, left=left, color=BLUE, edgecolor=GRAY)
+        if block.size > NARROW * widest:
+            label = f"{width:.3g}" if block.is_free else f"{block.name} {width:.3g}"
+            color = GRAY if block.is_free else "white"
+            axes.text(
+                left + width / 2, row, label, color=color, ha="center", va="center"
+            )
+        left += width
+
+
+def chart(
+    values: Mapping[str, float | None],
+    unit: str = "",
+    title: str = "",
+    highlight: str | None = None,
+) -> None:
+    """Draw a bar for each of a few values, from the top down, with its number beside it.
+
+    With the unit 's' the numbers are seconds, shown in s, ms or µs, and the axis names the
+    card that they are modelled for. None stands for a value that is missing. The bar of
+    the name `highlight`, or every bar, is blue.  Raises ValueError without values.
+    """
+    if not values:
+        raise ValueError("chart(): there are no values")
+    with _drawing() as pyplot:
+        size = (WIDTH, 0.35 * len(values) + 0.7)
+        _, axes = pyplot.subplots(figsize=size, layout="constrained")
+        lengths = [value or 0 for value in values.values()]
+        colors = [BLUE if highlight in (None, name) else GRAY for name in values]
+        bars = axes.barh(list(values), lengths, color=colors, height=0.65)
+        labels = [_label(value, unit) for value in values.values()]
+        axes.bar_label(bars, labels, padding=4)
+        axes.set_xlim(0, 1.25 * max(lengths) or 1)
+        axes.set(xticks=[], xlabel=_whose(unit))
+        axes.tick_params(axis="y", length=0)
+        axes.spines["bottom"].set_visible(False)
+        axes.invert_yaxis()
+        axes.set_title(title, loc="left", fontsize="medium")
+
+
+def _label(value: float | None, unit: str) -> str:
+    if value is None:
+        return "\N{EN DASH}"
+    if unit == "s":
+        return f"≈ {short(value)}"
+    number = f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+    return f"{number} {unit}".rstrip()
+
+
+def _whose(unit: str) -> str:
+    card = modelled_card() if unit == "s" else ""
+    return f"modelled for {with_article(card)}" if card else ""

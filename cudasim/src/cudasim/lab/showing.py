@@ -1,0 +1,126 @@
+"""Times, errors, tables and the output of nvidia-smi, as text for a reader."""
+
+import re
+import shutil
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from cudasim import frameworks
+from cudasim.hardware import with_article
+from cudasim.lab.devices import modelled_card
+from cudasim.tracebacks import is_program
+
+UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+NO_GPU = "No NVIDIA GPU that this program can use."
+NOT_SEEN = "nvidia-smi does not see simulated GPUs."
+# How the name of the file begins that stands for a cell of a notebook.
+CELL = re.compile(r"<ipython-input-|.*[/\\]ipykernel_\d+[/\\]")
+
+
+def short(seconds: float) -> str:
+    """Return seconds as text with two digits, in s, ms or µs: '3.2 ms'."""
+    rounded = float(f"{seconds:.2g}")
+    size, unit = next((pair for pair in UNITS if abs(rounded) >= pair[0]), UNITS[-1])
+    return f"{float(f'{rounded / size:.2g}'):g} {unit}"
+
+
+def about(seconds: float) -> str:
+    """Return seconds as text that says how exact they are: '≈ 3.2 ms'.
+
+    Modelled times name their card: '≈ 3.2 ms, modelled for a T4'.
+    """
+    card = modelled_card()
+    label = f", modelled for {with_article(card)}" if card else ""
+    return f"≈ {short(seconds)}{label}"
+
+
+def attempt(work: Callable[..., Any], *args: Any) -> Any:
+    """Return the result of `work(*args)`, or print its error and return None.
+
+    The error is printed as a short traceback: the lines of the notebook's cells or of the
+    program, then the type and the message.
+    """
+    try:
+        return work(*args)
+    except Exception as error:
+        print(_traceback(error), end="")
+        return None
+
+
+def _traceback(error: Exception) -> str:
+    lines = ["Traceback (most recent call last):\n"]
+    for step in traceback.extract_tb(error.__traceback__):
+        if not is_program(step.filename):
+            continue
+        place = "Cell" if CELL.match(step.filename) else f'File "{step.filename}"'
+        lines.append(f"  {place}, line {step.lineno}, in {step.name}\n")
+        if step.line:
+            lines.append(f"    {step.line}\n")
+    return "".join([*lines, *traceback.format_exception_only(error)])
+
+
+class Table:
+    """Rows under heads. A notebook shows it as a table, `print` as its Markdown."""
+
+    def __init__(
+        self, heads: Sequence[object], rows: Iterable[Sequence[object]]
+    ) -> None:
+        self.heads = [str(head) for head in heads]
+        self.rows = [[str(cell) for cell in row] for row in rows]
+        for row in self.rows:
+            if len(row) != len(self.heads):
+                have, want = len(row), len(self.heads)
+                raise ValueError(f"a row of {have} cells under {want} heads: {row}")
+
+    def __repr__(self) -> str:
+        columns = range(len(self.heads))
+        rulers = ["--:" if self._is_numeric(column) else ":--" for column in columns]
+        return "\n".join(map(_line, [self.heads, rulers, *self.rows]))
+
+    def _repr_markdown_(self) -> str:
+        return repr(self)
+
+    def _is_numeric(self, column: int) -> bool:
+        """Return whether the cells of a column are numbers, or dashes for missing ones."""
+        return all(re.match(r"≈|[-+]?\d|\W?$", row[column]) for row in self.rows)
+
+
+def _line(cells: list[str]) -> str:
+    escaped = (cell.replace("|", "\\|") for cell in cells)
+    return f"| {' | '.join(escaped)} |"
+
+
+def table(heads: Sequence[object], rows: Iterable[Sequence[object]]) -> Table:
+    """Return rows of cells, which may be numbers or text, as a table under `heads`.
+
+    Columns of numbers are aligned to the right. Raises ValueError for a row with more or
+    fewer cells than there are heads.
+    """
+    return Table(heads, rows)
+
+
+def nvidia_smi(*options: str) -> str:
+    """Return what `nvidia-smi` prints with these options, or one line why it cannot.
+
+    It answers for simulated GPUs of PyTorch too, but not for those of JAX or TensorFlow.
+    """
+    if frameworks.is_simulating():
+        return NOT_SEEN
+    if not _sees_nvidia() or shutil.which("nvidia-smi") is None:
+        return NO_GPU
+    run = subprocess.run(["nvidia-smi", *options], capture_output=True, text=True)
+    return run.stdout.strip() or run.stderr.strip()
+
+
+def _sees_nvidia() -> bool:
+    """Return whether the framework that the program has imported sees a GPU."""
+    if "jax" in sys.modules:
+        return sys.modules["jax"].default_backend() == "gpu"
+    if "tensorflow" in sys.modules:
+        return bool(sys.modules["tensorflow"].config.list_physical_devices("GPU"))
+    if "mxnet" in sys.modules:
+        return sys.modules["mxnet"].npx.num_gpus() > 0
+    return "torch" in sys.modules and sys.modules["torch"].cuda.is_available()

@@ -1,0 +1,218 @@
+"""`lab.start()`: the one line with which a notebook gets its GPUs.
+
+Nothing is simulated where a framework sees an accelerator, or where the reader has chosen
+with CUDA_VISIBLE_DEVICES what it may see.
+"""
+
+import os
+import sys
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+import cudasim
+from cudasim import config, frameworks
+from cudasim.installed import ADVICE, OLDEST, minor_version
+from cudasim.lab import devices
+
+OLDEST_PYTHON = (3, 11)
+OLDEST_TORCH = "2.9"  # without a simulation
+IF_NONE = "if none"
+# What each framework is called, and what is set before it is imported.
+NAMES = {
+    "torch": "PyTorch",
+    "jax": "JAX",
+    "tensorflow": "TensorFlow",
+    "mxnet": "MXNet",
+}
+NOT_SIMULATED = "mxnet"
+# TensorFlow prints notes at every start, and rounds otherwise with oneDNN.
+TENSORFLOW = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
+NUMBERS = {1: "One", 2: "Two", 3: "Three", 4: "Four"}
+
+
+class NotReady(RuntimeError):
+    """Why a notebook cannot run here. A notebook shows it as one line, without traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"Not ready: {self}"]
+
+
+def start(
+    simulate: bool | str = IF_NONE,
+    gpus: int = 2,
+    card: str = "T4",
+    framework: str = "torch",
+) -> None:
+    """Simulate GPUs where there is none, and print one line that says what is here.
+
+    With `simulate="if none"` nothing is simulated where the framework sees an
+    accelerator or where CUDA_VISIBLE_DEVICES is set. With True, GPUs are simulated in any
+    case; with False they never are. Their times are modelled, with PyTorch. `framework`
+    is 'torch', 'jax', 'tensorflow' or 'mxnet', for which nothing can be simulated.
+    Calling this again changes nothing.
+
+    Raises ValueError for an argument that makes no sense. Raises NotReady if Python or
+    the framework is missing or too old, and if a GPU or another simulation is in use; if
+    only "if none" cannot be had, the line says why, and the CPU alone is used.
+    """
+    if simulate not in (True, False, IF_NONE):
+        raise ValueError(f"simulate={simulate!r}: take True, False or '{IF_NONE}'")
+    if framework not in NAMES:
+        raise ValueError(f"framework={framework!r}: take one of {', '.join(NAMES)}")
+    _check_versions(framework)
+    if framework == "torch":
+        print(_start_torch(simulate, gpus, card))
+    else:
+        print(_start_other(framework, simulate, gpus))
+
+
+def _check_versions(framework: str) -> None:
+    found = sys.version.split()[0]
+    if sys.version_info < OLDEST_PYTHON:
+        oldest = ".".join(map(str, OLDEST_PYTHON))
+        raise NotReady(f"Python {found} is too old, take {oldest} or later")
+    if not hasattr(cudasim, "__version__") or not _is_whole():
+        older = "an older cudasim is loaded: 'pip install --upgrade cudasim'"
+        raise NotReady(f"{older}, and restart the kernel")
+    if not find_spec(framework):
+        install = ADVICE if framework == "torch" else f"'pip install {framework}'"
+        raise NotReady(f"{NAMES[framework]} is not installed: {install}")
+
+
+def _is_whole() -> bool:
+    """Return whether the package in this process has the names of this version."""
+    return {"enable", "timeline"} <= set(dir(cudasim))
+
+
+# PyTorch
+
+
+def _start_torch(simulate: bool | str, gpus: int, card: str) -> str:
+    """Simulate GPUs of PyTorch if they are wanted; return the line that says what is here."""
+    _require_torch(OLDEST if simulate is True else OLDEST_TORCH)
+    running = devices.session()
+    if running is not None:
+        if simulate is True:
+            _require_same(running, gpus, card)
+        return _torch_line()
+    if not _wants_simulation(simulate):
+        return _torch_line()
+    if simulate is True:
+        _begin(gpus, card)
+        return _torch_line()
+    if devices.accelerator() != "cpu":
+        return _torch_line()
+    try:
+        _require_torch(OLDEST)
+    except NotReady as reason:
+        return f"No simulated GPUs: {reason}. The CPU alone."
+    _begin(gpus, card)
+    return _torch_line()
+
+
+def _wants_simulation(simulate: bool | str) -> bool:
+    """Return whether GPUs may be simulated: CUDA_VISIBLE_DEVICES is a choice, too."""
+    if simulate == IF_NONE:
+        return config.VISIBLE not in os.environ
+    return bool(simulate)
+
+
+def _require_torch(oldest: str) -> None:
+    here = version("torch")
+    if minor_version(here) < minor_version(oldest):
+        raise NotReady(f"torch {here} is too old: take {oldest} or later, and restart")
+
+
+def _require_same(running: Any, gpus: int, card: str) -> None:
+    """Raise NotReady if other GPUs are simulated already than those that are wanted."""
+    number, name = running.machine.number, running.machine.card.name
+    if number != gpus or name != card:
+        here = f"{number} GPUs ({name}) are simulated already"
+        raise NotReady(f"{here}: restart the kernel, and run this cell first")
+
+
+def _begin(gpus: int, card: str) -> None:
+    from cudasim import simulation
+
+    wanted = config.parse(gpus, card, force=True, clock="modelled")
+    try:
+        simulation.begin(wanted)
+    except RuntimeError as reason:
+        message = f"{reason}. Restart the kernel, and run this cell first"
+        raise NotReady(message) from None
+
+
+def _torch_line() -> str:
+    """Return what GPUs PyTorch sees."""
+    number = devices.gpu_count()
+    running = devices.session()
+    if number == 0:
+        return "No GPU: the CPU alone."
+    if running is None:
+        names = dict.fromkeys(devices.card(index) for index in range(number))
+        return f"{number} {_gpus(number)}: {', '.join(names)}"
+    times = "modelled" if devices.is_modelled() else "those of this CPU"
+    card = running.machine.card.name
+    what = f"{_number(number)} simulated {card} {_gpus(number)}"
+    return f"{what}; values are real, times are {times}."
+
+
+# Other frameworks
+
+
+def _start_other(framework: str, simulate: bool | str, gpus: int) -> str:
+    if framework == "tensorflow":
+        for name, value in TENSORFLOW.items():
+            os.environ.setdefault(name, value)
+    reason = ""
+    if framework != NOT_SIMULATED and _wants_simulation(simulate):
+        if simulate is True:
+            os.environ[config.VISIBLE] = "-1"  # else real ones would be taken
+        try:
+            _begin_other(framework, gpus)
+        except (ImportError, RuntimeError) as error:
+            if simulate is True:
+                raise NotReady(str(error)) from None
+            reason = str(error)
+    elif framework == NOT_SIMULATED and simulate is True:
+        raise NotReady(f"GPUs of {NAMES[framework]} cannot be simulated")
+    return _other_line(framework, reason)
+
+
+def _begin_other(framework: str, gpus: int) -> None:
+    module = import_module(f"cudasim.{framework}")
+    frameworks.begin(NAMES[framework], module.TRIED, gpus, module.simulate)
+
+
+def _other_line(framework: str, reason: str) -> str:
+    """Return what GPUs a framework sees, and for what `reason` none is simulated."""
+    simulated = frameworks.simulated_gpus(NAMES[framework])
+    if simulated:
+        what = f"{_number(simulated)} simulated {_gpus(simulated)}"
+        return f"{what}; values are real, times are those of this CPU."
+    number = _count(framework, import_module(framework))
+    if number:
+        return f"{number} {_gpus(number)}"
+    if reason:
+        return f"No simulated GPUs: {reason}. The CPU alone."
+    return "No GPU: the CPU alone."
+
+
+def _count(framework: str, module: ModuleType) -> int:
+    """Return the number of GPUs that a framework sees."""
+    if framework == "jax":
+        return len(module.devices()) if module.default_backend() == "gpu" else 0
+    if framework == "tensorflow":
+        return len(module.config.list_physical_devices("GPU"))
+    return import_module("mxnet.npx").num_gpus()
+
+
+def _number(number: int) -> str:
+    return NUMBERS.get(number, str(number))
+
+
+def _gpus(number: int) -> str:
+    return "GPU" if number == 1 else "GPUs"
