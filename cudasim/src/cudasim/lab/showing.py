@@ -16,6 +16,7 @@ from cudasim.tracebacks import is_program
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 NO_GPU = "No NVIDIA GPU that this program can use."
 NOT_SEEN = "nvidia-smi does not see simulated GPUs."
+JAX_NOTE = "JAX_TRACEBACK_FILTERING"
 # How the name of the file begins that stands for a cell of a notebook.
 CELL = re.compile(r"<ipython-input-|.*[/\\]ipykernel_\d+[/\\]")
 
@@ -59,7 +60,14 @@ def _traceback(error: Exception) -> str:
         lines.append(f"  {place}, line {step.lineno}, in {step.name}\n")
         if step.line:
             lines.append(f"    {step.line}\n")
+    _drop_note_of_jax(error)
     return "".join([*lines, *traceback.format_exception_only(error)])
+
+
+def _drop_note_of_jax(error: Exception) -> None:
+    """Drop the note that JAX has left out lines of its own, as has this module."""
+    notes = getattr(error, "__notes__", [])
+    error.__notes__ = [note for note in notes if JAX_NOTE not in note]
 
 
 class Table:

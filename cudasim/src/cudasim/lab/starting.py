@@ -12,7 +12,6 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-import cudasim
 from cudasim import config, frameworks
 from cudasim.installed import ADVICE, OLDEST, minor_version
 from cudasim.lab import devices
@@ -74,7 +73,7 @@ def _check_versions(framework: str) -> None:
     if sys.version_info < OLDEST_PYTHON:
         oldest = ".".join(map(str, OLDEST_PYTHON))
         raise NotReady(f"Python {found} is too old, take {oldest} or later")
-    if not hasattr(cudasim, "__version__") or not _is_whole():
+    if not _is_whole():
         older = "an older cudasim is loaded: 'pip install --upgrade cudasim'"
         raise NotReady(f"{older}, and restart the kernel")
     if not find_spec(framework):
@@ -84,7 +83,7 @@ def _check_versions(framework: str) -> None:
 
 def _is_whole() -> bool:
     """Return whether the package in this process has the names of this version."""
-    return {"enable", "timeline"} <= set(dir(cudasim))
+    return {"enable", "timeline"} <= set(dir(sys.modules["cudasim"]))
 
 
 # PyTorch
