@@ -6,7 +6,6 @@ whatever style a program has chosen.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import ModuleType
 from typing import Any
 
 from cudasim.device.sizes import MIB
@@ -18,9 +17,7 @@ from cudasim.lab.showing import short
 BLUE, GRAY, INK = "#0072B2", "#7d7d7d", "#1d2939"
 WIDTH = 7.0  # inches
 STYLE = {
-    "figure.facecolor": "white",
     "axes.facecolor": "white",
-    "savefig.facecolor": "white",
     "axes.edgecolor": GRAY,
     "axes.labelcolor": INK,
     "axes.titlecolor": INK,
@@ -37,15 +34,22 @@ NAMED, SIZED = 0.05, 0.16
 
 
 @contextmanager
-def _drawing() -> Iterator[ModuleType]:
-    """Return matplotlib's pyplot, in the style of these pictures for the length of a block."""
+def _figure(height: float) -> Iterator[Any]:
+    """Return a new figure, `height` inches high; what is added in the block has our style.
+
+    The figure itself is made before the style is set: a notebook then chooses how figures
+    are shown, and would lose that with the style.
+    """
     try:
         from matplotlib import pyplot
     except ModuleNotFoundError:
         message = "drawing needs matplotlib, which is not installed"
         raise ImportError(f"{message}: 'pip install matplotlib'") from None
+    figure = pyplot.figure(
+        figsize=(WIDTH, height), layout="constrained", facecolor="white"
+    )
     with pyplot.rc_context(STYLE):
-        yield pyplot
+        yield figure
 
 
 def draw_segments(panels: Mapping[str, Sequence[Sequence[Block]]]) -> None:
@@ -59,15 +63,9 @@ def draw_segments(panels: Mapping[str, Sequence[Sequence[Block]]]) -> None:
         raise ValueError("draw_segments(): there is no segment to draw")
     heights = [max(len(segments), 1) for segments in rows.values()]
     widest = max(_size(segment) for segments in rows.values() for segment in segments)
-    with _drawing() as pyplot:
-        size = (WIDTH, 0.4 * sum(heights) + 0.5 * len(rows) + 0.4)
-        _, grid = pyplot.subplots(
-            len(rows),
-            sharex=True,
-            squeeze=False,
-            height_ratios=heights,
-            figsize=size,
-            layout="constrained",
+    with _figure(0.4 * sum(heights) + 0.5 * len(rows) + 0.4) as figure:
+        grid = figure.subplots(
+            len(rows), sharex=True, squeeze=False, height_ratios=heights
         )
         for axes, (title, segments) in zip(grid[:, 0], rows.items(), strict=True):
             for row, segment in enumerate(segments):
@@ -126,9 +124,8 @@ def chart(
     """
     if not values:
         raise ValueError("chart(): there are no values")
-    with _drawing() as pyplot:
-        size = (WIDTH, 0.35 * len(values) + 0.7)
-        _, axes = pyplot.subplots(figsize=size, layout="constrained")
+    with _figure(0.35 * len(values) + 0.7) as figure:
+        axes = figure.subplots()
         lengths = [value or 0 for value in values.values()]
         colors = [BLUE if highlight in (None, name) else GRAY for name in values]
         bars = axes.barh(list(values), lengths, color=colors, height=0.65)
