@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from cudasim import frameworks
@@ -28,14 +28,18 @@ def short(seconds: float) -> str:
     return f"{float(f'{rounded / size:.2g}'):g} {unit}"
 
 
-def about(seconds: float) -> str:
+def about(seconds: float | Mapping[str, float]) -> str | dict[str, str]:
     """Return seconds as text that says how exact they are: '≈ 3.2 ms'.
 
-    Modelled times name their card: '≈ 3.2 ms, modelled for a T4'.
+    Modelled times name their card: '≈ 3.2 ms, modelled for a T4'. A dictionary of seconds
+    returns one of texts, in which the card stands once, as 'times'.
     """
     card = modelled_card()
-    label = f", modelled for {with_article(card)}" if card else ""
-    return f"≈ {short(seconds)}{label}"
+    label = f"modelled for {with_article(card)}" if card else ""
+    if isinstance(seconds, Mapping):
+        texts = {name: f"≈ {short(value)}" for name, value in seconds.items()}
+        return texts | ({"times": label} if label else {})
+    return f"≈ {short(seconds)}, {label}" if label else f"≈ {short(seconds)}"
 
 
 def attempt(work: Callable[..., Any], *args: Any) -> Any:
