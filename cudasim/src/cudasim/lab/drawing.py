@@ -16,7 +16,7 @@ from cudasim.lab.showing import short
 
 BLUE, GRAY, INK = "#0072B2", "#7d7d7d", "#1d2939"
 WIDTH = 7.0  # inches
-STYLE = {
+STYLE: Any = {
     "axes.facecolor": "white",
     "axes.edgecolor": GRAY,
     "axes.labelcolor": INK,
@@ -105,9 +105,7 @@ def _block_label(block: Block, share: float) -> str:
     size = f"{block.size / MIB:.3g} MiB"
     if share >= SIZED:
         return f"{size} free" if block.is_free else f"{block.name}, {size}"
-    if share >= NAMED and not block.is_free:
-        return block.name
-    return ""
+    return (block.name or "") if share >= NAMED else ""
 
 
 def chart(
