@@ -113,8 +113,8 @@ def _line(cells: list[str]) -> str:
 def table(heads: Sequence[object], rows: Iterable[Sequence[object]]) -> Table:
     """Return rows of cells, which may be numbers or text, as a table under `heads`.
 
-    Columns of numbers are aligned to the right, and None is shown as a dash. Raises ValueError for a row with more or
-    fewer cells than there are heads.
+    Columns of numbers are aligned to the right, and None is shown as a dash. Raises
+    ValueError for a row with more or fewer cells than there are heads.
     """
     return Table(heads, rows)
 
