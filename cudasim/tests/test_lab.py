@@ -479,6 +479,16 @@ def test_the_model_does_what_the_gpus_allocator_does(gpus, options):
     assert torch.cuda.memory_reserved() == 0
 
 
+def test_a_script_leaves_device_and_stream_as_they_were(gpus):
+    with torch.cuda.device(1):
+        lab.play([("A", 5)])
+        assert torch.cuda.current_device() == 1
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        lab.play([("A", 5)])
+        assert torch.cuda.current_stream() == stream
+
+
 def test_without_a_gpu_the_model_plays():
     script = [("A", 5), ("B", 6), ("A", 0)]
     segments = lab.play(script)

@@ -100,6 +100,10 @@ class _Piece:
     def is_free(self) -> bool:
         return self.mapped and self.name is None
 
+    def can_join(self, neighbour: "_Piece") -> bool:
+        is_unused = self.name is None and neighbour.name is None
+        return is_unused and self.mapped == neighbour.mapped
+
 
 @dataclass(order=True)
 class _Segment:
@@ -122,10 +126,8 @@ class _Segment:
         """Join free neighbours, and neighbours without memory."""
         joined: list[_Piece] = []
         for piece in self.pieces:
-            last = joined[-1] if joined else _Piece(0, name="none")
-            is_same = last.mapped == piece.mapped
-            if is_same and last.name is None and piece.name is None:
-                last.size += piece.size
+            if joined and piece.can_join(joined[-1]):
+                joined[-1].size += piece.size
             else:
                 joined.append(piece)
         self.pieces = joined

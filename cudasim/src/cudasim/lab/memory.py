@@ -22,7 +22,7 @@ from cudasim.lab.allocator import (
     play_on,
     settings_text,
 )
-from cudasim.lab.devices import accelerator, as_device, try_gpu
+from cudasim.lab.devices import accelerator, as_device, session, try_gpu
 
 USED = "active_allocated"  # what a snapshot says of a block that holds a tensor
 
@@ -95,17 +95,19 @@ class _OnGpu:
 
     def __init__(self) -> None:
         self.device = try_gpu()
+        running = session()
+        self.stream = _stream(self.device, running and running.mode)
         self.tensors: dict[str, Tensor] = {}
         self.names: dict[int, str] = {}  # of tensors, by the address of their block
 
     def __enter__(self) -> "_OnGpu":
         torch.cuda.empty_cache()  # of what scripts before have left
-        self.before = torch.cuda.current_stream(self.device)
-        torch.cuda.set_stream(_stream(self.device))
+        self.block = torch.cuda.stream(self.stream)
+        self.block.__enter__()
         return self
 
-    def __exit__(self, *_: Any) -> None:
-        torch.cuda.set_stream(self.before)
+    def __exit__(self, *error: Any) -> None:
+        self.block.__exit__(*error)
         self.tensors.clear()
         torch.cuda.empty_cache()
 
@@ -137,7 +139,7 @@ class _OnGpu:
 
     def _snapshots(self) -> list[dict[str, Any]]:
         """Return the segments of the stream as PyTorch describes them."""
-        stream = _stream(self.device).cuda_stream
+        stream = self.stream.cuda_stream
         return [
             segment
             for segment in torch.cuda.memory_snapshot()
@@ -154,7 +156,8 @@ class _OnGpu:
 
 
 @cache
-def _stream(device: torch.device) -> torch.cuda.Stream:
+def _stream(device: torch.device, simulation: object) -> torch.cuda.Stream:
+    """Return the stream for scripts: one for each GPU, and for each simulation of it."""
     return torch.cuda.Stream(device)
 
 
