@@ -11,7 +11,6 @@ from pathlib import Path
 
 from traitlets.config import Config
 
-
 # A runner's environment is whole: set-up cells have nothing to install, and ask no index.
 NO_PIP = "get_ipython().register_magic_function(lambda line: None, magic_name='pip')"
 

@@ -42,7 +42,8 @@ def answered(starter: str, code: str) -> str:
 def book_chapter(master: Master, chapter: Chapter, repository: Repository) -> Chapter:
     """Return a chapter with its exercises written anew from their master.
 
-    Their links are addresses of the site. Each stands where it was in the chapter, and those that are new to it at the end.
+    Their links are addresses of the site. Each stands where it was in the chapter, and those
+    that are new to it at the end.
     """
     kind = "puzzles" if chapter.holds_puzzles else "chapter"
 
