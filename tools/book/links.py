@@ -17,11 +17,11 @@ from tools.book.grammar import LINKS_CELL
 from tools.book.notebooks import write_changed
 from tools.book.recordings import read_recordings
 from tools.book.repository import Repository, notebook_links, services_row
-from tools.book.setup_cells import simulator_version, with_setup
+from tools.book.setup_cells import RETIRED, simulator_version, with_setup
 from tools.errors import BookError
 from tools.files import read_text
 
-# What stands below the links of a chapter, unless it is about hardware that is not simulated.
+# What stands below the links of a chapter whose framework is simulated.
 SENTENCE = (
     "Run the cell below first, and again after each restart of the kernel. On a machine without "
     "a GPU it simulates two. If you prefer the CPU alone, call `lab.start(simulate=False)`."
@@ -38,8 +38,6 @@ INSTALLS = (
 )
 # A version of the simulator: after `cudasim==` or `cudasim[test]==`, or in a tag's name.
 VERSION = re.compile(r"(?<=\bcudasim)(\[\w+\])?(==|-)\d+\.\d+\.\d+")
-# The frameworks without simulated GPUs.
-BY_HAND = {"mxnet"}
 TABLE = re.compile(r"(<!-- [\w -]*links -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -68,7 +66,7 @@ def write_links(book: Book) -> list[str]:
 def linked_chapter(chapter: Chapter, book: Book) -> Chapter:
     """Return the chapter with the row of links after its title, its set-up and its addresses.
 
-    Where no GPUs are simulated, set-up and advice are written by hand.
+    Where no GPUs are simulated, the advice is written by hand.
     """
     title, *others = [cell for cell in chapter.notebook.cells if cell.id != LINKS_CELL]
     row = services_row(chapter.where, book.repository)
@@ -79,8 +77,6 @@ def linked_chapter(chapter: Chapter, book: Book) -> Chapter:
         Chapter(chapter.name, notebook),
         lambda text: absolute_links(text, chapter.page_name, book.repository),
     )
-    if chapter.framework in BY_HAND:
-        return linked
     return with_setup(linked, book.repository, book.root)
 
 
@@ -94,7 +90,7 @@ def _advice(chapter: Chapter) -> str:
             raise BookError(
                 chapter.where, f"a code cell has the id '{LINKS_CELL}'", "rename it"
             )
-        if chapter.framework in BY_HAND:
+        if chapter.framework == RETIRED:
             advice = cell.source.partition("\n\n")[2]
     return advice
 

@@ -4,7 +4,8 @@ A chapter that is opened alone, on a service or a laptop, has this cell to becom
 `python -m tools links` writes it, because it holds the address of the repository's releases.
 
 pip leaves an installed package alone where it is asked for by name only: no torch, no NumPy is
-ever replaced. It makes no request where everything is there, so the cell works offline.
+ever replaced. It makes no request where everything is there, so the cell works offline. Where
+something is missing and there is no network, it says so at once, as it tries only once.
 """
 
 import ast
@@ -35,14 +36,17 @@ ALONE = {"d2l", CUDASIM}  # installed without their own lists of requirements
 # The frameworks whose package `cudasim` asks for, as an extra, in the versions that it knows.
 # PyTorch is not among them: an installed one stays, whatever its version.
 EXTRAS = {"jax", "tensorflow"}
+# The framework that is not simulated, and imports with the packages alone that it names.
+RETIRED = "mxnet"
 
-IMPORT = (
-    "import cudasim.lab as lab  # not found? pip says why above: no network, or "
-    f"Python older than {PYTHON[0]}.{PYTHON[1]}"
-)
-START = (
-    "lab.start({framework})  # two simulated GPUs where there is none; "
-    "simulate=False: the CPU alone"
+INSTALL = "%pip install -q --retries 0"
+OLDEST = ".".join(map(str, PYTHON))
+SIMULATES = f"""\
+import cudasim.lab as lab  # not found? pip says why above: no network, or Python below {OLDEST}
+
+lab.start({{framework}})  # two simulated GPUs where there is none; simulate=False: the CPU alone"""
+IMPORTS = (
+    "import {framework}  # fails? pip says why above: no network, or Python above 3.11"
 )
 
 
@@ -68,22 +72,30 @@ def with_setup(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
 
 def setup_source(chapter: Chapter, repository: Repository, root: Path) -> str:
     """Return the text of a chapter's set-up cell, which names what the chapter imports."""
+    modules = imported_modules(chapter)
+    packages = list(chapter_needs(chapter).values())
+    framework = chapter.framework
+    if framework == RETIRED and CUDASIM not in modules:
+        pins = [
+            _pin(name, f"kernels/{framework}/requirements.in", root)
+            for name in packages
+        ]
+        wheels = f"{INSTALL} --only-binary :all: {' '.join(pins)}"
+        return f"{wheels}\n{IMPORTS.format(framework=framework)}"
+
     version = simulator_version(root)
     simulator = f"{CUDASIM}=={version}"
-    framework = ""
-    if chapter.framework != MAIN:
-        framework = f"framework={chapter.framework!r}"
-    packages = list(chapter_needs(chapter).values())
-    if chapter.framework in EXTRAS:
-        simulator = f"{CUDASIM}[{chapter.framework}]=={version}"
-        packages.remove(chapter.framework)
-
+    if framework in EXTRAS:
+        # A shell may read the brackets.
+        simulator = f'"{CUDASIM}[{framework}]=={version}"'
+        packages = [package for package in packages if package != framework]
     page = release_page(repository, version)
-    lines = [f"%pip install -q {' '.join([simulator, *packages])} --find-links {page}"]
-    if "d2l" in imported_modules(chapter):
-        [d2l] = _find(r"^d2l==(\d+\.\d+\.\d+)", "requirements-no-deps.txt", root)
-        lines.append(f"%pip install -q --no-deps d2l=={d2l}")
-    lines += [IMPORT, "", START.format(framework=framework)]
+    lines = [f"{INSTALL} {' '.join([simulator, *packages])} --find-links {page}"]
+    if "d2l" in modules:
+        d2l = _pin("d2l", "requirements-no-deps.txt", root)
+        lines.append(f"{INSTALL} --no-deps {d2l}")
+    argument = "" if framework == MAIN else f"framework={framework!r}"
+    lines.append(SIMULATES.format(framework=argument))
     return "\n".join(lines)
 
 
@@ -146,6 +158,12 @@ def imported_modules(chapter: Chapter) -> set[str]:
                 names.add(node.module)
     modules = {name.partition(".")[0] for name in names}
     return modules - sys.stdlib_module_names - KERNEL
+
+
+def _pin(package: str, name: str, root: Path) -> str:
+    """Return a package and its version, as a list of requirements has it."""
+    [pin] = _find(rf"^({re.escape(package)}==[\d.]+)", name, root)
+    return pin
 
 
 def _find(pattern: str, name: str, root: Path) -> tuple[str, ...]:
