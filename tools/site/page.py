@@ -18,7 +18,6 @@ from tools.book.chapters import Chapter
 from tools.book.figures import link_figures, named_figures
 from tools.book.grammar import (
     ANSWER,
-    HELPERS_TITLE,
     MOVE,
     OUTCOMES_CELL,
     PREDICTED,
@@ -26,6 +25,7 @@ from tools.book.grammar import (
     SETUP,
     TIMELINE,
     TIMES,
+    TITLE,
     VERSIONS,
     Kind,
     answer_text,
@@ -220,9 +220,12 @@ def add_outputs(cell: NotebookNode, page: Page) -> None:
     # Nodes know a cell's metadata only: `tools.site.folds_and_covers` names its cover by the id.
     if PREDICTED in tags(cell):
         cell.metadata[PREDICTED] = cell.id
-    if cell.source.startswith(HELPERS_TITLE):
+    title, _, code = cell.source.partition("\n")
+    if title.startswith(TITLE):
+        # Colab shows it in place of the cell, and the page says it on the fold.
+        cell.source = code
         display = cell.metadata.setdefault("mystnb", {})
-        display.setdefault("code_prompt_show", tr("Helper code"))
+        display.setdefault("code_prompt_show", tr(title.removeprefix(TITLE)))
     # Without a text of its own, a plot's would be the name of its file.
     image = cell.metadata.setdefault("mystnb", {}).setdefault("image", {})
     image.setdefault("alt", tr("Plot drawn by the code above"))
