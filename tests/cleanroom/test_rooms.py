@@ -19,7 +19,7 @@ import pytest
 from helpers import CHAPTERS, ROOT, cell, code, copy_kernel, read
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
-from release_page import pip_variables
+from release_page import from_here
 from rooms import CUDA, Room, binder_python, copied, environment, run
 
 from kernels import start
@@ -35,9 +35,7 @@ START, CPU_ALONE = "lab.start(", "lab.start(simulate=False, "
 NO_NETWORK = """\
 import os
 os.environ |= {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
-for name in list(os.environ):
-    if name.startswith("https://") or name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
-        del os.environ[name]
+os.environ |= {"no_proxy": "", "NO_PROXY": ""}
 """
 # What IPython prints below every line of %pip.
 NOTE = "Note: you may need to restart the kernel to use updated packages.\n"
@@ -138,7 +136,7 @@ def execute(notebook, room, folder, monkeypatch):
         timeout=600,
         resources={"metadata": {"path": str(folder)}},
     )
-    return client.execute(env=environment(**pip_variables()))
+    return client.execute(env=environment())
 
 
 def seconds(executed_cell):
@@ -158,15 +156,20 @@ def folder(tmp_path):
     return tmp_path / "alone"
 
 
+def runnable_here(source, case):
+    assert START in source
+    if not case.is_simulated:
+        source = source.replace(START, CPU_ALONE)
+    return from_here(source)
+
+
 def prepared(case, folder):
     """Return the notebook that a room executes, and the set-ups that have nothing to install."""
     path = ROOT / "notebooks" / f"{case.chapter}.ipynb"
     shutil.copy(path, folder)
     notebook = read(path)
     setup = cell(notebook, "setup")
-    assert START in setup.source
-    if not case.is_simulated:
-        setup.source = setup.source.replace(START, CPU_ALONE)
+    setup.source = runnable_here(setup.source, case)
 
     place = notebook.cells.index(setup) + 1
     if not case.is_whole:
@@ -175,9 +178,7 @@ def prepared(case, folder):
     silent_setups = []
     for name in case.others:
         other = read(ROOT / "notebooks" / f"{name}.ipynb")
-        source = cell(other, "setup").source
-        if not case.is_simulated:
-            source = source.replace(START, CPU_ALONE)
+        source = runnable_here(cell(other, "setup").source, case)
         other_setup = code(f"room-setup-{name}", source)
         other_imports = code(f"room-imports-{name}", imports_of(other))
         notebook.cells += [other_setup, other_imports]
