@@ -3,8 +3,10 @@
 That the chapters of this book keep the rules is a stage of `make test`.
 """
 
+import shutil
+
 import pytest
-from helpers import code, prose, run_tool, write
+from helpers import ROOT, code, prose, run_tool, write
 from making import display, keep, make_book, text
 
 from tools.book.book import Book
@@ -223,6 +225,15 @@ def test_a_chapter_keeps_to_its_budget(root, monkeypatch):
     *_, words, minutes = faults_of_length(root, 3, prose("on", "word " * 400))
     assert "words on its path, 10 at most" in words
     assert "takes 3 minutes, 2 at most" in minutes
+
+
+def test_an_address_of_the_site_names_a_page(root):
+    shutil.copy(ROOT / "_config.yml", root)
+    site = Book(root).repository.site
+    sound = prose("sound", f"[There]({site}notebooks/second.html#x), [here]({site}).")
+    [line] = faults(root, sound, prose("wrong", f"[There]({site}book/hardwear.html)"))
+    (root / "_config.yml").unlink()
+    assert "('wrong'): links to 'book/hardwear', which is no page of the site" in line
 
 
 HELPER = folded("help", "x = 1\n" * 5, "hide-input", title="# @title Helper code\n")

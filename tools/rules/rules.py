@@ -27,7 +27,7 @@ from tools.rules.budgets import within_budget
 from tools.rules.predictions import PREDICTION_RULES
 from tools.rules.questions import QUESTION_RULES
 from tools.rules.reference import shown_outcomes, shown_symptoms, whole_symptoms
-from tools.rules.sight import SIGHT_RULES, code_in_sight
+from tools.rules.sight import SIGHT_RULES, code_in_sight, pages_that_are_there
 
 OPENING = ("**What you will do.**", "**What you will learn.**", "**What you need.**")
 OURS = re.compile(
@@ -61,6 +61,7 @@ def _faults(chapter: Chapter, book: Book) -> Iterator[Fault]:
     for rule in RULES_OF_OUTPUT[chapter.kind]:
         yield from rule(chapter, recordings)
 
+    yield from pages_that_are_there(chapter, book)
     yield from stale_figures(chapter, book)
     first, *others = book.chapters_on(chapter.page_name)
     if others:

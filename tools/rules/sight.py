@@ -1,6 +1,9 @@
 """The notebook is the page: what is folded, how much is not, and links that travel with it."""
 
+import re
+
 from tools.book.addresses import is_text, relative_targets
+from tools.book.book import Book
 from tools.book.cells import has_assert, syntax_tree
 from tools.book.chapters import FOLDED, Chapter, Fault, Faults
 from tools.book.grammar import (
@@ -92,6 +95,23 @@ def links_travel(chapter: Chapter) -> Faults:
         if targets:
             words = f"its link to '{targets[0]}' is dead after a download"
             yield Fault(cell, words, "'python -m tools links' writes the address")
+
+
+def pages_that_are_there(chapter: Chapter, book: Book) -> Faults:
+    """Every address of the published site names a page of the book.
+
+    The site's build checks the headings, as it makes links to files of the addresses.
+    """
+    if not (book.root / "_config.yml").is_file():
+        return  # a book that is published nowhere
+    address = re.compile(rf"{re.escape(book.repository.site)}([\w/.-]+)\.html")
+    for cell in chapter.notebook.cells:
+        if not is_text(cell):
+            continue
+        for page in address.findall(cell.source):
+            if page not in book.documents:
+                words = f"links to '{page}', which is no page of the site"
+                yield Fault(cell, words, "name one of _toc.yml")
 
 
 SIGHT_RULES = (folded_everywhere, links_travel)
