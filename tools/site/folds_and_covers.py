@@ -34,6 +34,9 @@ from tools.site.languages import punctuated, spoken, tr
 from tools.site.outputs import OUTPUT_BOX
 from tools.site.parts import Part, frame, html_part, load_where, render
 
+# The class of what a cell printed, where that is under a cover and not in the cell's own box.
+COVERED = "covered-outputs"
+
 
 def setup(app: Sphinx) -> None:
     # After tabs (500) have been taken out of their boxes: covers move them.
@@ -221,7 +224,7 @@ def cover_answer(cell: nodes.container) -> None:
         right = right_choice(explained[0].astext(), spoken().choices)
 
     # Outputs look as in a cell, whose classes they keep.
-    outputs = nodes.container("", classes=[*cell["classes"]])
+    outputs = nodes.container("", classes=[*cell["classes"], COVERED])
     for node in printed:
         cell.remove(node)
         outputs += node

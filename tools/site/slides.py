@@ -18,6 +18,7 @@ from tools.book.book import Book
 from tools.book.chapters import Chapter
 from tools.book.grammar import EXERCISE_PART
 from tools.files import read_text, write_text
+from tools.site.folds_and_covers import COVERED
 from tools.site.parts import render
 
 # Of the site's style sheets, those of the slides.
@@ -106,7 +107,7 @@ def narrow_cover(cover: Tag) -> None:
     """
     chosen = cover.find_previous_sibling("p", class_="chosen")
     cell = chosen.find_previous_sibling("div", class_="cell")
-    outputs = cover.find("div", class_="cell", recursive=False)
+    outputs = cover.find("div", class_=COVERED, recursive=False)
     answer = outputs.find_next_sibling(True)
     if answer is not None and "answer" not in answer["class"]:
         answer = None
