@@ -41,7 +41,8 @@ def folded_everywhere(chapter: Chapter) -> Faults:
             has_title = first_line == title
         else:
             title = HELPERS_TITLE
-            has_title = first_line.startswith(TITLE)
+            # Nothing may stand above a magic of the whole cell.
+            has_title = first_line.startswith((TITLE, "%%"))
         if not has_title:
             yield Fault(cell, "is folded without a title", f"begin with '{title}'")
         for name, value in FOLDED.items():
