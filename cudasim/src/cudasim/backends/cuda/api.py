@@ -258,8 +258,9 @@ FUNCTIONS: dict[str, Callable] = {
     "customAllocator": NO_ALLOCATOR,
     "ipc_collect": do_nothing,
     # Libraries.
-    "getCurrentBlasHandle": lambda: 0,
-    "getCurrentSolverHandle": lambda: 0,
+    # Of no use but to be told from 0, which would be no handle.
+    "getCurrentBlasHandle": lambda: id(session.current()),
+    "getCurrentSolverHandle": lambda: id(session.current()),
     "clearCublasWorkspaces": do_nothing,
     "get_conv_benchmark_empty_cache": lambda: True,
     "jiterator_compile_and_launch_kernel": NO_SOURCE,
