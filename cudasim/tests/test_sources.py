@@ -487,19 +487,17 @@ def test_a_convolution_by_cudnns_name():
     weight = torch.ones(1, 1, 2, 2, device="cuda", requires_grad=True)
     padding, stride, dilation, groups = (0, 0), (1, 1), (1, 1), 1
     benchmark, deterministic, allow_tf32 = False, False, False
-    result = torch.cudnn_convolution(
-        images,
-        weight,
-        padding,
-        stride,
-        dilation,
-        groups,
-        benchmark,
-        deterministic,
-        allow_tf32,
-    )
+    choices = (benchmark, deterministic, allow_tf32)
+    arguments = (images, weight, padding, stride, dilation, groups, *choices)
+    result = torch.cudnn_convolution(*arguments)
     result.sum().backward()
     assert weight.grad.tolist() == [[[[4, 4], [4, 4]]]]
+    # aten/src/ATen/autocast_mode.cpp; a T4 has no such kernel for bfloat16.
+    with torch.autocast("cuda"):
+        assert torch.cudnn_convolution(*arguments).dtype is torch.float16
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        words = raised(lambda: torch.cudnn_convolution(*arguments))
+    assert words.startswith("RuntimeError: GET was unable to find an engine")
 
 
 def test_half_precision_of_complex_numbers_is_computed():
