@@ -109,6 +109,16 @@ def test_the_environment_limits_what_a_process_takes(monkeypatch):
     assert torch.cuda.get_per_process_memory_fraction(1) == 0.5
 
 
+def test_the_environment_may_change_until_a_gpu_is_used(monkeypatch):
+    """libc10 reads it when it is needed; of two variables the older name goes first."""
+    monkeypatch.setenv("PYTORCH_ALLOC_CONF", "max_split_size_mb:19")
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", GROWING)
+    block(2)
+    assert torch.cuda.memory_snapshot()[0]["is_expandable"]
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:30")
+    assert torch._C._accelerator_getAllocatorSettings() == GROWING
+
+
 def test_the_environment_is_followed(monkeypatch):
     cudasim.disable()
     text = f"{GROWING},max_split_size_mb:50"

@@ -158,6 +158,14 @@ def test_the_first_bag_begins_with_the_first_word(x):
     assert bags.tolist() == [[1], [2]]
 
 
+def test_what_the_message_advises_is_advised_once(x, beyond, monkeypatch):
+    """`get_cuda_check_suffix` of c10/cuda/CUDAMiscFunctions.cpp"""
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    words = raised(lambda: x[beyond], torch.AcceleratorError)
+    assert "device-side assert triggered" in words
+    assert "CUDA_LAUNCH_BLOCKING" not in words
+
+
 def test_the_gpu_that_failed_works_no_more(x, beyond):
     stream = torch.cuda.Stream()
     elsewhere = torch.ones(3, device="cuda:1")

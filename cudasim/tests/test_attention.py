@@ -199,6 +199,19 @@ def test_cudnn_is_not_deterministic():
         torch.use_deterministic_algorithms(False)
 
 
+def test_gradients_warn_that_they_are_not_deterministic():
+    """attention_backward.cu: only a strict demand makes them so; once in a process."""
+    x = torch.rand(1, 2, 8, 16, device="cuda", dtype=HALF, requires_grad=True)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        with pytest.warns(
+            UserWarning, match="Flash Attention defaults to a non-determ"
+        ):
+            attend(x, x, x).sum().backward()
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
 def test_wide_heads_train_on_no_small_card():
     cudasim.disable()
     cudasim.enable(card="RTX 4090")
@@ -323,3 +336,7 @@ def test_a_mask_of_numbers_has_the_dtype_of_the_query():
     mask = torch.zeros(8, 8, device="cuda")
     with pytest.raises(RuntimeError, match=r"invalid dtype for bias - should match"):
         attend(query, query, query, mask)
+    with pytest.raises(
+        RuntimeError, match="Expected attn_mask dtype to be bool or float"
+    ):
+        attend(query, query, query, mask.double())

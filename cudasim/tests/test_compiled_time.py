@@ -143,6 +143,13 @@ def test_reduced_overhead_is_one_launch():
     assert host_spans(torch.compile(function), x) == FUSED["product"][1]
 
 
+def test_the_backend_of_graphs_is_one_launch_of_kernels_that_are_not_fused():
+    x = torch.rand(4, 8, device="cuda")
+    compiled = torch.compile(lambda x: x.sin() + 1, backend="cudagraphs")
+    assert kernels(compiled, x) == ["sin", "add"]
+    assert host_spans(compiled, x) == ["graph"]
+
+
 def test_other_backends_are_booked_op_by_op():
     x = torch.rand(4, 8, device="cuda")
     compiled = torch.compile(lambda x: x.sin() + 1, backend="aot_eager")

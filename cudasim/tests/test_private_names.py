@@ -38,6 +38,7 @@ GROUPS = (
     "compiler",
     "flex",
     "gradients",
+    "graph_trees",
     "inductor",
 )
 MODULES = sorted(PACKAGE.rglob("*.py"))

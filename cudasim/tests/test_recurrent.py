@@ -210,6 +210,11 @@ def test_autocast_computes_layers_in_half_precision():
     assert output.dtype == hidden.dtype == by_steps.dtype == torch.float16
     output.sum().backward()
     assert layers.weight_hh_l0.grad.dtype == torch.float32
+    # What the layer gets may have either type: all of it is cast.
+    zeros = torch.zeros(1, 1, 3, device="cuda")
+    with torch.autocast("cuda"):
+        output, _ = layers.half()(sequence(), (zeros.half(), zeros))
+    assert output.dtype == torch.float16
 
 
 def test_dropout_draws_the_same_again_from_the_same_seed():

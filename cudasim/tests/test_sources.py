@@ -6,6 +6,7 @@ published is in `witnesses.toml`, and questions for a real card are in `fidelity
 
 import copy
 import pickle
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -37,6 +38,53 @@ def image(matrix):
 
 
 # What PyTorch refuses.
+
+
+def test_sparse_operands_apart_are_refused_by_their_own_kernels(x, host):
+    """native/sparse/cuda/SparseCUDATensorMath.cu, and the wrappers that torchgen generates."""
+    sparse = x.to_sparse()
+    apart = "RuntimeError: Expected all tensors to be on the same device, but got "
+    parts = raised(
+        lambda: torch.sparse_coo_tensor(host[:1].long(), x[0], (2,), device=None)
+    )
+    assert parts == (
+        f"{apart}values is on cuda:0, different from other tensors on cpu (when checking "
+        "argument in method wrapper_SparseCUDA___sparse_coo_tensor_with_dims_and_tensors)"
+    )
+    assert raised(lambda: torch.sparse.mm(sparse, host)) == (
+        f"{apart}mat1 is on cuda:0, different from other tensors on cpu (when checking "
+        "argument in method wrapper_SparseCUDA__addmm)"
+    )
+    assert raised(lambda: sparse @ host).endswith("method wrapper_SparseCUDA__mm)")
+    expected = "RuntimeError: {}: expected 'other' to be CUDA, but got CPU"
+    assert raised(lambda: sparse + sparse.cpu()) == expected.format("add")
+    assert raised(lambda: sparse * sparse.cpu()) == expected.format("mul")
+
+
+def test_the_layout_is_looked_at_before_the_device(x):
+    """`tensor_to_numpy` of torch/csrc/utils/tensor_numpy.cpp"""
+    assert raised(x.to_sparse().numpy) == (
+        "TypeError: can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first."
+    )
+
+
+def test_values_are_put_where_they_are_added_up(x, host):
+    """`_index_put_impl_` of native/TensorAdvancedIndexing.cpp, which sorts the indices then."""
+    first = (torch.tensor([0], device="cuda"),)
+    words = "RuntimeError: expected device cuda:0 but got device cpu for value tensor"
+    assert raised(lambda: x.index_put_(first, host[:1], accumulate=True)) == words
+    x.index_put_(first, torch.tensor(1.0), accumulate=True)
+    assert x.tolist() == [[2, 2], [1, 1]]
+
+
+def test_arrays_of_other_libraries_share_their_memory(x):
+    """`tensor_from_cuda_array_interface` of torch/csrc/utils/tensor_numpy.cpp"""
+    array = SimpleNamespace(__cuda_array_interface__=x.__cuda_array_interface__)
+    allocated = torch.cuda.memory_allocated()
+    same = torch.as_tensor(array, device="cuda")
+    assert torch.cuda.memory_allocated() == allocated
+    same[0, 1] = 7
+    assert (same.device, x[0, 1].item()) == (x.device, 7)
 
 
 def test_communication_needs_lists_and_tensors_that_fit(x, host):
@@ -439,19 +487,17 @@ def test_a_convolution_by_cudnns_name():
     weight = torch.ones(1, 1, 2, 2, device="cuda", requires_grad=True)
     padding, stride, dilation, groups = (0, 0), (1, 1), (1, 1), 1
     benchmark, deterministic, allow_tf32 = False, False, False
-    result = torch.cudnn_convolution(
-        images,
-        weight,
-        padding,
-        stride,
-        dilation,
-        groups,
-        benchmark,
-        deterministic,
-        allow_tf32,
-    )
+    choices = (benchmark, deterministic, allow_tf32)
+    arguments = (images, weight, padding, stride, dilation, groups, *choices)
+    result = torch.cudnn_convolution(*arguments)
     result.sum().backward()
     assert weight.grad.tolist() == [[[[4, 4], [4, 4]]]]
+    # aten/src/ATen/autocast_mode.cpp; a T4 has no such kernel for bfloat16.
+    with torch.autocast("cuda"):
+        assert torch.cudnn_convolution(*arguments).dtype is torch.float16
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        words = raised(lambda: torch.cudnn_convolution(*arguments))
+    assert words.startswith("RuntimeError: GET was unable to find an engine")
 
 
 def test_half_precision_of_complex_numbers_is_computed():

@@ -148,6 +148,30 @@ def test_moves_to_the_host_are_traced():
     assert x.grad.tolist() == [2, 2]
 
 
+def test_properties_are_constants_in_graphs():
+    """They are of `common_constant_types` in torch/_dynamo/utils.py."""
+
+    def f(x):
+        return x * torch.cuda.get_device_properties(x.device).major
+
+    x = torch.ones(2, device="cuda:1")
+    major, _ = torch.cuda.get_device_capability(1)
+    assert torch.compile(f, backend="eager", fullgraph=True)(x).tolist() == [major] * 2
+
+
+def test_a_module_trains_in_cuda_graphs_of_the_compiler():
+    module = nn.Linear(4, 4).cuda(1)
+    x = torch.rand(2, 4, device="cuda:1")
+    compiled = torch.compile(module, backend="cudagraphs")
+    for _ in range(3):  # a card warms up, captures and replays
+        module.zero_grad()
+        out = compiled(x)
+        out.sum().backward()
+        assert out.device == GPU1
+        assert torch.equal(out, module(x))
+        assert module.bias.grad.tolist() == [2] * 4
+
+
 def test_streams_are_traced():
     def f(x):
         stream = torch.cuda.Stream()

@@ -29,6 +29,8 @@ USAGE = "[--card NAME] [--device-type TYPE] [--clock CLOCK] [--races ACTION] [--
 FORCE = "CUDASIM_FORCE"  # 1: simulate even where as many real GPUs are there
 FULL_TRACEBACK = "CUDASIM_FULL_TRACEBACK"  # 1: show this package's lines in tracebacks
 QUIET = "CUDASIM_QUIET"  # 1: say nothing when the simulation begins
+# The variables of PyTorch's allocators. libc10 2.13 takes the first that is set.
+ALLOCATOR_SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 VISIBLE = "CUDA_VISIBLE_DEVICES"  # CUDA's own: which of the cards a program may see
 # The value of VISIBLE that a forced simulation found: that value hides nothing.
 IGNORED = "CUDASIM_IGNORED"
@@ -223,6 +225,12 @@ def to_environment(wanted: Config) -> dict[str, str]:
         if value or setting(name):
             variables[_variable(name)] = value or ""
     return variables
+
+
+def allocator_settings() -> str:
+    """Return what the environment asks of PyTorch's allocators, or an empty text."""
+    texts = [os.environ.get(name, "").strip() for name in ALLOCATOR_SETTINGS]
+    return next(filter(None, texts), "")
 
 
 def visible_cards(uuids: Callable[[], list[str]], number: int) -> list[int]:

@@ -30,9 +30,12 @@ class ImportWatcher(MetaPathFinder):
             return spec
 
         loader = spec.loader
+        other = vars(loader).get("exec_module")  # of another watcher of this name
 
         def exec_module(module: ModuleType) -> None:
             del loader.exec_module  # which leaves the loader as Python made it
+            if other is not None:
+                loader.exec_module = other
             loader.exec_module(module)
             self._action()
 

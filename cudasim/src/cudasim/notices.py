@@ -1,6 +1,9 @@
 """Warnings about the simulation itself, which a card would not give."""
 
+import sys
 import warnings
+
+from cudasim.device.history import PACKAGE
 
 
 class SimulationWarning(UserWarning):
@@ -24,3 +27,13 @@ def exempt_from_errors() -> None:
             if action == "error" and category is not SimulationWarning:
                 warnings.simplefilter("default", SimulationWarning)
             return
+
+
+def warn_program(message: str, category: type[Warning] = SimulationWarning) -> None:
+    """Warn of `message`, and name the line of the program."""
+    level = 1
+    frame = sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        level += 1
+        frame = frame.f_back
+    warnings.warn(message, category, stacklevel=level)

@@ -15,6 +15,7 @@ from cudasim.clock.clock import Clock
 from cudasim.device.gpu import GPU, Allocation, Machine
 from cudasim.device.settings import Settings
 from cudasim.device.types import DEFAULT, DeviceType
+from cudasim.notices import warn_program
 from cudasim.patching import Patches
 from cudasim.torch_private.dispatch import TorchDispatchMode
 from cudasim.words import WORDS
@@ -84,8 +85,6 @@ class Session:
         self.machine: Machine | None = None
         self.card: Any = None  # its name, or the file of its sheet
         self.gpus = []
-        # What is wrong with PYTORCH_ALLOC_CONF: CUDA does not begin then.
-        self.bad_settings: Exception | None = None
         self.used = False  # whether the program has used one of them
         self.lost_one = False  # whether one of them ever lost its context
         self.forked = False  # whether this process was forked from one that had
@@ -94,6 +93,7 @@ class Session:
 
         # Memory.
         self.settings = Settings()  # of the allocators
+        self.has_read_settings = False  # from the environment, when CUDA began
         # What cudaHostRegister pinned: sizes in bytes, by address.
         self.registered_sizes: dict[int, int] = {}
         self.host_memory: Any = None  # the `HostMemory` of what is pinned, once used
@@ -154,12 +154,30 @@ class Session:
             raise self.type.cannot_fork()
         if not self.count():
             raise RuntimeError(WORDS["devices"]["none"].format(self.type.key))
-        if self.bad_settings is not None:
-            raise self.bad_settings
+        self.read_settings()
         self.used = True
         module = getattr(torch, self.type.name)
         if hasattr(module, "_initialized"):  # `torch.utils.checkpoint` reads it
             module._initialized = True
+
+    def read_settings(self) -> None:
+        """Let the allocators follow the environment, once: PyTorch asks when it needs them.
+
+        Raises as `Settings.change` does for what PyTorch refuses.
+        """
+        if self.has_read_settings:
+            return
+        try:
+            self.settings.change(config.allocator_settings())
+        except NotImplementedError as error:
+            warn_program(f"{error}; it is left out")
+        except (RuntimeError, ValueError):
+            if self.type is DEFAULT:
+                raise
+        self.has_read_settings = True
+        if self.settings.fraction != 1:
+            for gpu in self.gpus:
+                gpu.memory.set_fraction(self.settings.fraction)
 
     def update_watching(self) -> None:
         """Find out whether waiting for a GPU matters."""
@@ -198,6 +216,7 @@ class Session:
 
         Raises as `Settings.change` does.
         """
+        self.read_settings()
         for gpu in self.gpus:
             gpu.memory.settle()  # by the settings so far
         try:

@@ -16,7 +16,6 @@ from cudasim.backends import accelerator, cuda, mps, streams
 from cudasim.clock.clock import Clock
 from cudasim.device.gpu import Machine
 from cudasim.device.specs import Card
-from cudasim.device.types import DEFAULT
 from cudasim.dispatch import autocast, booking
 from cudasim.dispatch.mode import mode_for
 from cudasim.dispatch.races import Order, with_race_mode
@@ -158,7 +157,6 @@ def _begin(wanted: config.Config, card: Card, inherited: bool) -> TorchDispatchM
     session.machine = Machine(card, wanted.gpus, modelled=is_modelled)
     session.card = wanted.card
     session.find_gpus()
-    _read_allocator_settings()
     for patch in PATCHES:
         patch(session.patches)
     show_error = partial(_show_error, sys.excepthook)
@@ -196,24 +194,6 @@ def _announcement(wanted: config.Config, card: Card) -> str:
         shown = len(session.gpus) or "none"
         gpus += f", of which {config.VISIBLE}={visible!r} shows {shown}"
     return f"cudasim: {gpus}; real values, computed on the CPU"
-
-
-def _read_allocator_settings() -> None:
-    text = os.environ.get("PYTORCH_ALLOC_CONF", "").strip()
-    if not text:
-        text = os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "").strip()  # its old name
-    session.bad_settings = None
-    try:
-        session.settings.change(text)
-    except NotImplementedError as error:
-        # Of the program: it called `enable`, that `begin`, that `_begin`, and that this.
-        warnings.warn(f"{error}; it is left out", SimulationWarning, stacklevel=5)
-    except (RuntimeError, ValueError) as error:
-        if session.type is DEFAULT:
-            session.bad_settings = error
-    if session.settings.fraction != 1:
-        for gpu in session.gpus:
-            gpu.memory.set_fraction(session.settings.fraction)
 
 
 @cache  # once in a process

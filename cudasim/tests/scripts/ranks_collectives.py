@@ -142,6 +142,18 @@ def other_groups():
     assert x.tolist() == [2, 2]
 
 
+def groups_of_one():
+    """A rank that is in no new group takes part in NCCL's split, and goes on."""
+    groups = [dist.new_group([0]), dist.new_group([1])]
+    assert groups[1 - rank] is dist.GroupMember.NON_GROUP_MEMBER
+    same, _ = dist.new_subgroups(1)
+    listed, _ = dist.new_subgroups_by_enumeration([[0], [1]])
+    for group in (groups[rank], same, listed):
+        x = own()
+        dist.all_reduce(x, group=group)
+        check(x, own().tolist())
+
+
 def dropout_on_a_mesh():
     """A mesh splits a group that is bound, and dropout takes an operator to run."""
     mesh = init_device_mesh("cuda", (2, 1), mesh_dim_names=("data", "model"))
@@ -165,6 +177,7 @@ dist.barrier()
 dist.barrier(device_ids=[rank])
 objects()
 other_groups()
+groups_of_one()
 dropout_on_a_mesh()
 uneven = [empty(1), empty(2)]
 report("gather", lambda: dist.all_gather(uneven, empty(3)))

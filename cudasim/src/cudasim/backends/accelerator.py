@@ -80,6 +80,11 @@ def current_stream(index: int) -> Stream:
     return Stream(stream_id=stream_id, device_index=index)
 
 
+def settings_text() -> str:
+    session.read_settings()
+    return session.settings.text
+
+
 FUNCTIONS: dict[str, Callable] = {
     "getAccelerator": lambda check=None: current_device(),
     "getDeviceIndex": current_index,
@@ -104,7 +109,7 @@ FUNCTIONS: dict[str, Callable] = {
     "resetAccumulatedStats": lambda index: memory.of(index).reset_totals(),
     "getMemoryInfo": memory.free_and_total,
     "setAllocatorSettings": session.change_settings,
-    "getAllocatorSettings": lambda: session.settings.text,
+    "getAllocatorSettings": settings_text,
 }
 
 

@@ -32,7 +32,7 @@ from cudasim.words import WORDS
 
 _LISTS = TABLES["autocast"]
 HALF: list[str] = _LISTS["half"]
-# In half precision too where cuDNN computes them (autocast_RNN.cpp).
+# In half precision too where cuDNN computes them (AutocastRNN.cpp, autocast_mode.cpp).
 CUDNN: list[str] = _LISTS["half_by_cudnn"]
 FLOAT: list[str] = _LISTS["float"]
 FLOAT_BY_DTYPE: list[str] = _LISTS["float_by_dtype"]

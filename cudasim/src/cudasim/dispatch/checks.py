@@ -5,7 +5,7 @@ They follow `TensorIterator.cpp`, `Convolution.cpp`, `IndexingUtils` and
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import torch
@@ -136,7 +136,10 @@ def _check_cholesky(func: Callable, named: NamedTensors) -> str | None:
 
 
 def _check_add(func: Callable, named: NamedTensors) -> str | None:
-    """A sum of a dense and a sparse tensor compares the types of their devices itself."""
+    """A sum with a sparse tensor compares the types of the devices itself."""
+    message = _check_sparse_operands(func, named)
+    if message:
+        return message
     dense, sparse = None, None
     for _, tensor in reversed(named):  # the first of each kind counts
         if tensor.is_sparse:
@@ -148,6 +151,17 @@ def _check_add(func: Callable, named: NamedTensors) -> str | None:
     operand = "self" if dense == CPU else "other"
     key = session.type.key
     return f"add: expected '{operand}' to be a {key} tensor, but got a CPU tensor"
+
+
+def _check_sparse_operands(func: Callable, named: NamedTensors) -> str | None:
+    """Sums and products of two sparse tensors (native/sparse/cuda/SparseCUDATensorMath.cu)."""
+    if not all(tensor.is_sparse for _, tensor in named):
+        return None
+    for name, tensor in named:
+        if device_of(tensor) == CPU:
+            operator, key = base_name(func).rstrip("_"), session.type.key
+            return f"{operator}: expected '{name}' to be {key}, but got CPU"
+    return None
 
 
 def _check_convolution(func: Callable, named: NamedTensors) -> str | None:
@@ -210,7 +224,8 @@ def _check_arguments(func: Callable, named: NamedTensors) -> str | None:
     checking = inner.operator
     if name in BATCH_NORMS and is_cudnn_batch_norm(tensors):
         checking = "cudnn_batch_norm"
-    kernel = checking_kernel(checking)
+    backend = _backend_of(tensors.values())
+    kernel = checking_kernel(checking, backend)
     if kernel is None:
         return None
 
@@ -231,6 +246,14 @@ def _check_arguments(func: Callable, named: NamedTensors) -> str | None:
         if device_of(tensor) != home:
             return _wrong_argument(argument, tensor, home, kernel)
     return None
+
+
+def _backend_of(tensors: Iterable[Tensor]) -> str:
+    """Return the dispatch key of CUDA's kernel for tensors of which some may be sparse."""
+    layouts = {tensor.layout for tensor in tensors}
+    if torch.sparse_coo in layouts:
+        return "SparseCUDA"
+    return "CUDA" if layouts == {torch.strided} else "SparseCsrCUDA"
 
 
 def _check_reduction(func: Callable, named: NamedTensors) -> str | None:
@@ -258,6 +281,7 @@ DEVICE_ERRORS: dict[str, Check] = {
     "convolution_overrideable": _check_convolution,
     "masked_fill": _check_fill,
     "add": _check_add,
+    "mul": _check_sparse_operands,
     "cholesky_solve": _check_cholesky,
     "_cudnn_rnn": _check_recurrent,
     "_weight_norm_interface": _check_weight_norm,

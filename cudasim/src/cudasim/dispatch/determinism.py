@@ -4,9 +4,11 @@ The names of the kernels are those that PyTorch's own tests expect
 (`check_nondeterministic_alert`).
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from cudasim.dispatch.arguments import arguments_by_name
@@ -14,7 +16,10 @@ from cudasim.dispatch.autocast import overload
 from cudasim.dispatch.operators import Rule, layer
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of
+from cudasim.notices import warn_program
 from cudasim.torch_private.dispatch import alert_not_deterministic, is_deterministic
+from cudasim.torch_private.operators import attention as kernels
+from cudasim.words import WORDS
 
 # arguments by name -> whether CUDA's kernel is not deterministic for them
 Condition = Callable[[dict[str, Any]], bool]
@@ -78,6 +83,34 @@ def refuse_nondeterministic(
         if _is_on_gpu(args) and is_nondeterministic(arguments):
             alert_not_deterministic(_KERNELS[name])
     return inner(func, args, kwargs)
+
+
+# Kernels of attention's gradients that are deterministic only if that is demanded, by
+# what warnings call them (native/transformers/cuda/attention_backward.cu).
+_ATTENTION = {
+    kernels.flash_backward: "Flash Attention",
+    kernels.efficient_backward: "Memory Efficient attention",
+    kernels.cudnn_backward: "cuDNN Attention",
+    kernels.packed_flash_backward: "Flash Attention",
+    kernels.packed_efficient_backward: "Memory Efficient attention",
+}
+
+
+def _only_warns() -> bool:
+    return torch.is_deterministic_algorithms_warn_only_enabled()
+
+
+@layer(*_ATTENTION, idle=lambda args: not _only_warns())
+def warn_of_attention(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Warn, once in a process, of gradients whose last digits may differ."""
+    if _only_warns() and is_deterministic() and _is_on_gpu(args):
+        _warn_once(WORDS["attention"]["may differ"].format(_ATTENTION[func]))
+    return inner(func, args, kwargs)
+
+
+@functools.cache
+def _warn_once(message: str) -> None:
+    warn_program(message, UserWarning)
 
 
 def _is_on_gpu(args: tuple) -> bool:

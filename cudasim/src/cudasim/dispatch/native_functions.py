@@ -50,12 +50,17 @@ def backends_of(name: str) -> frozenset[str]:
 
 
 @functools.cache
-def checking_kernel(name: str) -> str | None:
-    """Return CUDA's kernel for the operator `name` if the kernel checks devices."""
+def checking_kernel(name: str, backend: str = "CUDA") -> str | None:
+    """Return the kernel of a backend for the operator `name` if it checks devices.
+
+    The `backend` is `CUDA`, or `SparseCUDA` and the like for sparse tensors.
+    """
     name = name.removeprefix("aten::")
     entry = _entry_of(name)
     if entry is None or entry.keys.get("device_check") == "NoCheck":
         return None
+    if backend in entry.backends and backend != "CUDA":
+        return _kernel_name(name, structured=False).replace("CUDA", backend, 1)
     kernel_entry = _entry_of(entry.delegate) if entry.delegate else entry
     if kernel_entry is None or "CUDA" not in kernel_entry.backends:
         return None

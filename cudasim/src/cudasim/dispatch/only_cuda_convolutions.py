@@ -10,10 +10,13 @@ from torch import Tensor
 
 from cudasim.dispatch.operators import substitute
 from cudasim.dispatch.substitutes import write
+from cudasim.dispatch.tags import gpu_of
 from cudasim.torch_private import operators as private
+from cudasim.words import WORDS
 
 aten = torch.ops.aten
 Sizes = list[int]
+AMPERE = (8, 0)  # the least capability for which cuDNN has convolutions of bfloat16
 
 
 @substitute(aten.cudnn_convolution.default, aten.cudnn_convolution.out)
@@ -28,6 +31,7 @@ def convolve(
     out: Tensor | None = None,
 ) -> Tensor:
     """Compute a convolution without a bias."""
+    _check_type(image)
     result = _convolve(image, weight, None, stride, padding, dilation, groups)
     return write(result, out)
 
@@ -44,6 +48,7 @@ def convolve_transposed(
     *choice: bool,
 ) -> Tensor:
     """Compute a transposed convolution."""
+    _check_type(image)
     return aten.convolution.default(
         image,
         weight,
@@ -55,6 +60,16 @@ def convolve_transposed(
         output_padding,
         groups,
     )
+
+
+def _check_type(image: Tensor) -> None:
+    """Raise cuDNN's error where it has no kernel, as PyTorch's test_cuda.py expects.
+
+    See `test_autocast_torch_bf16`; the words are those of cudnn/Conv_v8.cpp.
+    """
+    gpu = gpu_of(image)
+    if gpu and image.dtype is torch.bfloat16 and gpu.card.capability < AMPERE:
+        raise RuntimeError(WORDS["functions"]["no engine"])
 
 
 @substitute(aten.cudnn_convolution_relu.default)

@@ -43,10 +43,11 @@ from cudasim.dispatch.operators import (
 )
 from cudasim.dispatch.placement import make_on, run, tag_results
 from cudasim.dispatch.scratch import GRAPHS
-from cudasim.dispatch.tags import device_of, gpu_of, is_scratch, put, storage_of
+from cudasim.dispatch.tags import CPU, device_of, gpu_of, is_scratch, put, storage_of
 from cudasim.dispatch.waiting import wait_for_values, watch_copy
 from cudasim.session import session
 from cudasim.torch_private import operators as private
+from cudasim.torch_private.dispatch import is_deterministic
 from cudasim.words import WORDS
 
 aten = torch.ops.aten
@@ -144,6 +145,7 @@ def index(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Index a tensor by indices that are on its own GPU or on the CPU."""
     indexed, indices = args[:2]
     home = gpu_of(indexed)
+    _check_values(indexed, *args[2:], **kwargs)
     strangers = []  # indices that are on another GPU
     for tensor in tensors_in(indices):
         if gpu_of(tensor) not in (None, home):
@@ -155,6 +157,24 @@ def index(func: Callable, args: tuple, kwargs: dict) -> Any:
     if len(operands) == 2 and not operands[1].dim() and not is_scratch(indexed):
         operands.pop()  # a single number to put there may be on any device
     return run(func, args, kwargs, [*operands, *strangers])
+
+
+def _check_values(
+    indexed: Tensor,
+    values: Tensor | None = None,
+    accumulate: bool = False,
+    unsafe: bool = False,
+) -> None:
+    """Refuse values to put that are elsewhere, where CUDA sorts the indices first.
+
+    See `_index_put_impl_` in aten/src/ATen/native/TensorAdvancedIndexing.cpp.
+    """
+    sorts = accumulate or is_deterministic()
+    if values is None or not sorts or is_scratch(indexed) or is_scratch(values):
+        return
+    home, there = device_of(indexed), device_of(values)
+    if home != CPU and there != home and values.dim():
+        raise RuntimeError(MESSAGES["values to put"].format(home, there))
 
 
 @rule(

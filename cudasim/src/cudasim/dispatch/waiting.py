@@ -5,22 +5,20 @@ permit them. They are what PyTorch itself waits for: `warn_or_error_on_sync` in
 c10/cuda/CUDAFunctions.h and its callers.
 """
 
-import sys
 import time
-import warnings
 from collections.abc import Callable
 
 from torch import Tensor
 
 from cudasim.clock.costs import WAITS
 from cudasim.device.gpu import GPU
-from cudasim.device.history import PACKAGE
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch import traces
 from cudasim.dispatch.arguments import operands_of
 from cudasim.dispatch.captured import order_peer_copy, refuse_pageable
 from cudasim.dispatch.pinning import is_pinned
 from cudasim.dispatch.tags import gpu_of
+from cudasim.notices import warn_program
 from cudasim.session import session
 
 # The modes of `set_sync_debug_mode`; 0 is silent.
@@ -136,13 +134,7 @@ def complain() -> None:
     if session.sync_debug & ERROR:
         raise RuntimeError(_MESSAGE)
 
-    # The warning names the line of the program.
-    level = 1
-    frame = sys._getframe()
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        level += 1
-        frame = frame.f_back
-    warnings.warn(_MESSAGE, UserWarning, stacklevel=level)
+    warn_program(_MESSAGE, UserWarning)
 
 
 def _refuse_in_capture() -> None:

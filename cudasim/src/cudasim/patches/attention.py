@@ -243,8 +243,8 @@ def attend(original: Callable, query: Tensor, *args, **kwargs) -> Tensor:
     positional = dict(zip(DEFAULTS, (query, *args), strict=False))
     arguments = as_in_region(DEFAULTS | positional | kwargs)
     _check_devices([arguments[name] for name in OPERANDS])
-    if gpu_of(query) is None:
-        return original(query, *args, **kwargs)
+    if gpu_of(query) is None or not _takes_mask(query, arguments["attn_mask"]):
+        return original(query, *args, **kwargs)  # which refuses such a mask
 
     params = SDPAParams(*[arguments[name] for name in DEFAULTS])
     kernel = choose(params)
@@ -265,6 +265,11 @@ def _check_devices(operands: list[Any]) -> None:
     devices = [device_of(tensor) for tensor in operands]
     if len(dtypes) == 1 and len(set(devices)) > 1:
         raise RuntimeError(MESSAGES["operands apart"].format(*devices))
+
+
+def _takes_mask(query: Tensor, mask: Tensor | None) -> bool:
+    """Return whether `validate_sdpa_input` lets a mask of that dtype go to a kernel."""
+    return mask is None or mask.dtype in (torch.bool, torch.float32, query.dtype)
 
 
 def choose(params: SDPAParams) -> str:

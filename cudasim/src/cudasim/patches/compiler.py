@@ -34,11 +34,12 @@ from cudasim.torch_private.operators import efficient_zeros
 from cudasim.words import WORDS
 
 MESSAGES = WORDS["compiler"]
-# The compiler, which most programs never import, and its parts that trace gradients and
-# generate code.
+# The compiler, which most programs never import, and its parts that trace gradients,
+# generate code and launch CUDA graphs.
 DYNAMO = "torch._dynamo"
 GRADIENTS = "torch._functorch.aot_autograd"
 INDUCTOR = "torch._inductor.compile_fx"
+GRAPH_TREES = "torch._inductor.cudagraph_trees"
 # What only builds with CUDA have. `torch._inductor` imports it for CUDA graphs, which are
 # never made here.
 ONLY_IN_CUDA_BUILDS = {
@@ -68,6 +69,7 @@ def patch_compile(patches: Patches) -> None:
         (DYNAMO, _prepare),
         (GRADIENTS, _prepare_gradients),
         (INDUCTOR, _prepare_inductor),
+        (GRAPH_TREES, _prepare_graph_trees),
     ):
         give_up = after_import(module, partial(prepare, patches))
         patches.finally_do(give_up)
@@ -113,6 +115,41 @@ def _prepare_inductor(patches: Patches) -> None:
     from cudasim.torch_private import inductor
 
     patches.wrap(*inductor.COMPILE_AHEAD, compile_ahead)
+
+
+def _prepare_graph_trees(patches: Patches) -> None:
+    from cudasim.torch_private import graph_trees
+
+    patches.wrap(*graph_trees.MAKE_GRAPHS, run_as_graph)
+    patches.replace(*graph_trees.FIND_TREES, lambda *args, **kwargs: NoTrees())
+
+
+def run_as_graph(
+    original: Callable, model: Callable, *args: Any, device_index: int, **kwargs: Any
+) -> Callable:
+    """Stand for the CUDA graphs of a compiled graph, as the backend "cudagraphs" makes them.
+
+    It runs operation by operation, and under modelled time is one launch. Its results have
+    memory of their own, which no later run overwrites.
+    """
+    device = torch.device(session.type.name, device_index)
+    books = ClockBooks()
+
+    def launch(values: list) -> Any:
+        with books.one_launch(device) if session.clock else nullcontext():
+            return model(values)
+
+    return launch
+
+
+class NoTrees:
+    """Stands for the trees of graphs of a GPU, of which there are none."""
+
+    def __bool__(self) -> bool:
+        return False
+
+    def set_to_running_backward(self) -> None:
+        """Do nothing: no later run overwrites what forward left for gradients."""
 
 
 def find_triton() -> None:

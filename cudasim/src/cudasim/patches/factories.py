@@ -1,6 +1,7 @@
 """Functions that make tensors, given `device=`: the CPU makes them, a GPU is their home."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -32,6 +33,7 @@ RANDOM = ("normal", "rand", "randint", "randn", "randperm")
 SHARING = {"asarray": "obj", "as_tensor": "data"}
 # These make tensors of numbers that the host has.
 CONVERTERS = ("tensor", "new_tensor", *SHARING)
+INTERFACE = "__cuda_array_interface__"  # of what other libraries keep on a GPU
 DEVICE_POSITION = 7  # of `device` among the arguments of `_make_wrapper_subclass`
 
 
@@ -127,6 +129,8 @@ def share(original: Callable, *args, **kwargs) -> Tensor:
         return original(*args, **kwargs)
 
     source = args[0]
+    if gpu and hasattr(source, INTERFACE) and not isinstance(source, Tensor):
+        source = _of_other_library(source, gpu)
     if kwargs.get("copy") is False:
         _require_alias(original, source, gpu)
     if isinstance(source, Tensor):  # itself, or what it becomes there: one copy at most
@@ -143,6 +147,21 @@ def share(original: Callable, *args, **kwargs) -> Tensor:
     memory = Allocation(gpu, tensor.numel() * tensor.element_size())
     copy = put(tensor.clone(), gpu, memory)
     return _deliver(copy, gpu, name)
+
+
+def _of_other_library(source: Any, gpu: GPU) -> Tensor:
+    """Return a tensor that shares the memory of another library's array on `gpu`.
+
+    It stands in no statistics of PyTorch's allocator (torch/csrc/utils/tensor_numpy.cpp,
+    `tensor_from_cuda_array_interface`).
+    """
+    import numpy
+
+    interface = getattr(source, INTERFACE)
+    holder = SimpleNamespace(__array_interface__=interface, owner=source)
+    tensor = torch.from_numpy(numpy.asarray(holder))
+    setattr(storage_of(tensor), TAG, Allocation(gpu, 0))
+    return tensor
 
 
 def _require_alias(original: Callable, source: Any, gpu: GPU | None) -> None:

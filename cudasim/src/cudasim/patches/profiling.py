@@ -38,6 +38,7 @@ def init(original: Callable, self: Any, *args, **kwargs) -> None:
         warnings.warn(WORDS["times"]["no kernels"], SimulationWarning, stacklevel=3)
         for name in requested:
             kwargs[name] = None
+        kwargs["use_cpu"] = True  # else it would have nothing to trace
     original(self, *args, **kwargs)
 
 

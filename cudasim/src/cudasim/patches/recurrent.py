@@ -191,9 +191,11 @@ def _check_devices(call: Call) -> None:
 
 
 def _check_types(call: Call) -> None:
+    expected_dtype = _dtype_in_region(call.input)
     for name, tensor in _named_tensors(call):
-        if tensor.dtype != call.input.dtype:
-            expected, found = CPP_NAMES[call.input.dtype], CPP_NAMES[tensor.dtype]
+        dtype = _dtype_in_region(tensor)
+        if dtype != expected_dtype:
+            expected, found = CPP_NAMES[expected_dtype], CPP_NAMES[dtype]
             message = MESSAGES["types"]
             raise RuntimeError(message.format(name, expected, name, found))
 
@@ -225,13 +227,13 @@ def _run_cudnn(name: str, call: Call) -> tuple:
     )
     _check_known_to_cudnn(call.weights[0].dtype)
     buffer = find_buffer(layers, call.input.size(-1), call.weights)
-    if _is_cast(call.weights[0]):
-        buffer = None  # of another type
-    else:
-        _check_types(call)
-        if buffer is None:
-            # At the line of the layer that called, as C++ warns.
-            warnings.warn(MESSAGES["not packed"], stacklevel=4)
+    _check_types(call)
+    weight = call.weights[0]
+    if weight.dtype is not _dtype_in_region(weight):
+        buffer = None  # autocast packs the weights that it casts
+    elif buffer is None:
+        # At the line of the layer that called, as C++ warns.
+        warnings.warn(MESSAGES["not packed"], stacklevel=4)
 
     batch_sizes = []
     if call.batch_sizes is not None:
@@ -257,15 +259,16 @@ def _run_cudnn(name: str, call: Call) -> tuple:
     return (output, hidden, cell) if cells else (output, hidden)
 
 
-def _is_cast(weight: Tensor) -> bool:
-    """Return whether autocast is about to cast the weights, and packs the copies itself.
+def _dtype_in_region(tensor: Tensor) -> torch.dtype:
+    """Return the dtype that cuDNN gets, which autocast may be about to change.
 
     See `_cudnn_rnn_cast_reflatten` of aten/src/ATen/cudnn/AutocastRNN.cpp.
     """
     type_name = session.type.name
-    if not torch.is_autocast_enabled(type_name) or weight.dtype is torch.float64:
-        return False
-    return weight.dtype is not torch.get_autocast_dtype(type_name)
+    is_cast = tensor.is_floating_point() and tensor.dtype is not torch.float64
+    if is_cast and torch.is_autocast_enabled(type_name):
+        return torch.get_autocast_dtype(type_name)
+    return tensor.dtype
 
 
 @replaces(torch.backends.cudnn.m, "is_acceptable", when=_has_cudnn)

@@ -55,16 +55,16 @@ def make_sparse(original: Callable, *args, **kwargs) -> Tensor:
 def refuse_apart(tensors: dict[str, Tensor]) -> None:
     """Raise RuntimeError for parts on several devices.
 
-    For COO the words are the dispatcher's, for the others those of
-    aten/src/ATen/native/sparse/SparseCsrTensor.cpp.
+    For COO they are those of the dispatcher's wrapper for CUDA, or those of the CPU's
+    kernels, which copy indices; for the others of native/sparse/SparseCsrTensor.cpp.
     """
+    first = next(iter(tensors.values()))
     if "indices" not in tensors:
         message = MESSAGES["compressed parts"]
-    elif device_of(tensors["indices"]) == CPU:
+    elif device_of(tensors.get("values", first)) != CPU:
         message = MESSAGES["parts"]
     else:
         message = MESSAGES["swapped parts"]
-    first = next(iter(tensors.values()))
     require_same_device(tensors.get("values", first), tensors.items(), message)
 
 

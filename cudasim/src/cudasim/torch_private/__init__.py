@@ -9,8 +9,9 @@ version. The names are grouped by what they are for:
 - `tensors`: tensors, storages, autograd, modules, optimizers, compilers, the profiler
 - `devices`: the functions of `torch._C` behind `torch.accelerator`, `cuda` and `mps`
 - `distributed`: processes and replicas; imported only where PyTorch was built with them
-- `compiler`, `gradients`, `inductor`, `flex`: what `torch.compile`, its parts that trace
-  gradients and generate code, and `flex_attention` are made of; imported only once these are
+- `compiler`, `gradients`, `inductor`, `graph_trees`, `flex`: what `torch.compile`, its parts
+  that trace gradients, generate code and launch CUDA graphs, and `flex_attention` are made of;
+  imported only once these are
 
 A name that cudasim reads has a public name here, `is_tracing = torch._C._is_tracing`, or
 a function that returns it. A name that cudasim replaces in a simulation is an

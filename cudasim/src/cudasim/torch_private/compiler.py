@@ -13,6 +13,8 @@ import torch._dynamo
 import torch._dynamo.compiled_autograd
 import torch._dynamo.guards
 import torch._dynamo.trace_rules
+import torch._dynamo.utils
+import torch._dynamo.variables.builder
 import torch._dynamo.variables.nn_module
 import torch._dynamo.variables.optimizer
 import torch.fx
@@ -96,6 +98,23 @@ def leave_alone(folder: Path) -> None:
     if name not in trace_rules.SKIP_DIRS:
         trace_rules.SKIP_DIRS.append(name)
         trace_rules._recompile_re()
+
+
+def allow_constants(kind: type) -> Callable[[], None]:
+    """Let graphs hold values of a type as constants; return what takes that back."""
+    builder = torch._dynamo.variables.builder
+    types = torch._dynamo.utils.common_constant_types
+    handlers = builder.SourcelessBuilder._type_handlers
+    types.add(kind)
+    handlers[kind] = handlers[torch.device]
+    builder.VariableBuilder._type_dispatch_impl.cache_clear()
+
+    def forbid() -> None:
+        types.discard(kind)
+        handlers.pop(kind, None)
+        builder.VariableBuilder._type_dispatch_impl.cache_clear()
+
+    return forbid
 
 
 def is_in_graphs(function: Any) -> bool:

@@ -24,6 +24,7 @@ from cudasim.dispatch import traces
 from cudasim.dispatch.host_memory import host_memory
 from cudasim.dispatch.times import end_of, now
 from cudasim.dispatch.waiting import CAPTURING, ERROR, WARN, address
+from cudasim.importing import after_import
 from cudasim.patching import Patches
 from cudasim.session import session
 from cudasim.timing.sheets import find_sheet
@@ -258,8 +259,9 @@ FUNCTIONS: dict[str, Callable] = {
     "customAllocator": NO_ALLOCATOR,
     "ipc_collect": do_nothing,
     # Libraries.
-    "getCurrentBlasHandle": lambda: 0,
-    "getCurrentSolverHandle": lambda: 0,
+    # Of no use but to be told from 0, which would be no handle.
+    "getCurrentBlasHandle": lambda: id(session.current()),
+    "getCurrentSolverHandle": lambda: id(session.current()),
     "clearCublasWorkspaces": do_nothing,
     "get_conv_benchmark_empty_cache": lambda: True,
     "jiterator_compile_and_launch_kernel": NO_SOURCE,
@@ -396,12 +398,21 @@ def _patch_devices(patches: Patches) -> None:
         *private.MAYBE_EXCHANGE_DEVICE, lambda index: exchange_device(index)
     )
     patches.replace(*private.GET_DEVICE_PROPERTIES, get_properties)
+    give_up = after_import("torch._dynamo", partial(_fold_properties, patches))
+    patches.finally_do(give_up)
     patches.replace(*private.CUDA_RUNTIME, Runtime)
     patches.replace(*private.NVTX, legacy.Markers())
 
     message = "cudasim: a simulated GPU's processors cannot be shared out"
     no_parts = staticmethod(partial(refuse, message))
     patches.replace(cuda.GreenContext, "create", no_parts)
+
+
+def _fold_properties(patches: Patches) -> None:
+    """Let the compiler take the properties of a GPU for constants, as it takes CUDA's."""
+    from cudasim.torch_private import compiler as dynamo
+
+    patches.finally_do(dynamo.allow_constants(CudaProperties))
 
 
 def _patch_libraries(patches: Patches) -> None:

@@ -44,7 +44,9 @@ def runtime_error(result: int) -> RuntimeError:
 
     name, text = RESULTS[result]
     help = MESSAGES["no such device" if result == INVALID_DEVICE else "search"]
-    advice = MESSAGES["block" if result == ASSERT else "log"]
+    advice = "\n" + MESSAGES["block" if result == ASSERT else "log"]
+    if result == ASSERT and os.environ.get("CUDA_LAUNCH_BLOCKING") == "1":
+        advice = ""  # it has been followed
     message = MESSAGES["error"].format(
         said=text, help=help.format(name=name), advice=advice
     )

@@ -161,6 +161,15 @@ def new_group(original: Callable, *args: Any, **kwargs: Any) -> Any:
     return group
 
 
+def split_source(original: Callable, group: dist.ProcessGroup) -> Any:
+    """Return the communicator to split for a new group; None where gloo stands for NCCL.
+
+    A rank that is not in the new group takes part in the split (`perform_nocolor_split` in
+    torch/distributed/distributed_c10d.py), which gloo cannot.
+    """
+    return original(group) if roll_of(group) is None else None
+
+
 def split_group(original: Callable, *args: Any, **kwargs: Any) -> Any:
     """Make new groups where NCCL would split its communicator, which gloo cannot."""
     arguments = bind_arguments(original, args, kwargs)
