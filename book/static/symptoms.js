@@ -1,4 +1,4 @@
-// Symptom, cause, cure: the page shows the symptoms that hold what is in the search box, to the
+// Symptoms, causes and fixes: the page shows the symptoms that hold what is in the search box, to the
 // letter; or else all of its words. A message is mostly pasted whole, with names and numbers of
 // the reader's own: if no symptom holds all words, those that hold most are shown. The operations
 // of another page are searched likewise, and by what happens.

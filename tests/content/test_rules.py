@@ -284,9 +284,11 @@ def test_the_command_says_a_line_for_each_broken_rule(small_book):
     assert f"notebooks/first.ipynb: {fault}\n" in run.stderr
 
 
-# Chapters of symptoms: a heading, a cell that shows it, the cause, and a cell with the cure.
+# Chapters of symptoms: a heading, a cell that shows it, the cause, and a cell with the fix.
 
-CAUSE = "**Cause.** It is.\n\n**Cure.** Move it. Read on: [There](https://a.b/#there)."
+CAUSE = "**Cause.** It is.
+
+**Fix.** Move it. Read on: [There](https://a.b/#there)."
 ERROR = "Traceback (most recent call last):\nRuntimeError: No way\n"
 OTHER = "RuntimeError: Other\n"
 SYMPTOM = {

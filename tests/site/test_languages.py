@@ -44,16 +44,20 @@ def test_a_page_that_is_not_translated_says_so(site):
     assert page.html["lang"] == "en"
 
 
-# Whether a heading is at the head of the window, once the page has moved there.
-AT_HEADING = "scrollY > 999 && Math.abs(copying.getBoundingClientRect().top) < 200"
+HEADING = "how-do-i-copy-an-array-to-another-gpu"
+# Whether that heading is at the head of the window, once the page has moved there.
+AT_HEADING = (
+    "scrollY > 999 &&"
+    f" Math.abs(document.getElementById('{HEADING}').getBoundingClientRect().top) < 200"
+)
 
 
 def test_the_switch_keeps_the_place_and_the_framework(browser, site):
     name = "notebooks/gpus-in-twenty-minutes.html"
-    with opened(browser, site, f"{name}?framework=jax#copying") as (page, faults):
+    with opened(browser, site, f"{name}?framework=jax#{HEADING}") as (page, faults):
         page.wait_for_function(AT_HEADING)
         page.evaluate("document.querySelector('.languages [lang=vi]').click()")
-        page.wait_for_url(f"**/vi/{name}?framework=jax#copying")
+        page.wait_for_url(f"**/vi/{name}?framework=jax#{HEADING}")
         page.wait_for_function(AT_HEADING)
         assert page.locator("input[value=jax]").is_checked()
         assert faults == []

@@ -1,4 +1,4 @@
-"""Symptom, cause, cure in a browser: found by words, by a whole message, by keyboard, or not."""
+"""Symptoms, causes and fixes in a browser: found by words, a whole message or keyboard, or not."""
 
 from browsing import NARROW, opened, script
 from faults import layout_faults, look, violations

@@ -28,7 +28,8 @@ FIGURE = re.compile(
     r"!\[(?P<alt>[^\]]*)\]\((?:\.\./img/(?P<svg>[\w.-]+)|data:image/png;base64,(?P<png>[^)]+))\)"
 )
 DRAW = "'python -m tools figures'"
-WIDTH = 1400  # pixels of a PNG
+DEFAULT_WIDTH = 1400  # pixels of a PNG whose drawing names no width
+DRAWING_WIDTH = re.compile(r'<svg [^>]*?\bwidth="(\d+)"')
 
 
 @dataclass(frozen=True)
@@ -118,10 +119,13 @@ def draw(svg: str, drawing: str, fonts: Iterable[Path] = ()) -> bytes:
     """Return a PNG of the drawing `svg`, with the version it was drawn from."""
     import resvg_py  # here, as the site does not need it
 
+    # Two pixels for each of the page: sharp on fine screens, and small drawings stay small.
+    declared_width = DRAWING_WIDTH.search(drawing)
+    width = 2 * int(declared_width[1]) if declared_width else DEFAULT_WIDTH
     try:
         png = resvg_py.svg_to_bytes(
             svg_string=drawing,
-            width=WIDTH,
+            width=width,
             skip_system_fonts=True,
             font_files=[str(font) for font in faces(fonts)],
             font_family="DejaVu Sans",

@@ -1,7 +1,7 @@
 """The parts of the two pages that are looked up by words, and not read from first to last.
 
-*Symptom, cause, cure* has four cells below one another for each symptom: `name`, its heading;
-`name-shown`, a program that produces it; `name-cause`, with the cause, the cure and a link to
+*Symptoms, causes and fixes* has four cells below one another for each symptom: `name`, its heading;
+`name-shown`, a program that produces it; `name-cause`, with the cause, the fix and a link to
 the section that explains it; `name-cured`, a program that is cured. Words of a message stand in
 the heading as code, and the program has printed them. Where no runner can, `name-shown` quotes
 them with their source, and `name-cured` is a text too.

@@ -18,12 +18,10 @@ from tools.book.reference import (
 )
 
 CAUSE = re.compile(
-    r"\*\*Cause\.\*\* \S.*\n\n\*\*Cure\.\*\* \S.* Read on: \[[^]]+\]\([^)#]+#[^)]+\)\.",
+    r"\*\*Cause\.\*\* \S.*\n\n\*\*Fix\.\*\* \S.* Read on: \[[^]]+\]\([^)#]+#[^)]+\)\.",
     re.DOTALL,
 )
-CAUSE_FORM = (
-    "'**Cause.** ...', a line between, '**Cure.** ... Read on: [...](...#...).'"
-)
+CAUSE_FORM = "'**Cause.** ...', a line between, '**Fix.** ... Read on: [...](...#...).'"
 QUOTED = re.compile(
     r"\*\*Quoted\*\* from \[[^]]+\]\(https://[^)]+\).*\n\n```text\n(.+)\n```", re.DOTALL
 )
@@ -35,7 +33,7 @@ TEXTS = ("cause",)  # the parts that no program makes
 
 
 def whole_symptoms(chapter: Chapter) -> Faults:
-    """Each symptom has its four cells, in order, and says its cause, its cure and where to read."""
+    """Each symptom has its four cells, in order, with its cause, its fix and a link."""
     cells = chapter.notebook.cells
     headings = []
     for index, cell in enumerate(cells):
@@ -81,7 +79,7 @@ def _quotes_its_message(symptom: Symptom) -> bool:
 
 
 def shown_symptoms(chapter: Chapter, recordings: list[Recording]) -> Faults:
-    """Each symptom was produced, and its cure cures it, wherever its cells were recorded."""
+    """Each symptom was produced, and its fix works, wherever its cells were recorded."""
     for recording in recordings:
         for symptom in symptoms_of(chapter):
             if {symptom.shown.id, symptom.cured.id} <= recording.current_cells.keys():
@@ -100,7 +98,7 @@ def _shown_symptom(symptom: Symptom, recording: Recording) -> Faults:
     if not re.search(r"\w", cured):
         yield Fault(symptom.cured, f"prints nothing {place}", "show what came of it")
     if ERROR.search(cured):
-        yield Fault(symptom.cured, f"prints an error {place}", "it is not cured")
+        yield Fault(symptom.cured, f"prints an error {place}", "it is not fixed")
 
 
 def _printed(recording: Recording, cell: NotebookNode) -> str:

@@ -1,6 +1,6 @@
 """The two pages that are looked up by words, each with a search box at its top.
 
-*Symptom, cause, cure* has a list of its symptoms there; *What raises, what copies, what
+*Symptoms, causes and fixes* has a list of its symptoms there; *What raises, what copies, what
 moves silently* has a table of operations by framework, in which every word is one that a
 program printed. `tools.book.reference` says what the two are made of,
 `book/static/symptoms.js` filters them.
