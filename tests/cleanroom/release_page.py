@@ -1,7 +1,8 @@
 """The page of the simulator's release, served on this machine under its own address.
 
 Set-up cells install the simulator from there, and run here as they are: pip is told of a proxy
-for that host alone, and to take its certificate on trust. All else comes from where it is.
+for that host alone, and to take its certificate on trust. All else comes from where it is. The
+page is as GitHub's: a list of links to the files of the release.
 """
 
 import functools
@@ -17,9 +18,12 @@ from urllib.parse import urlsplit
 from helpers import ROOT
 
 from tools.book.repository import read_repository
-from tools.book.setup_cells import simulator_version, simulator_wheel
+from tools.book.setup_cells import release_page, simulator_version, simulator_wheel
 
-ADDRESS = urlsplit(simulator_wheel(read_repository(ROOT), simulator_version(ROOT)))
+RELEASE = read_repository(ROOT), simulator_version(ROOT)
+LIST = urlsplit(release_page(*RELEASE))
+WHEEL = urlsplit(simulator_wheel(*RELEASE))
+LINK = f'<ul><li><a href="{WHEEL.path}">{Path(WHEEL.path).name}</a></li></ul>'
 CERTIFICATE = "req -x509 -newkey rsa:2048 -nodes -days 1 -keyout key.pem -out page.pem"
 
 
@@ -40,15 +44,21 @@ class Page(BaseHTTPRequestHandler):
         self.close_connection = False
 
     def do_GET(self) -> None:
-        if self.path != ADDRESS.path:
+        answers = {
+            LIST.path: ("text/html; charset=utf-8", LINK.encode()),
+            WHEEL.path: ("application/octet-stream", self.wheel),
+        }
+        if self.path not in answers:
             self.send_error(404)
             return
+        kind, content = answers[self.path]
         self.send_response(200)
-        self.send_header("Content-Length", str(len(self.wheel)))
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
         # pip's cache outlives a run of the tests, and the simulator changes.
         self.send_header("Cache-Control", "no-store")
         self.end_headers()
-        self.wfile.write(self.wheel)
+        self.wfile.write(content)
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Keep the log of pytest free of requests."""
@@ -70,9 +80,9 @@ def pip_variables() -> dict[str, str]:
             folder,
         ]
         subprocess.run(build, cwd=ROOT / "cudasim", check=True, capture_output=True)
-        Page.wheel = (folder / Path(ADDRESS.path).name).read_bytes()
+        Page.wheel = (folder / Path(WHEEL.path).name).read_bytes()
 
-        certify = ["openssl", *CERTIFICATE.split(), "-subj", f"/CN={ADDRESS.netloc}"]
+        certify = ["openssl", *CERTIFICATE.split(), "-subj", f"/CN={WHEEL.netloc}"]
         subprocess.run(certify, cwd=folder, check=True, capture_output=True)
         Page.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         Page.context.load_cert_chain(folder / "page.pem", folder / "key.pem")
@@ -80,6 +90,6 @@ def pip_variables() -> dict[str, str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return {
-        f"https://{ADDRESS.netloc}_proxy": f"http://127.0.0.1:{server.server_port}",
-        "PIP_TRUSTED_HOST": ADDRESS.netloc,
+        f"https://{WHEEL.netloc}_proxy": f"http://127.0.0.1:{server.server_port}",
+        "PIP_TRUSTED_HOST": WHEEL.netloc,
     }
