@@ -286,7 +286,7 @@ def test_in_a_notebook_the_lines_are_those_of_cells(capsys):
 
 
 def test_numbers_of_a_table_are_on_the_right():
-    table = lab.table(["n", "time", "who"], [[1, "≈ 2 ms", "a|b"], [DASH, DASH, 3]])
+    table = lab.table(["n", "time", "who"], [[1, "≈ 2 ms", "a|b"], [None, DASH, 3]])
     assert repr(table).splitlines() == [
         "| n | time | who |",
         "| --: | --: | :-- |",

@@ -122,8 +122,8 @@ class _Segment:
         """Join free neighbours, and neighbours without memory."""
         joined: list[_Piece] = []
         for piece in self.pieces:
-            last = joined[-1] if joined else None
-            is_same = last is not None and last.mapped == piece.mapped
+            last = joined[-1] if joined else _Piece(0, name="none")
+            is_same = last.mapped == piece.mapped
             if is_same and last.name is None and piece.name is None:
                 last.size += piece.size
             else:
@@ -146,7 +146,7 @@ class _Place(NamedTuple):
     size: int
     address: int
     segment: _Segment
-    index: int
+    position: int
 
 
 class Allocator:
@@ -181,8 +181,8 @@ class Allocator:
         small = size <= sizes.SMALL
         place = self._smallest(size, small) or self._grow(size, small)
         if self._splits(place.size - size, size, small):
-            place.segment.split(place.index, size)
-        place.segment.pieces[place.index].name = name
+            place.segment.split(place.position, size)
+        place.segment.pieces[place.position].name = name
 
     def free(self, name: str) -> None:
         """Free the block of a tensor. Raises KeyError if there is no such tensor."""
@@ -397,7 +397,7 @@ def _least_growable(places: list[_Place]) -> _Place:
 
 def _growable(place: _Place) -> int:
     """Return the size of a block with the addresses behind it that have no memory yet."""
-    behind = place.segment.pieces[place.index + 1 : place.index + 2]
+    behind = place.segment.pieces[place.position + 1 : place.position + 2]
     return place.size + sum(piece.size for piece in behind if not piece.mapped)
 
 

@@ -24,21 +24,20 @@ from cudasim.lab.allocator import (
 )
 from cudasim.lab.devices import accelerator, as_device, try_gpu
 
-Device = torch.device | str | int
 USED = "active_allocated"  # what a snapshot says of a block that holds a tensor
 
 
-def allocated(device: Device = 0) -> int:
+def allocated(device: torch.device | str | int = 0) -> int:
     """Return the bytes that tensors hold on a GPU; 0 for the CPU, where nothing counts them."""
-    device = as_device(device)
-    if device.type == "cpu":
+    place = as_device(device)
+    if place.type == "cpu":
         return 0
-    if device.type == "mps":  # which torch.accelerator counts since PyTorch 2.13
+    if place.type == "mps":  # which torch.accelerator counts since PyTorch 2.13
         return torch.mps.current_allocated_memory()
-    return torch.accelerator.memory_allocated(device)
+    return torch.accelerator.memory_allocated(place)
 
 
-def peak(work: Callable[[], Any], device: Device = 0) -> int:
+def peak(work: Callable[[], Any], device: torch.device | str | int = 0) -> int:
     """Return the most bytes that a device holds at once while `work()` runs.
 
     What it held before is not counted. A GPU's allocator is asked, and its record of the
@@ -47,13 +46,13 @@ def peak(work: Callable[[], Any], device: Device = 0) -> int:
     what an operation needs for itself meanwhile is missing.
     """
     gc.collect()  # or what it frees meanwhile would be missing
-    device = as_device(device)
-    if device.type in ("cpu", "mps"):
-        return _peak_of_results(work, device)
-    before = allocated(device)
-    torch.accelerator.reset_peak_memory_stats(device)
+    place = as_device(device)
+    if place.type in ("cpu", "mps"):
+        return _peak_of_results(work, place)
+    before = allocated(place)
+    torch.accelerator.reset_peak_memory_stats(place)
     work()
-    return torch.accelerator.max_memory_allocated(device) - before
+    return torch.accelerator.max_memory_allocated(place) - before
 
 
 def _peak_of_results(work: Callable[[], Any], device: torch.device) -> int:
