@@ -18,7 +18,7 @@ from typing import Any
 from tools.errors import BookError
 
 # The cell of text in which students write what a person reads.
-PLACE = "*Write here what is asked for in words; a person reads it.*"
+PLACE = "*Write your explanation here. A person will read it.*"
 
 # The code cells of a student by exercise; those above all exercises are under None.
 Cells = dict[int | None, list[str]]
