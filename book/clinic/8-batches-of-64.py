@@ -36,8 +36,8 @@ class Net(nn.Module):
         self.pieces = nn.Linear(8, width)
         self.places = nn.Parameter(0.1 * torch.randn(32, width))
         self.layers = nn.Sequential(*[
-            nn.TransformerEncoderLayer(width, 4, 4 * width, batch_first=True, norm_first=True)
-            for _ in range(depth)])
+            nn.TransformerEncoderLayer(width, 4, 4 * width, norm_first=True,
+                                       batch_first=True) for _ in range(depth)])
         self.head = nn.Linear(width, classes)
 
     def forward(self, x):

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cudasim.clock.timeline import Timeline, timeline
+from cudasim.clock.timeline import Timeline
 from cudasim.hardware import with_article
 from cudasim.lab.devices import accelerator, modelled_card, synchronize
 from cudasim.lab.memory import peak
 from cudasim.lab.showing import Table, short, table
+from cudasim.recorded import timeline
 
 MIB = 2**20
 
