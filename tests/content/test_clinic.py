@@ -113,8 +113,12 @@ def test_a_chapter_shows_the_whole_script_as_it_stands(name, number):
 
 @pytest.mark.parametrize(
     ("name", "begins", "ends"),
-    [(name, BEGINS_WITH[name], end) for name, end in zip(
-        [*BEGINS_WITH][:-1], [*BEGINS_WITH.values()][1:], strict=True)],
+    [
+        (name, BEGINS_WITH[name], end)
+        for name, end in zip(
+            [*BEGINS_WITH][:-1], [*BEGINS_WITH.values()][1:], strict=True
+        )
+    ],
 )
 def test_a_chapter_shows_each_of_its_repairs(name, begins, ends):
     notebook = read(ROOT / "notebooks" / f"{name}.ipynb")
