@@ -10,14 +10,16 @@ import cudasim
 from cudasim.dispatch.operators import layer
 
 ORDER = (
-    "words behaviour notices installed tracebacks importing torch_private modes device "
+    "words behaviour notices installed hardware tracebacks importing torch_private modes device "
     "timing startup_file config frameworks jax tensorflow patching clock session dispatch "
-    "patches backends simulation recorded testing startup ipython kernel __main__"
+    "patches backends simulation recorded lab testing startup ipython kernel __main__"
 ).split()
 MODULES = sorted(
     path for path in PACKAGE.rglob("*.py") if path.parent.name != "inherit"
 )
 TYPES = {"cuda", "mps"}
+# The folders that may compare names of types. Those of `lab` are of real devices, too.
+COMPARING = {"types", "cuda", "lab"}
 
 
 def part_of(path):
@@ -74,7 +76,7 @@ def test_only_a_type_and_its_backend_compare_names_of_types():
     comparisons = []
     for path in MODULES:
         folders = path.relative_to(PACKAGE).parts
-        if "types" in folders or "cuda" in folders:
+        if COMPARING & set(folders):
             continue
         for node in nodes_of(path):
             if isinstance(node, ast.Compare) and constants_of(node) & TYPES:

@@ -46,7 +46,7 @@ def comments(source):
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/index.md", "docs/other-devices.md"]
+    "page", ["README.md", "docs/index.md", "docs/lab.md", "docs/other-devices.md"]
 )
 def test_an_example_shows_what_its_comments_say(page, tmp_path):
     source = first_example(page)

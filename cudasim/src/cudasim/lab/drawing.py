@@ -1,12 +1,11 @@
 """Pictures for a notebook, drawn with matplotlib: blocks of memory, and a few bars.
 
-They are legible on light and dark pages: the background is left clear, and lines and
-letters are of a gray between the two.
+They bring their own white background, so that they are legible on a dark page, too, and
+whatever style a program has chosen.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import ModuleType
 from typing import Any
 
 from cudasim.device.sizes import MIB
@@ -15,66 +14,69 @@ from cudasim.lab.allocator import Block
 from cudasim.lab.devices import modelled_card
 from cudasim.lab.showing import short
 
-BLUE, GRAY = "#0072B2", "#7d7d7d"
+BLUE, GRAY, INK = "#0072B2", "#7d7d7d", "#1d2939"
 WIDTH = 7.0  # inches
 STYLE = {
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "savefig.facecolor": "none",
+    "axes.facecolor": "white",
     "axes.edgecolor": GRAY,
-    "axes.labelcolor": GRAY,
-    "axes.titlecolor": GRAY,
-    "text.color": GRAY,
-    "xtick.color": GRAY,
-    "ytick.color": GRAY,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.left": False,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "hatch.linewidth": 0.6,
 }
-NARROW = 0.05  # a block below this share of the picture's width has no label
+# The share of the picture's width from which a block has its name on it, and its size.
+NAMED, SIZED = 0.05, 0.16
 
 
 @contextmanager
-def _drawing() -> Iterator[ModuleType]:
-    """Return matplotlib's pyplot, in the style of these pictures for the length of a block."""
+def _figure(height: float) -> Iterator[Any]:
+    """Return a new figure, `height` inches high; what is added in the block has our style.
+
+    The figure itself is made before the style is set: a notebook then chooses how figures
+    are shown, and would lose that with the style.
+    """
     try:
         from matplotlib import pyplot
     except ModuleNotFoundError:
         message = "drawing needs matplotlib, which is not installed"
         raise ImportError(f"{message}: 'pip install matplotlib'") from None
+    figure = pyplot.figure(
+        figsize=(WIDTH, height), layout="constrained", facecolor="white"
+    )
     with pyplot.rc_context(STYLE):
-        yield pyplot
+        yield figure
 
 
 def draw_segments(panels: Mapping[str, Sequence[Sequence[Block]]]) -> None:
     """Draw segments as rows of blocks, a panel for each title: {title: segments}.
 
-    Blocks in use are filled and have their name and their size in MiB; free ones are
-    hatched. Raises ValueError if there is nothing to draw.
+    Blocks in use are filled and have their name on them, and free ones are hatched. All
+    panels have one scale. Raises ValueError if there is nothing to draw.
     """
     rows = {title: list(segments) for title, segments in panels.items()}
     if not any(rows.values()):
         raise ValueError("draw_segments(): there is no segment to draw")
     heights = [max(len(segments), 1) for segments in rows.values()]
     widest = max(_size(segment) for segments in rows.values() for segment in segments)
-    with _drawing() as pyplot:
-        size = (WIDTH, 0.4 * sum(heights) + 0.5 * len(rows) + 0.4)
-        _, grid = pyplot.subplots(
-            len(rows),
-            sharex=True,
-            squeeze=False,
-            height_ratios=heights,
-            figsize=size,
-            layout="constrained",
+    with _figure(0.4 * sum(heights) + 0.5 * len(rows) + 0.4) as figure:
+        grid = figure.subplots(
+            len(rows), sharex=True, squeeze=False, height_ratios=heights
         )
         for axes, (title, segments) in zip(grid[:, 0], rows.items(), strict=True):
             for row, segment in enumerate(segments):
                 _draw_segment(axes, row, segment, widest)
-            axes.set(yticks=[], xlim=(0, widest / MIB))
+            axes.set(yticks=[], xlim=(0, 1.005 * widest / MIB))
             axes.set_ylim(max(len(segments), 1) - 0.5, -0.5)
-            axes.spines["left"].set_visible(False)
             axes.set_title(title, loc="left", fontsize="medium")
+            axes.tick_params(bottom=False)
+            axes.spines["bottom"].set_visible(False)
         grid[-1, 0].set_xlabel("MiB")
+        grid[-1, 0].locator_params(axis="x", integer=True)
 
 
 def _size(segment: Iterable[Block]) -> int:
@@ -86,16 +88,26 @@ def _draw_segment(axes: Any, row: int, segment: Iterable[Block], widest: int) ->
     for block in segment:
         width = block.size / MIB
         if block.is_free:
-            axes.barh(row, width, left=left, color="none", edgecolor=GRAY, hatch="///")
+            axes.barh(row, width, left=left, color="white", edgecolor=GRAY, hatch="///")
         else:
-            axes.barh(row, width, left=left, color=BLUE, edgecolor=GRAY)
-        if block.size > NARROW * widest:
-            label = f"{width:.3g}" if block.is_free else f"{block.name} {width:.3g}"
-            color = GRAY if block.is_free else "white"
-            axes.text(
-                left + width / 2, row, label, color=color, ha="center", va="center"
-            )
+            axes.barh(row, width, left=left, color=BLUE, edgecolor="white")
+        label = _block_label(block, share=block.size / widest)
+        if label:
+            text = axes.text(left + width / 2, row, label, ha="center", va="center")
+            text.set_color(INK if block.is_free else "white")
+            if block.is_free:
+                text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1})
         left += width
+
+
+def _block_label(block: Block, share: float) -> str:
+    """Return what is written on a block that takes this share of the picture's width."""
+    size = f"{block.size / MIB:.3g} MiB"
+    if share >= SIZED:
+        return f"{size} free" if block.is_free else f"{block.name}, {size}"
+    if share >= NAMED and not block.is_free:
+        return block.name
+    return ""
 
 
 def chart(
@@ -108,13 +120,12 @@ def chart(
 
     With the unit 's' the numbers are seconds, shown in s, ms or µs, and the axis names the
     card that they are modelled for. None stands for a value that is missing. The bar of
-    the name `highlight`, or every bar, is blue.  Raises ValueError without values.
+    the name `highlight`, or every bar, is blue. Raises ValueError without values.
     """
     if not values:
         raise ValueError("chart(): there are no values")
-    with _drawing() as pyplot:
-        size = (WIDTH, 0.35 * len(values) + 0.7)
-        _, axes = pyplot.subplots(figsize=size, layout="constrained")
+    with _figure(0.35 * len(values) + 0.7) as figure:
+        axes = figure.subplots()
         lengths = [value or 0 for value in values.values()]
         colors = [BLUE if highlight in (None, name) else GRAY for name in values]
         bars = axes.barh(list(values), lengths, color=colors, height=0.65)
@@ -123,6 +134,7 @@ def chart(
         axes.set_xlim(0, 1.25 * max(lengths) or 1)
         axes.set(xticks=[], xlabel=_whose(unit))
         axes.tick_params(axis="y", length=0)
+        axes.axvline(0, color=GRAY, linewidth=0.8)
         axes.spines["bottom"].set_visible(False)
         axes.invert_yaxis()
         axes.set_title(title, loc="left", fontsize="medium")

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from cudasim import frameworks
@@ -16,6 +16,7 @@ from cudasim.tracebacks import is_program
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 NO_GPU = "No NVIDIA GPU that this program can use."
 NOT_SEEN = "nvidia-smi does not see simulated GPUs."
+JAX_NOTE = "JAX_TRACEBACK_FILTERING"
 # How the name of the file begins that stands for a cell of a notebook.
 CELL = re.compile(r"<ipython-input-|.*[/\\]ipykernel_\d+[/\\]")
 
@@ -27,14 +28,18 @@ def short(seconds: float) -> str:
     return f"{float(f'{rounded / size:.2g}'):g} {unit}"
 
 
-def about(seconds: float) -> str:
+def about(seconds: float | Mapping[str, float]) -> str | dict[str, str]:
     """Return seconds as text that says how exact they are: '≈ 3.2 ms'.
 
-    Modelled times name their card: '≈ 3.2 ms, modelled for a T4'.
+    Modelled times name their card: '≈ 3.2 ms, modelled for a T4'. A dictionary of seconds
+    returns one of texts, in which the card stands once, as 'times'.
     """
     card = modelled_card()
-    label = f", modelled for {with_article(card)}" if card else ""
-    return f"≈ {short(seconds)}{label}"
+    label = f"modelled for {with_article(card)}" if card else ""
+    if isinstance(seconds, Mapping):
+        texts = {name: f"≈ {short(value)}" for name, value in seconds.items()}
+        return texts | ({"times": label} if label else {})
+    return f"≈ {short(seconds)}, {label}" if label else f"≈ {short(seconds)}"
 
 
 def attempt(work: Callable[..., Any], *args: Any) -> Any:
@@ -59,7 +64,14 @@ def _traceback(error: Exception) -> str:
         lines.append(f"  {place}, line {step.lineno}, in {step.name}\n")
         if step.line:
             lines.append(f"    {step.line}\n")
+    _drop_note_of_jax(error)
     return "".join([*lines, *traceback.format_exception_only(error)])
+
+
+def _drop_note_of_jax(error: Exception) -> None:
+    """Drop the note that JAX has left out lines of its own, as has this module."""
+    notes = getattr(error, "__notes__", [])
+    error.__notes__ = [note for note in notes if JAX_NOTE not in note]
 
 
 class Table:

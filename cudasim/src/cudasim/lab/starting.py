@@ -12,7 +12,6 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-import cudasim
 from cudasim import config, frameworks
 from cudasim.installed import ADVICE, OLDEST, minor_version
 from cudasim.lab import devices
@@ -30,6 +29,7 @@ NAMES = {
 NOT_SIMULATED = "mxnet"
 # TensorFlow prints notes at every start, and rounds otherwise with oneDNN.
 TENSORFLOW = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
+NO_GPU = "No GPU: the CPU alone."
 NUMBERS = {1: "One", 2: "Two", 3: "Three", 4: "Four"}
 
 
@@ -74,7 +74,7 @@ def _check_versions(framework: str) -> None:
     if sys.version_info < OLDEST_PYTHON:
         oldest = ".".join(map(str, OLDEST_PYTHON))
         raise NotReady(f"Python {found} is too old, take {oldest} or later")
-    if not hasattr(cudasim, "__version__") or not _is_whole():
+    if not _is_whole():
         older = "an older cudasim is loaded: 'pip install --upgrade cudasim'"
         raise NotReady(f"{older}, and restart the kernel")
     if not find_spec(framework):
@@ -84,7 +84,7 @@ def _check_versions(framework: str) -> None:
 
 def _is_whole() -> bool:
     """Return whether the package in this process has the names of this version."""
-    return {"enable", "timeline"} <= set(dir(cudasim))
+    return {"enable", "timeline"} <= set(dir(sys.modules["cudasim"]))
 
 
 # PyTorch
@@ -98,22 +98,18 @@ def _start_torch(simulate: bool | str, gpus: int, card: str) -> str:
         if simulate is True:
             _require_same(running, gpus, card)
         return _torch_line()
-    if not _wants_simulation(simulate):
-        return _torch_line()
-    if simulate is True:
+
+    is_needed = simulate is True or devices.accelerator() == "cpu"
+    if _may_simulate(simulate) and is_needed:
+        try:
+            _require_torch(OLDEST)
+        except NotReady as reason:
+            return f"No simulated GPUs: {reason}. The CPU alone."
         _begin(gpus, card)
-        return _torch_line()
-    if devices.accelerator() != "cpu":
-        return _torch_line()
-    try:
-        _require_torch(OLDEST)
-    except NotReady as reason:
-        return f"No simulated GPUs: {reason}. The CPU alone."
-    _begin(gpus, card)
     return _torch_line()
 
 
-def _wants_simulation(simulate: bool | str) -> bool:
+def _may_simulate(simulate: bool | str) -> bool:
     """Return whether GPUs may be simulated: CUDA_VISIBLE_DEVICES is a choice, too."""
     if simulate == IF_NONE:
         return config.VISIBLE not in os.environ
@@ -150,7 +146,7 @@ def _torch_line() -> str:
     number = devices.gpu_count()
     running = devices.session()
     if number == 0:
-        return "No GPU: the CPU alone."
+        return NO_GPU
     if running is None:
         names = dict.fromkeys(devices.card(index) for index in range(number))
         return f"{number} {_gpus(number)}: {', '.join(names)}"
@@ -164,22 +160,26 @@ def _torch_line() -> str:
 
 
 def _start_other(framework: str, simulate: bool | str, gpus: int) -> str:
+    """Simulate GPUs of another framework if they are wanted; return what is here."""
     if framework == "tensorflow":
         for name, value in TENSORFLOW.items():
             os.environ.setdefault(name, value)
-    reason = ""
-    if framework != NOT_SIMULATED and _wants_simulation(simulate):
+    if framework == NOT_SIMULATED:
         if simulate is True:
-            os.environ[config.VISIBLE] = "-1"  # else real ones would be taken
-        try:
-            _begin_other(framework, gpus)
-        except (ImportError, RuntimeError) as error:
-            if simulate is True:
-                raise NotReady(str(error)) from None
-            reason = str(error)
-    elif framework == NOT_SIMULATED and simulate is True:
-        raise NotReady(f"GPUs of {NAMES[framework]} cannot be simulated")
-    return _other_line(framework, reason)
+            raise NotReady(f"GPUs of {NAMES[framework]} cannot be simulated")
+        return _other_line(framework)
+    if not _may_simulate(simulate):
+        return _other_line(framework)
+
+    if simulate is True:
+        os.environ[config.VISIBLE] = "-1"  # else real ones would be taken
+    try:
+        _begin_other(framework, gpus)
+    except (ImportError, RuntimeError) as reason:
+        if simulate is True:
+            raise NotReady(str(reason)) from None
+        return f"No simulated GPUs: {reason}. The CPU alone."
+    return _other_line(framework)
 
 
 def _begin_other(framework: str, gpus: int) -> None:
@@ -187,18 +187,14 @@ def _begin_other(framework: str, gpus: int) -> None:
     frameworks.begin(NAMES[framework], module.TRIED, gpus, module.simulate)
 
 
-def _other_line(framework: str, reason: str) -> str:
-    """Return what GPUs a framework sees, and for what `reason` none is simulated."""
+def _other_line(framework: str) -> str:
+    """Return what GPUs a framework sees."""
     simulated = frameworks.simulated_gpus(NAMES[framework])
     if simulated:
         what = f"{_number(simulated)} simulated {_gpus(simulated)}"
         return f"{what}; values are real, times are those of this CPU."
     number = _count(framework, import_module(framework))
-    if number:
-        return f"{number} {_gpus(number)}"
-    if reason:
-        return f"No simulated GPUs: {reason}. The CPU alone."
-    return "No GPU: the CPU alone."
+    return f"{number} {_gpus(number)}" if number else NO_GPU
 
 
 def _count(framework: str, module: ModuleType) -> int:
