@@ -286,7 +286,7 @@ def test_in_a_notebook_the_lines_are_those_of_cells(capsys):
 
 
 def test_numbers_of_a_table_are_on_the_right():
-    table = lab.table(["n", "time", "who"], [[1, "≈ 2 ms", "a|b"], [DASH, DASH, 3]])
+    table = lab.table(["n", "time", "who"], [[1, "≈ 2 ms", "a|b"], [None, DASH, 3]])
     assert repr(table).splitlines() == [
         "| n | time | who |",
         "| --: | --: | :-- |",
@@ -477,6 +477,16 @@ def test_the_model_does_what_the_gpus_allocator_does(gpus, options):
         model = lab.Allocator(**options).play(script)
         assert lab.play(script, **options) == model.segments, seed
     assert torch.cuda.memory_reserved() == 0
+
+
+def test_a_script_leaves_device_and_stream_as_they_were(gpus):
+    with torch.cuda.device(1):
+        lab.play([("A", 5)])
+        assert torch.cuda.current_device() == 1
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        lab.play([("A", 5)])
+        assert torch.cuda.current_stream() == stream
 
 
 def test_without_a_gpu_the_model_plays():

@@ -100,6 +100,10 @@ class _Piece:
     def is_free(self) -> bool:
         return self.mapped and self.name is None
 
+    def can_join(self, neighbour: "_Piece") -> bool:
+        is_unused = self.name is None and neighbour.name is None
+        return is_unused and self.mapped == neighbour.mapped
+
 
 @dataclass(order=True)
 class _Segment:
@@ -122,10 +126,8 @@ class _Segment:
         """Join free neighbours, and neighbours without memory."""
         joined: list[_Piece] = []
         for piece in self.pieces:
-            last = joined[-1] if joined else None
-            is_same = last is not None and last.mapped == piece.mapped
-            if is_same and last.name is None and piece.name is None:
-                last.size += piece.size
+            if joined and piece.can_join(joined[-1]):
+                joined[-1].size += piece.size
             else:
                 joined.append(piece)
         self.pieces = joined
@@ -146,7 +148,7 @@ class _Place(NamedTuple):
     size: int
     address: int
     segment: _Segment
-    index: int
+    position: int
 
 
 class Allocator:
@@ -181,8 +183,8 @@ class Allocator:
         small = size <= sizes.SMALL
         place = self._smallest(size, small) or self._grow(size, small)
         if self._splits(place.size - size, size, small):
-            place.segment.split(place.index, size)
-        place.segment.pieces[place.index].name = name
+            place.segment.split(place.position, size)
+        place.segment.pieces[place.position].name = name
 
     def free(self, name: str) -> None:
         """Free the block of a tensor. Raises KeyError if there is no such tensor."""
@@ -397,7 +399,7 @@ def _least_growable(places: list[_Place]) -> _Place:
 
 def _growable(place: _Place) -> int:
     """Return the size of a block with the addresses behind it that have no memory yet."""
-    behind = place.segment.pieces[place.index + 1 : place.index + 2]
+    behind = place.segment.pieces[place.position + 1 : place.position + 2]
     return place.size + sum(piece.size for piece in behind if not piece.mapped)
 
 

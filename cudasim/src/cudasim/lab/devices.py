@@ -9,8 +9,6 @@ from cudasim.installed import ADVICE
 if TYPE_CHECKING:
     import torch
 
-    Device = torch.device | str | int
-
 
 def import_torch() -> Any:
     """Return PyTorch, or raise ImportError in one line if it is not installed."""
@@ -43,7 +41,7 @@ def try_gpu(i: int = 0) -> "torch.device":
     return torch.device(accelerator(), i)
 
 
-def as_device(device: "Device | None") -> "torch.device":
+def as_device(device: "torch.device | str | int | None") -> "torch.device":
     """Return a device that is given by itself, by its name or by the number of a GPU.
 
     None stands for the first GPU. A number gives the CPU where there is no such GPU.
@@ -56,7 +54,7 @@ def as_device(device: "Device | None") -> "torch.device":
     return torch.device(device)
 
 
-def synchronize(*devices: "Device") -> None:
+def synchronize(*devices: "torch.device | str | int") -> None:
     """Wait until the devices, by default all, have done everything that was launched."""
     torch = import_torch()
     wanted = map(as_device, devices) if devices else map(try_gpu, range(gpu_count()))
@@ -103,21 +101,21 @@ def modelled_card() -> str:
     return session().clock.sheet.name if is_modelled() else ""
 
 
-def card(device: "Device | None" = None) -> str:
+def card(device: "torch.device | str | int | None" = None) -> str:
     """Return the name of a device, by default of the first GPU, or of the CPU if none.
 
     A simulated GPU says what it is: 'T4, modelled', or 'T4, simulated' where times are
     those of this machine's processor.
     """
     torch = import_torch()
-    device = as_device(device)
-    if device.type == "cpu":
+    place = as_device(device)
+    if place.type == "cpu":
         return processor()
     running = session()
     if running is not None:
         how = "modelled" if is_modelled() else "simulated"
         return f"{running.machine.card.name}, {how}"
-    module = torch.get_device_module(device)
+    module = torch.get_device_module(place)
     if hasattr(module, "get_device_name"):
-        return module.get_device_name(device)
-    return "Apple GPU" if device.type == "mps" else f"{device.type} GPU"
+        return module.get_device_name(place)
+    return "Apple GPU" if place.type == "mps" else f"{place.type} GPU"

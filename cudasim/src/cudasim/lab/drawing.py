@@ -12,11 +12,11 @@ from cudasim.device.sizes import MIB
 from cudasim.hardware import with_article
 from cudasim.lab.allocator import Block
 from cudasim.lab.devices import modelled_card
-from cudasim.lab.showing import short
+from cudasim.lab.showing import MISSING, short
 
 BLUE, GRAY, INK = "#0072B2", "#7d7d7d", "#1d2939"
 WIDTH = 7.0  # inches
-STYLE = {
+STYLE: Any = {
     "axes.facecolor": "white",
     "axes.edgecolor": GRAY,
     "axes.labelcolor": INK,
@@ -105,9 +105,7 @@ def _block_label(block: Block, share: float) -> str:
     size = f"{block.size / MIB:.3g} MiB"
     if share >= SIZED:
         return f"{size} free" if block.is_free else f"{block.name}, {size}"
-    if share >= NAMED and not block.is_free:
-        return block.name
-    return ""
+    return (block.name or "") if share >= NAMED else ""
 
 
 def chart(
@@ -142,7 +140,7 @@ def chart(
 
 def _label(value: float | None, unit: str) -> str:
     if value is None:
-        return "\N{EN DASH}"
+        return MISSING
     if unit == "s":
         return f"≈ {short(value)}"
     number = f"{value:,}" if isinstance(value, int) else f"{value:.3g}"

@@ -22,23 +22,22 @@ from cudasim.lab.allocator import (
     play_on,
     settings_text,
 )
-from cudasim.lab.devices import accelerator, as_device, try_gpu
+from cudasim.lab.devices import accelerator, as_device, session, try_gpu
 
-Device = torch.device | str | int
 USED = "active_allocated"  # what a snapshot says of a block that holds a tensor
 
 
-def allocated(device: Device = 0) -> int:
+def allocated(device: torch.device | str | int = 0) -> int:
     """Return the bytes that tensors hold on a GPU; 0 for the CPU, where nothing counts them."""
-    device = as_device(device)
-    if device.type == "cpu":
+    place = as_device(device)
+    if place.type == "cpu":
         return 0
-    if device.type == "mps":  # which torch.accelerator counts since PyTorch 2.13
+    if place.type == "mps":  # which torch.accelerator counts since PyTorch 2.13
         return torch.mps.current_allocated_memory()
-    return torch.accelerator.memory_allocated(device)
+    return torch.accelerator.memory_allocated(place)
 
 
-def peak(work: Callable[[], Any], device: Device = 0) -> int:
+def peak(work: Callable[[], Any], device: torch.device | str | int = 0) -> int:
     """Return the most bytes that a device holds at once while `work()` runs.
 
     What it held before is not counted. A GPU's allocator is asked, and its record of the
@@ -47,13 +46,13 @@ def peak(work: Callable[[], Any], device: Device = 0) -> int:
     what an operation needs for itself meanwhile is missing.
     """
     gc.collect()  # or what it frees meanwhile would be missing
-    device = as_device(device)
-    if device.type in ("cpu", "mps"):
-        return _peak_of_results(work, device)
-    before = allocated(device)
-    torch.accelerator.reset_peak_memory_stats(device)
+    place = as_device(device)
+    if place.type in ("cpu", "mps"):
+        return _peak_of_results(work, place)
+    before = allocated(place)
+    torch.accelerator.reset_peak_memory_stats(place)
     work()
-    return torch.accelerator.max_memory_allocated(device) - before
+    return torch.accelerator.max_memory_allocated(place) - before
 
 
 def _peak_of_results(work: Callable[[], Any], device: torch.device) -> int:
@@ -96,17 +95,19 @@ class _OnGpu:
 
     def __init__(self) -> None:
         self.device = try_gpu()
+        running = session()
+        self.stream = _stream(self.device, running and running.mode)
         self.tensors: dict[str, Tensor] = {}
         self.names: dict[int, str] = {}  # of tensors, by the address of their block
 
     def __enter__(self) -> "_OnGpu":
         torch.cuda.empty_cache()  # of what scripts before have left
-        self.before = torch.cuda.current_stream(self.device)
-        torch.cuda.set_stream(_stream(self.device))
+        self.block = torch.cuda.stream(self.stream)
+        self.block.__enter__()
         return self
 
-    def __exit__(self, *_: Any) -> None:
-        torch.cuda.set_stream(self.before)
+    def __exit__(self, *error: Any) -> None:
+        self.block.__exit__(*error)
         self.tensors.clear()
         torch.cuda.empty_cache()
 
@@ -138,7 +139,7 @@ class _OnGpu:
 
     def _snapshots(self) -> list[dict[str, Any]]:
         """Return the segments of the stream as PyTorch describes them."""
-        stream = _stream(self.device).cuda_stream
+        stream = self.stream.cuda_stream
         return [
             segment
             for segment in torch.cuda.memory_snapshot()
@@ -155,7 +156,8 @@ class _OnGpu:
 
 
 @cache
-def _stream(device: torch.device) -> torch.cuda.Stream:
+def _stream(device: torch.device, simulation: object) -> torch.cuda.Stream:
+    """Return the stream for scripts: one for each GPU, and for each simulation of it."""
     return torch.cuda.Stream(device)
 
 

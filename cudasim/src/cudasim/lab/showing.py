@@ -16,6 +16,7 @@ from cudasim.tracebacks import is_program
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 NO_GPU = "No NVIDIA GPU that this program can use."
 NOT_SEEN = "nvidia-smi does not see simulated GPUs."
+MISSING = "\N{EN DASH}"
 JAX_NOTE = "JAX_TRACEBACK_FILTERING"
 # How the name of the file begins that stands for a cell of a notebook.
 CELL = re.compile(r"<ipython-input-|.*[/\\]ipykernel_\d+[/\\]")
@@ -81,7 +82,7 @@ class Table:
         self, heads: Sequence[object], rows: Iterable[Sequence[object]]
     ) -> None:
         self.heads = [str(head) for head in heads]
-        self.rows = [[str(cell) for cell in row] for row in rows]
+        self.rows = [[_cell(cell) for cell in row] for row in rows]
         for row in self.rows:
             if len(row) != len(self.heads):
                 have, want = len(row), len(self.heads)
@@ -100,6 +101,10 @@ class Table:
         return all(re.match(r"≈|[-+]?\d|\W?$", row[column]) for row in self.rows)
 
 
+def _cell(value: object) -> str:
+    return MISSING if value is None else str(value)
+
+
 def _line(cells: list[str]) -> str:
     escaped = (cell.replace("|", "\\|") for cell in cells)
     return f"| {' | '.join(escaped)} |"
@@ -108,8 +113,8 @@ def _line(cells: list[str]) -> str:
 def table(heads: Sequence[object], rows: Iterable[Sequence[object]]) -> Table:
     """Return rows of cells, which may be numbers or text, as a table under `heads`.
 
-    Columns of numbers are aligned to the right. Raises ValueError for a row with more or
-    fewer cells than there are heads.
+    Columns of numbers are aligned to the right, and None is shown as a dash. Raises
+    ValueError for a row with more or fewer cells than there are heads.
     """
     return Table(heads, rows)
 

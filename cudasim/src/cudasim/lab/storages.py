@@ -20,7 +20,9 @@ class Storages(LightMode):
         super().__init__()
         self.device = device
         self.peak = 0
-        self._known = set()  # the storages that were there before, or are counted
+        self._known: set[int] = (
+            set()
+        )  # the storages that were there before, or are counted
         self._held = 0
 
     def __torch_dispatch__(
