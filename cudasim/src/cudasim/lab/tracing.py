@@ -4,14 +4,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
+
 from cudasim.lab.devices import as_device
-from cudasim.lab.memory import Device, allocated
+from cudasim.lab.memory import allocated
 from cudasim.lab.storages import Storages
 from cudasim.modes import LightMode
 
 
 @contextmanager
-def trace_memory(device: Device = 0) -> Iterator[list[int]]:
+def trace_memory(device: torch.device | str | int = 0) -> Iterator[list[int]]:
     """Yield a list that grows by a number of bytes with each operation in the block.
 
     The number says how much more the device holds after the operation than it did at the
@@ -25,12 +27,13 @@ def trace_memory(device: Device = 0) -> Iterator[list[int]]:
     storages of all results are added up, each rounded up to 512 bytes, and memory that was
     in use before the block counts as if it stayed.
     """
-    device = as_device(device)
-    if device.type in ("cpu", "mps"):
-        trace = _StoragesTrace(device)
+    place = as_device(device)
+    trace: _StoragesTrace | _AllocatorTrace
+    if place.type in ("cpu", "mps"):
+        trace = _StoragesTrace(place)
     else:
-        before = allocated(device)
-        trace = _AllocatorTrace(lambda: allocated(device) - before)
+        before = allocated(place)
+        trace = _AllocatorTrace(lambda: allocated(place) - before)
     with trace:
         yield trace.history
 
@@ -54,7 +57,7 @@ class _AllocatorTrace(LightMode):
 class _StoragesTrace(Storages):
     """Adds up the storages after each operation."""
 
-    def __init__(self, device: Any) -> None:
+    def __init__(self, device: torch.device) -> None:
         super().__init__(device)
         self.history: list[int] = []
 
@@ -62,5 +65,5 @@ class _StoragesTrace(Storages):
         self, function: Any, types: Any, args: tuple = (), kwargs: Any = None
     ) -> Any:
         result = super().__torch_dispatch__(function, types, args, kwargs)
-        self.history.append(self._held)
+        self.history.append(self.held)
         return result
