@@ -394,6 +394,21 @@ def test_memory_is_counted(device):
     assert views == 0
 
 
+def test_a_trace_shows_when_memory_fills_and_empties(device):
+    X = torch.ones(2**18, device=device, requires_grad=True)
+    with lab.trace_memory(device) as held:
+        Y = X * 1
+        assert held == [MIB]
+        Z = Y * Y
+        assert held == [MIB, 2 * MIB]
+        del Y, Z
+        X.add(1)
+    assert held[-1] == MIB
+    before = len(held)
+    assert (X + 1).sum() > 0
+    assert len(held) == before
+
+
 @pytest.mark.parametrize(
     ("tensors", "reserved"),
     [

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cudasim.lab.showing import about, attempt, nvidia_smi, short, table
     from cudasim.lab.starting import NotReady, start
     from cudasim.lab.timing import launched_and_done, seconds
+    from cudasim.lab.tracing import trace_memory
 
 __all__ = [
     "Allocator",
@@ -55,6 +56,7 @@ __all__ = [
     "start",
     "synchronize",
     "table",
+    "trace_memory",
     "try_gpu",
 ]
 
@@ -88,6 +90,7 @@ _HOMES = {
     "start": "starting",  # simulate two GPUs where there is none
     "synchronize": "devices",  # wait until the devices have done all that was launched
     "table": "showing",  # rows as a Markdown table
+    "trace_memory": "tracing",  # the bytes that a device holds after each operation
     "try_gpu": "devices",  # a GPU if it is there, else the CPU
 }
 
