@@ -172,13 +172,14 @@
 
     function draw() {
       const chosen = sizes[size.value];
+      const wide = svg.clientWidth;
       const found = FIGURES[box.dataset.figure]({
         given,
         size: chosen,
         sheet: given.cards?.[card.selectedIndex],
         link: link?.selectedIndex,
         operation: operation?.value,
-        wide: svg.clientWidth,
+        wide,
       });
       const whose = (card ?? link)?.selectedOptions[0].text;
       form.querySelector("b").textContent = counted(chosen);
@@ -186,7 +187,8 @@
       box.querySelector("output").textContent = joined(found.said, whose && tr("Modelled for {0}.", whose));
       svg.setAttribute("aria-label", found.said);
       svg.setAttribute("height", found.high);
-      svg.innerHTML = found.drawn;
+      // In a folded section it has no width. It is drawn when the section is opened.
+      svg.innerHTML = wide ? found.drawn : "";
     }
 
     form.addEventListener("submit", (event) => event.preventDefault());

@@ -20,14 +20,17 @@ if TYPE_CHECKING:
     from cudasim.lab.counting import calls, first_wait, reads
     from cudasim.lab.devices import accelerator, card, is_modelled, synchronize, try_gpu
     from cudasim.lab.drawing import chart, draw_segments
+    from cudasim.lab.measuring import Measurement, compare, measure
     from cudasim.lab.memory import allocated, peak, play
     from cudasim.lab.showing import about, attempt, nvidia_smi, short, table
     from cudasim.lab.starting import NotReady, start
     from cudasim.lab.timing import launched_and_done, seconds
+    from cudasim.lab.tracing import trace_memory
 
 __all__ = [
     "Allocator",
     "Block",
+    "Measurement",
     "NotReady",
     "Segments",
     "about",
@@ -38,10 +41,12 @@ __all__ = [
     "calls",
     "card",
     "chart",
+    "compare",
     "draw_segments",
     "first_wait",
     "is_modelled",
     "launched_and_done",
+    "measure",
     "nvidia_smi",
     "peak",
     "play",
@@ -51,6 +56,7 @@ __all__ = [
     "start",
     "synchronize",
     "table",
+    "trace_memory",
     "try_gpu",
 ]
 
@@ -58,6 +64,7 @@ __all__ = [
 _HOMES = {
     "Allocator": "allocator",  # the caching allocator as a small model to play with
     "Block": "allocator",  # a piece of a segment: its size, and what is in it
+    "Measurement": "measuring",  # what `measure` returns: seconds, busy, peak, result
     "NotReady": "starting",  # why `start` cannot do what was asked
     "Segments": "allocator",  # what an allocator holds, as `play` returns it
     "about": "showing",  # seconds as text, with the card that they are modelled for
@@ -68,10 +75,12 @@ _HOMES = {
     "calls": "counting",  # the functions of PyTorch that some work calls, counted
     "card": "devices",  # the name of a GPU or of the processor
     "chart": "drawing",  # a bar for each of a few values
+    "compare": "measuring",  # measurements as a table
     "draw_segments": "drawing",  # segments of memory as rows of blocks
     "first_wait": "counting",  # the line at which some work first waits for a GPU
     "is_modelled": "devices",  # whether times come from a model
     "launched_and_done": "timing",  # seconds until some work returns, and until it is done
+    "measure": "measuring",  # what a run of a program takes: time, GPU busy, peak
     "nvidia_smi": "showing",  # what nvidia-smi prints
     "peak": "memory",  # the most bytes that some work holds at once
     "play": "memory",  # the segments after a list of allocations
@@ -81,6 +90,7 @@ _HOMES = {
     "start": "starting",  # simulate two GPUs where there is none
     "synchronize": "devices",  # wait until the devices have done all that was launched
     "table": "showing",  # rows as a Markdown table
+    "trace_memory": "tracing",  # the bytes that a device holds after each operation
     "try_gpu": "devices",  # a GPU if it is there, else the CPU
 }
 

@@ -23,7 +23,7 @@ class Storages(LightMode):
         self._known: set[int] = (
             set()
         )  # the storages that were there before, or are counted
-        self._held = 0
+        self.held = 0
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: tuple = (), kwargs: Any = None
@@ -46,13 +46,13 @@ class Storages(LightMode):
                 continue
             self._known.add(key)
             size = round_up(storage.nbytes(), BLOCK)
-            self._held += size
-            self.peak = max(self.peak, self._held)
+            self.held += size
+            self.peak = max(self.peak, self.held)
             weakref.finalize(storage, self._release, key, size)
 
     def _release(self, key: int, size: int) -> None:
         self._known.discard(key)
-        self._held -= size
+        self.held -= size
 
     def _tensors(self, values: Iterable[object]) -> list[Tensor]:
         return [
