@@ -11,6 +11,9 @@ from pathlib import Path
 
 from traitlets.config import Config
 
+# A runner's environment is whole: set-up cells have nothing to install, and ask no index.
+NO_PIP = "get_ipython().register_magic_function(lambda line: None, magic_name='pip')"
+
 
 def hide_accelerators() -> None:
     """Make torch see no accelerator where no environment variable can: Apple's `mps`.
@@ -73,6 +76,7 @@ def kernel_config() -> Config:
     )
     config.InteractiveShell.colors = "nocolor"  # tracebacks are for logs and pages
     config.HistoryManager.enabled = False  # leaves nothing in the reader's home
+    config.IPKernelApp.exec_lines = [NO_PIP]
     config.InlineBackend.figure_formats = {"svg"}  # nbval does not compare PNG
     config.InlineBackend.rc = {"svg.hashsalt": "where-tensors-live"}
     return config

@@ -73,7 +73,7 @@ def served(folder):
 
 
 # What book/static/predictions.js keeps when its switch is pressed.
-SHOW_EVERYTHING = """sessionStorage.setItem(
+SHOW_ANSWERS = """sessionStorage.setItem(
   "predictions", JSON.stringify({ [location.pathname]: true }))"""
 
 
@@ -168,7 +168,7 @@ def opened(
         # No request leaves this machine, even of a page that is wrong.
         context.route(lambda url: not url.startswith(host), lambda route: route.abort())
         if uncovered:
-            context.add_init_script(SHOW_EVERYTHING)
+            context.add_init_script(SHOW_ANSWERS)
         page = context.new_page()
         traffic = Traffic(page, host, requests)
         try:

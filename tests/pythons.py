@@ -22,14 +22,18 @@ def interpreter(minor):
     pytest.skip(f"no Python 3.{minor} on this machine")
 
 
-def write_wheel(folder, name, version="1.0", tag="py3-none-any", requires=""):
-    """Write a package of one module, with a command of its name, and return its path.
+def write_wheel(
+    folder, name, version="1.0", tag="py3-none-any", requires="", modules=None
+):
+    """Write a package with a command of its name, and return its path.
 
-    The command prints where it runs.
+    It has one module, whose command prints where it runs, unless `modules` are given.
     """
+    if modules is None:
+        modules = {f"{name}.py": "import sys\ndef main(): print(sys.prefix)\n"}
     info = f"{name}-{version}.dist-info"
     files = {
-        f"{name}.py": "import sys\ndef main(): print(sys.prefix)\n",
+        **modules,
         f"{info}/METADATA": f"Name: {name}\nVersion: {version}\n{requires}",
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nTag: {tag}\n",
         f"{info}/entry_points.txt": f"[console_scripts]\n{name}={name}:main\n",

@@ -1,5 +1,5 @@
-// Predictions: a choice, or a wish to see, uncovers what a cell printed. What was chosen is kept
-// while the window is open. The covers are <details>: without this script they open by hand.
+// Predictions: a choice, or a wish to see, uncovers the answer and what follows up to the next
+// heading. What was chosen is kept while the window is open. The covers are <details>: without this script they open by hand.
 "use strict";
 
 (() => {
@@ -31,9 +31,9 @@
   // A prediction: its buttons, the line that says what was chosen, and the cover.
   function prepare(cover) {
     const name = `${page}#${cover.id}`;
-    const cell = cover.parentElement;
+    const said = cover.previousElementSibling;
+    const cell = said.previousElementSibling;
     const asked = cell.previousElementSibling;
-    const said = cell.querySelector(".chosen");
     const buttons = [...asked.querySelectorAll("li")].map(asButton);
     const right = buttons[cover.dataset.right];
     if (buttons.length) {
@@ -92,7 +92,7 @@
 
   document.addEventListener("DOMContentLoaded", () => {
     const shows = [...document.querySelectorAll("details.covered")].map(prepare);
-    const everything = document.querySelector(".prediction-switch button");
+    const everything = document.querySelector(".switch-answers");
 
     function showAll() {
       everything.setAttribute("aria-pressed", String(all()));

@@ -1,7 +1,5 @@
 """Editions that are made of a master: student, solution, instructor, and the book's own."""
 
-import posixpath
-import re
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -13,17 +11,17 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from coursework.exercises.assignment import worth_of
 from coursework.exercises.masters import Exercise, Master, Part, docstrings_of_tests
 from coursework.exercises.tasks import PLACE, Assignment
+from tools.book.addresses import absolute_links
 from tools.book.book import Book
 from tools.book.cells import parse_code
-from tools.book.chapters import LANGUAGE, Chapter
-from tools.book.grammar import EXERCISE_PART, SETUP
+from tools.book.chapters import FOLDED, LANGUAGE, Chapter
+from tools.book.grammar import EXERCISE_PART, HIDDEN_CODE, SETUP
 from tools.book.repository import Repository
-from tools.book.setup_cells import FOLDED, with_setup
+from tools.book.setup_cells import with_setup
 
 EDITIONS = ("student", "solution", "instructor")
 PAGE = "../book/handing-in.md"  # how to get, run, check and hand in
 GPU = {"accelerator": "GPU", "colab": {"gpuType": "T4"}}
-LINK = re.compile(r"(?s:```.*?```)|`[^`\n]*`|\]\((?P<target>(?![a-z]+:|#)[^)\s]+)\)")
 
 JINJA = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
@@ -41,12 +39,21 @@ def answered(starter: str, code: str) -> str:
     return "\n".join([*lines_above, code])
 
 
-def book_chapter(master: Master, chapter: Chapter) -> Chapter:
+def book_chapter(master: Master, chapter: Chapter, repository: Repository) -> Chapter:
     """Return a chapter with its exercises written anew from their master.
 
-    Each stands where it was in the chapter, and those that are new to it at the end.
+    Their links are addresses of the site. Each stands where it was in the chapter, and those
+    that are new to it at the end.
     """
     kind = "puzzles" if chapter.holds_puzzles else "chapter"
+
+    def written(exercise: Exercise) -> list[NotebookNode]:
+        cells = _exercise_cells(kind, exercise)
+        for cell in cells:
+            if cell.cell_type == "markdown":
+                cell.source = absolute_links(cell.source, chapter.page_name, repository)
+        return cells
+
     waiting = list(master.exercises)
     cells = []
     for cell in chapter.notebook.cells:
@@ -55,9 +62,9 @@ def book_chapter(master: Master, chapter: Chapter) -> Chapter:
             cells.append(cell)
             continue
         while waiting and waiting[0].number <= int(part["number"]):
-            cells += _exercise_cells(kind, waiting.pop(0))
+            cells += written(waiting.pop(0))
     for exercise in waiting:
-        cells += _exercise_cells(kind, exercise)
+        cells += written(exercise)
 
     notebook = deepcopy(chapter.notebook)
     notebook.cells = cells
@@ -83,7 +90,7 @@ def edition(
         cells += _exercise_cells(kind, exercise)
     for cell in cells:
         if cell.cell_type == "markdown":
-            cell.source = with_absolute_links(cell.source, book.repository)
+            cell.source = absolute_links(cell.source, master.name, book.repository)
 
     metadata = deepcopy(GPU | LANGUAGE)
     metadata["assignment"] = {
@@ -100,9 +107,8 @@ def edition(
 
 def _given_cell(source: str) -> NotebookNode:
     cell = new_code_cell(source, id="given")
-    for name in ("cellView", "jupyter"):
-        cell.metadata[name] = deepcopy(FOLDED[name])
-    cell.metadata["tags"] = ["hide-input"]
+    cell.metadata |= deepcopy(FOLDED)
+    cell.metadata["tags"] = [HIDDEN_CODE]
     cell.metadata["assignment"] = {"part": "given"}
     return cell
 
@@ -161,15 +167,3 @@ def _instructor_cell(exercise: Exercise) -> NotebookNode:
     drawn = {name: repr(value) for name, value in exercise.drawn.items()}
     text = TEXTS.instructor(exercise, tests, drawn)
     return new_markdown_cell(text.rstrip(), id=f"instructor-{exercise.number}")
-
-
-def with_absolute_links(text: str, repository: Repository) -> str:
-    """Return Markdown whose links to files of the book lead to its repository."""
-
-    def address(match: re.Match) -> str:
-        if match["target"] is None:  # code
-            return match[0]
-        path = posixpath.normpath(f"notebooks/{match['target']}")
-        return f"]({repository.url}/blob/{repository.branch}/{path})"
-
-    return LINK.sub(address, text)

@@ -18,11 +18,11 @@ from coursework.exercises.editions import (
     TEXTS,
     book_chapter,
     edition,
-    with_absolute_links,
 )
 from coursework.exercises.masters import is_free
 from coursework.exercises.tasks import BOOK, draws_of
 from coursework.exercises.verify import Grader, KeyOf, leaks, trials, verify
+from tools.book.addresses import absolute_links
 from tools.book.book import Book
 from tools.book.notebooks import notebook_text
 from tools.book.repository import Repository, notebook_links
@@ -164,7 +164,7 @@ def _with_overview(
     notebooks: Files, chapters: list[ReleasedChapter], group: str, book: Book
 ) -> Files:
     """Add what lies beside the notebooks: a README and a zip for students, the manifest."""
-    readme = with_absolute_links(TEXTS.readme(chapters, PAGE), book.repository)
+    readme = absolute_links(TEXTS.readme(chapters, PAGE), "", book.repository)
     files = notebooks | {"student/README.md": readme.encode()}
     for_students = {}
     for name, data in files.items():
@@ -226,7 +226,7 @@ def write_chapters(drafts: list[Draft], book: Book) -> list[str]:
         chapter = book.chapters.get(master.name)
         if chapter is None:
             continue
-        notebook = book_chapter(master, chapter).notebook
+        notebook = book_chapter(master, chapter, book.repository).notebook
         if notebook != chapter.notebook:
             changed[book.root / chapter.where] = notebook_text(notebook)
             lines.append(

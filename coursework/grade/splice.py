@@ -26,7 +26,8 @@ PARTS = {"holds": "check", "by-hand": "by hand"}  # by the word that ids have fo
 # Parts that students leave as they are; a changed one is not run.
 FIXED = ("given", "shows", "check")
 # How the cells that set up begin.
-SET_UP = re.compile(r"# @title Set-up|SIMULATE_GPUS\s*=")
+# How the set-up begins that an edition has, or had before 2027.
+SET_UP = re.compile(r"%pip install -q .*\bcudasim|# @title Set-up|SIMULATE_GPUS\s*=")
 HEADING = re.compile(r"\s*(?:\*\*|#{2,4} )(?P<number>\d+)\. (?P<title>[^*\n]+)")
 FENCE = re.compile(
     r"^[ \t]*```[ \t]*(?:python|py|ipython3?)?[ \t]*\n(.*?)\n[ \t]*```", re.S | re.M

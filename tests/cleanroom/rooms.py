@@ -26,6 +26,7 @@ BINDER = ROOT / ".binder"
 ROOMS = ROOT / "_build" / ".cleanroom"
 REPOSITORY = ROOMS / "repository.git"
 THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+OLD_PIP = "21.2.4"
 # Whether to install the builds for CUDA, as on Colab: 8 GB.
 CUDA = os.environ.get("CLEANROOM_TORCH") == "cuda"
 BUILD = "" if CUDA else "+cpu"
@@ -197,6 +198,13 @@ def make_bare(room: Room) -> None:
     room.pip("ipykernel")
 
 
+def make_old_pip(room: Room) -> None:
+    """A laptop whose pip is of 2021: it came with a Python, and was never renewed."""
+    make_bare(room)
+    room.pip(f"pip=={OLD_PIP}")
+    room.note(f"pip {OLD_PIP}")
+
+
 def colab_packages() -> dict[str, str]:
     """Return the version of each package that Colab has, without that of its build."""
     versions = {}
@@ -258,6 +266,7 @@ def make_binder(room: Room) -> None:
 
 MAKERS = {
     "bare": make_bare,
+    "old-pip": make_old_pip,
     "colab": make_colab,
     "studio-lab": make_studio_lab,
     "binder": make_binder,

@@ -3,8 +3,9 @@
 All cells run with Colab's older packages. A bare laptop gets those with which every chapter is
 compared anyway: there run, after each set-up, all cells of one chapter and the imports of all
 that have the same. Studio Lab and Binder have the book's own pins: there runs the set-up with
-the most to install, and after it that and every import of the others. The switch is on, on the
-laptop, for those that need GPUs.
+the most to install, and after it that and every import of the others. GPUs are simulated, on the
+laptop, for those that need them. At the end each room loses its network, and the set-up runs
+once more.
 """
 
 import inspect
@@ -18,7 +19,7 @@ import pytest
 from helpers import CHAPTERS, ROOT, cell, code, copy_kernel, read
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
-from release_page import pip_variables
+from release_page import from_here
 from rooms import CUDA, Room, binder_python, copied, environment, run
 
 from kernels import start
@@ -29,7 +30,15 @@ BOOK = Book(ROOT)
 # The one that needs d2l and torchvision.
 HEAVIEST_SETUP = "neural-networks-on-gpus"
 WITHOUT_GPUS = [name for name in CHAPTERS if not BOOK.chapters[name].gpus]
-SWITCH = "SIMULATE_GPUS = 'if none'"
+START, CPU_ALONE = "lab.start(", "lab.start(simulate=False, "
+# After this cell pip reaches nothing any more.
+NO_NETWORK = """\
+import os
+os.environ |= {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
+os.environ |= {"no_proxy": "", "NO_PROXY": ""}
+"""
+# What IPython prints below every line of %pip.
+NOTE = "Note: you may need to restart the kernel to use updated packages.\n"
 # Run in a room, this defines and calls the function of the kernels.
 COMPLETE = f"""\
 import importlib.util, sys
@@ -82,6 +91,7 @@ def bare_cases():
             continue
         is_whole = name != HEAVIEST_SETUP and not starts_ranks(name)
         yield Case("bare", name, tuple(others), is_simulated, is_whole)
+    yield Case("old-pip", "computing-devices", is_simulated=not CUDA)
     # All other code is the same in all languages.
     for language in read_languages(ROOT):
         translated = f"../languages/{language}/notebooks/computing-devices"
@@ -126,7 +136,7 @@ def execute(notebook, room, folder, monkeypatch):
         timeout=600,
         resources={"metadata": {"path": str(folder)}},
     )
-    return client.execute(env=environment(**pip_variables()))
+    return client.execute(env=environment())
 
 
 def seconds(executed_cell):
@@ -146,16 +156,20 @@ def folder(tmp_path):
     return tmp_path / "alone"
 
 
+def runnable_here(source, case):
+    assert START in source
+    if not case.is_simulated:
+        source = source.replace(START, CPU_ALONE)
+    return from_here(source)
+
+
 def prepared(case, folder):
-    """Return the notebook that a room executes, and the set-ups that must print nothing."""
+    """Return the notebook that a room executes, and the set-ups that have nothing to install."""
     path = ROOT / "notebooks" / f"{case.chapter}.ipynb"
     shutil.copy(path, folder)
     notebook = read(path)
     setup = cell(notebook, "setup")
-    switch = cell(notebook, "switch")
-    assert switch.source.startswith(SWITCH)
-    if not case.is_simulated:
-        switch.source = switch.source.replace(SWITCH, "SIMULATE_GPUS = False", 1)
+    setup.source = runnable_here(setup.source, case)
 
     place = notebook.cells.index(setup) + 1
     if not case.is_whole:
@@ -164,13 +178,14 @@ def prepared(case, folder):
     silent_setups = []
     for name in case.others:
         other = read(ROOT / "notebooks" / f"{name}.ipynb")
-        other_setup = code(f"room-setup-{name}", cell(other, "setup").source)
+        source = runnable_here(cell(other, "setup").source, case)
+        other_setup = code(f"room-setup-{name}", source)
         other_imports = code(f"room-imports-{name}", imports_of(other))
         notebook.cells += [other_setup, other_imports]
         silent_setups.append(other_setup)
     again = code("room-again", setup.source)
     silent_setups.append(again)
-    notebook.cells.append(again)
+    notebook.cells += [code("room-offline", NO_NETWORK), again]
     if case.is_simulated:
         notebook.cells.append(code("room-count", "print(torch.cuda.device_count())"))
     return notebook, silent_setups
@@ -197,13 +212,14 @@ def test_chapter_runs(case, folder, monkeypatch, record_property):
     # Nothing was replaced.
     assert before.items() <= after.items()
     if case.is_simulated:
-        assert "2 simulated GPUs" in printed(executed, "setup")
+        line = "Two simulated T4 GPUs; values are real, times are modelled.\n"
         assert printed(executed, "room-count") == "2\n"
     else:
-        # A set-up is silent where all is there.
-        assert bool(printed(executed, "setup")) == bool(new)
+        line = "No GPU: the CPU alone.\n"
+    assert printed(executed, "setup").endswith(line)
+    # Where all is there, pip has nothing to say.
     for setup in silent_setups:
-        assert printed(executed, setup.id) == "", setup.id
+        assert printed(executed, setup.id).replace(NOTE, "") == line, setup.id
     assert seconds(cell(executed, "room-again")) < 10
 
 

@@ -3,14 +3,19 @@
 That the chapters of this book keep the rules is a stage of `make test`.
 """
 
+import shutil
+
 import pytest
-from helpers import code, prose, run_tool, write
+from helpers import ROOT, code, prose, run_tool, write
 from making import display, keep, make_book, text
 
 from tools.book.book import Book
+from tools.book.chapters import FOLDED
+from tools.book.grammar import framed_answer
 from tools.rules.budgets import BUDGETS
 from tools.rules.questions import CHOOSE, COMPUTE
 from tools.rules.rules import OPENING, broken_rules
+from tools.rules.sight import EXCEPTIONS
 
 TITLE = prose("title", "\n\n".join(["# First", *OPENING]))
 
@@ -54,9 +59,18 @@ def answering(source, id="shown-it"):
 
 QUESTION = prediction("- on the CPU\n- on the GPU")
 ANSWER = answering("X.device")
-REASON = prose("answer-it", "**The second.** It was made there.")
-OTHER_ANSWER = prose("answer-it", "**The third.** So.")
+PLAIN_REASON = prose("answer-it", "**The second.** It was made there.")
+REASON = prose("answer-it", framed_answer(PLAIN_REASON.source))
+OTHER_ANSWER = prose("answer-it", framed_answer("**The third.** So."))
 OPEN_QUESTION = prose("predict-it", "**Predict.** Why?")
+
+
+def folded(id, source, *tags, title="# @title Checks\n"):
+    """Return a cell that is folded in every program."""
+    cell = code(id, title + source, tags)
+    cell.metadata |= FOLDED
+    return cell
+
 
 # What a rule says, and the cells that break it: the line names the last of them.
 BROKEN = [
@@ -65,6 +79,14 @@ BROKEN = [
     ("assert in it", code("a", "x # assert", tags=["nbval-ignore-output"])),
     ("no reader can install", code("a", "%time pass\nfrom tools.book import book")),
     ("print '≈'", code("a", "f'done: measured {done:.6f} s'")),
+    ("folded without a title", folded("a", "assert X", "checks", title="")),
+    ("'# @title Checks'", folded("a", "assert X", "checks", title="# @title So\n")),
+    ("folded on the page alone", code("a", "# @title Checks\nassert X", ["checks"])),
+    ("checks nothing", folded("a", "X.device", "checks")),
+    ("keep one", folded("a", "assert X", "checks", "hide-cell")),
+    ("begin with '# @title Helper code'", folded("a", "x", "hide-input", title="")),
+    ("'../book/glossary.md#gpu' is dead", prose("a", "[A](../book/glossary.md#gpu)")),
+    ("its link to '#more' is dead", prose("a", "See [below](#more).")),
 ]
 BROKEN_QUESTIONS = [
     ("called check-...", question(A, B, C, id="quiz")),
@@ -91,6 +113,7 @@ BROKEN_PREDICTIONS = [
     ("asserts what was", QUESTION, answering("assert X.is_cpu\nX.device")),
     ("a comment may give", QUESTION, answering("X.device  # cpu")),
     ("shows nothing", QUESTION, answering("place = X.device")),
+    ("in plain sight", QUESTION, ANSWER, PLAIN_REASON),
     ("names none of the 2", QUESTION, ANSWER, OTHER_ANSWER),
     ("begin with the reason", OPEN_QUESTION, ANSWER, REASON),
 ]
@@ -101,7 +124,11 @@ SOUND = (
     REASON,
     prose("predict-that", "**Predict.** How many?"),
     answering("X is Y", id="that"),
-    prose("answer-that", "One, as no copy was made."),
+    prose("answer-that", framed_answer("One, as no copy was made.")),
+    folded("that-holds", "assert X is Y", "checks"),
+    prose(
+        "away", "A [page](https://a.b/c.html), `[code](x.md)`, ![f](data:image/png)."
+    ),
     question(A, B, C, id="check-one"),
     question(B, A, C, id="check-two"),
     question(choice("4"), A, choice("9", "Right."), opening=COMPUTE, id="check-three"),
@@ -158,7 +185,7 @@ ABOVE = prose("above", "## Here\n\nA CPU has memory, of 8 GB; a GPU has its own.
 
 
 def test_an_answer_follows_what_was_printed(root):
-    check = code("held", "assert X", ["hide-cell"])
+    check = folded("held", "assert X", "checks")
     assert faults(root, ABOVE, QUESTION, ANSWER, check, REASON) == []
 
 
@@ -200,6 +227,30 @@ def test_a_chapter_keeps_to_its_budget(root, monkeypatch):
     assert "takes 3 minutes, 2 at most" in minutes
 
 
+def test_an_address_of_the_site_names_a_page(root):
+    shutil.copy(ROOT / "_config.yml", root)
+    site = Book(root).repository.site
+    sound = prose("sound", f"[There]({site}notebooks/second.html#x), [here]({site}).")
+    [line] = faults(root, sound, prose("wrong", f"[There]({site}book/hardwear.html)"))
+    (root / "_config.yml").unlink()
+    assert "('wrong'): links to 'book/hardwear', which is no page of the site" in line
+
+
+HELPER = folded("help", "x = 1\n" * 5, "hide-input", title="# @title Helper code\n")
+SHOWN = code("shown", "x = 1\n" * 5)
+
+
+def test_most_of_the_code_is_in_sight(root, monkeypatch):
+    checks = folded("holds", "assert x\n" * 9, "checks")
+    [line] = faults(root, SHOWN, HELPER, checks)
+    # Of eleven lines, the last cell's too.
+    assert ": 54 % of its lines of code are in sight, 85 at least; " in line
+    monkeypatch.setitem(EXCEPTIONS, "first", 54)
+    assert faults(root, SHOWN, HELPER, checks) == []
+    [line] = faults(root, SHOWN, checks)
+    assert line.endswith("in sight; take it out of tools/rules/sight.yml")
+
+
 TIME, NO_TIME = text("≈ 8.1 ms\n"), text("8.1 ms\n")
 DRAWN_TIME = display("<svg><!-- time ≈ --></svg>", "image/svg+xml")
 
@@ -235,7 +286,7 @@ def test_the_command_says_a_line_for_each_broken_rule(small_book):
 
 # Chapters of symptoms: a heading, a cell that shows it, the cause, and a cell with the cure.
 
-CAUSE = "**Cause.** It is.\n\n**Cure.** Move it. Read on: [There](first.ipynb#there)."
+CAUSE = "**Cause.** It is.\n\n**Cure.** Move it. Read on: [There](https://a.b/#there)."
 ERROR = "Traceback (most recent call last):\nRuntimeError: No way\n"
 OTHER = "RuntimeError: Other\n"
 SYMPTOM = {

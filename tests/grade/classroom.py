@@ -158,7 +158,7 @@ def book_of_one(root):
         root,
         "small",
         prose("title", "# Small numbers"),
-        helpers.code("switch", "SIMULATE_GPUS = False", tags=["setup"]),
+        helpers.code("setup", "import cudasim.lab", tags=["setup"]),
         helpers.code("base", "base = 10"),
         prose("exercise-1", "old"),
         prose("answer-1", "old"),

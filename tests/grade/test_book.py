@@ -34,7 +34,7 @@ def test_each_chapter_with_exercises_has_a_master():
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_the_exercises_of_a_chapter_are_what_its_master_makes(name, drafts):
     chapter = BOOK.chapters[name]
-    made = book_chapter(drafts[name].master, chapter)
+    made = book_chapter(drafts[name].master, chapter, BOOK.repository)
     written = (ROOT / chapter.where).read_text(encoding="utf-8")
     assert notebook_text(made.notebook) == written, f"run 'make release CHAPTER={name}'"
 

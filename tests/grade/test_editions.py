@@ -12,8 +12,10 @@ from coursework.exercises.assignment import GIVEN, make_drafts
 from coursework.exercises.editions import book_chapter, edition
 from coursework.exercises.tasks import Assignment, draws_of
 from tools.book.chapters import LANGUAGE, Chapter
-from tools.book.setup_cells import SWITCH
+from tools.book.repository import Repository
+from tools.book.setup_cells import setup_source
 
+REPOSITORY = Repository("a", "b", "main")
 FIRST = ["exercise-1", "answer-1", "shows-1", "holds-1", "holds-1-more"]
 SECOND = ["exercise-2", "answer-2", "holds-2"]
 
@@ -49,19 +51,19 @@ def ids(notebook):
 
 def rewritten(master, notebook):
     """Write the master's exercises into a chapter, and return its notebook."""
-    return book_chapter(master, Chapter("small", notebook)).notebook
+    return book_chapter(master, Chapter("small", notebook), REPOSITORY).notebook
 
 
 def test_the_cells_of_a_chapter_are_written_in_place(book, master):
-    written = book_chapter(master, book.chapters["small"]).notebook
-    before = ["title", "switch", "base"]
+    written = book_chapter(master, book.chapters["small"], book.repository).notebook
+    before = ["title", "setup", "base"]
     after = ["between", *SECOND, "solution-2"]
     assert ids(written) == [*before, *FIRST, "solution-1", *after]
     assert rewritten(master, written) == written
 
 
 def test_an_exercise_that_is_gone_leaves_the_chapter(book, master):
-    written = book_chapter(master, book.chapters["small"]).notebook
+    written = book_chapter(master, book.chapters["small"], book.repository).notebook
     written.cells += [code("answer-3", "gone = ..."), code("after", "1")]
     assert ids(rewritten(master, written))[-2:] == ["solution-2", "after"]
 
@@ -79,7 +81,7 @@ def student(book, master, assignment):
 
 def test_a_student_gets_a_blank_notebook(assignment, student):
     nbformat.validate(student)
-    before = ["title", "switch", "setup", "given"]
+    before = ["title", "setup", "given"]
     assert ids(student) == [*before, *FIRST, "by-hand-1", *SECOND]
     facts = {
         "name": "small",
@@ -109,16 +111,16 @@ def test_a_cell_says_which_part_of_which_exercise_it_is(student):
 def test_a_students_notebook_stands_alone(book, student):
     text = sources(student)
     assert "Two exercises about numbers." in text["title"]
-    assert text["switch"] == SWITCH
-    assert text["setup"].startswith("# @title Set-up")
+    chapter = Chapter("small", student)
+    assert text["setup"] == setup_source(chapter, book.repository, book.root)
     assert text["given"] == f"{GIVEN}\n\nbase = 10\n\noffset = 1"
     question = text["exercise-1"]
     assert "3 points and 2 by hand" in question
     # Links lead to the book, and nothing else that looks like one is touched.
-    url = f"{book.repository.url}/blob/main"
-    assert f"({url}/book/glossary.md#gpu)" in question
-    others = "[b](https://e.org), [c](#d) and `f[0](x)`."
-    assert f"({url}/notebooks/b.ipynb#c), {others}" in question
+    site = book.repository.site
+    assert f"({site}book/glossary.html#gpu)" in question
+    others = f"[b](https://e.org), [c]({site}notebooks/small.html#d) and `f[0](x)`."
+    assert f"({site}notebooks/b.html#c), {others}" in question
 
 
 def test_the_assignment_holds_the_cells_that_are_graded(assignment, student):

@@ -306,7 +306,7 @@ FAULTS = [
     ),
     ("[base]", "[basis]", "'basis', which is no code cell of notebooks/small.ipynb"),
     # A cell of the set-up is never given.
-    ("[base]", "[switch]", "'switch', which is no"),
+    ("[base]", "[setup]", "'setup', which is no"),
     ("runner: cpu", "runner: quantum", "no runner 'quantum'; choose from: cpu"),
 ]
 

@@ -3,7 +3,7 @@
   const isOutputSeen = cover =>
     [...cover.querySelectorAll(".cell_output")].some(output => output.checkVisibility());
   const pressed = all(".prediction button[aria-pressed=true]");
-  const showAll = document.querySelector(".prediction-switch button");
+  const showAll = document.querySelector(".switch-answers");
   return {
     all: showAll?.getAttribute("aria-pressed"),
     outputs: all("details.covered").map(isOutputSeen),

@@ -1,5 +1,5 @@
 () => {
   const control = document.activeElement;
-  if (!control.closest(".prediction, .prediction-switch, details.covered")) return null;
+  if (!control.closest(".prediction, .switches, details.covered")) return null;
   return [control.innerText.trim(), getComputedStyle(control).outlineStyle];
 }

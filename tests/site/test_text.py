@@ -23,10 +23,11 @@ from markup import (
 )
 
 from tools.book.book import Book
-from tools.book.grammar import TIMELINE
+from tools.book.grammar import SETUP, TIMELINE
 from tools.book.notebooks import tags
 from tools.book.repository import notebook_links
 from tools.languages.language import read_languages
+from tools.site.folds_and_covers import COVERED
 from tools.site.page import VERSIONS
 from tools.site.timeline import timeline_html
 
@@ -44,11 +45,18 @@ def own_parts(cell_box, selector):
 
 
 def cells_on(page, chapter):
-    """Return pairs of a code cell of a chapter and its box on the page."""
-    boxes = "div.cell"
+    """Return pairs of a code cell of a chapter and the box on the page with its outputs."""
+    selector = "div.cell"
     if len(BOOK.chapters_on(chapter.page_name)) > 1:
-        boxes = f".framework.{chapter.framework} div.cell"
-    return zip(chapter.code_cells, page.select(boxes), strict=True)
+        selector = f".framework.{chapter.framework} div.cell"
+    boxes = []
+    for box in page.select(selector):
+        # What answers a prediction is in a box of its own, under the cover.
+        if COVERED in box["class"]:
+            boxes[-1] = box
+        else:
+            boxes.append(box)
+    return zip(chapter.code_cells, boxes, strict=True)
 
 
 def tab_faults(page, chapter):
@@ -105,8 +113,8 @@ def missing_outputs(page, recording):
     missing = []
     for cell, box in cells_on(page, recording.chapter):
         recorded = recording.current_cells.get(cell.id)
-        # On a card, a cell may wait to be recorded.
-        if recorded is None:
+        # On a card, a cell may wait to be recorded. The legend says what a set-up prints.
+        if recorded is None or SETUP in tags(cell):
             continue
         output_box = output_box_of(box, recording.machine)
         for output in recorded.outputs:

@@ -59,7 +59,7 @@ def test_a_choice_uncovers_its_output_and_is_kept(browser, tiny_site):
 def test_a_reader_who_does_not_choose_sees_one_answer_or_all(browser, tiny_site):
     with opened(browser, tiny_site, FIRST) as (page, faults):
         choose(page, "on the cpu")
-        switch = page.get_by_role("button", name="Show everything")
+        switch = page.get_by_role("button", name="Show answers")
         switch.click()
         page.reload()
         assert state(page) == CHOSEN | {"all": "true", "outputs": [True, True]}
@@ -77,7 +77,7 @@ def test_a_reader_who_does_not_choose_sees_one_answer_or_all(browser, tiny_site)
 
 
 CHOICES = ["on the cpu", "on the first GPU", "nowhere yet"]
-STOPS = ["Show everything", *CHOICES, "Show the answer", "Show the answer"]
+STOPS = ["Show answers", "Checks", *CHOICES, "Show the answer", "Show the answer"]
 
 
 def test_predictions_are_reached_by_keyboard(browser, tiny_site):
@@ -123,7 +123,7 @@ def test_predictions_on_paper_and_in_both_schemes(browser, tiny_site):
     with opened(browser, tiny_site, FIRST) as (page, faults):
         page.emulate_media(media="print")
         assert state(page)["outputs"] == [True, True]
-        for words in ("Show everything", "Show the answer"):
+        for words in ("Show answers", "Show the answer"):
             assert not page.get_by_text(words).first.is_visible()
         page.emulate_media(media="screen")
         choose(page, "on the cpu")
@@ -148,7 +148,7 @@ def test_the_script_of_predictions_moves_nothing(browser, tiny_site):
 def test_without_scripts_predictions_are_disclosures(browser, tiny_site):
     with opened(browser, tiny_site, FIRST, java_script_enabled=False) as (page, faults):
         assert page.locator(".prediction li").all_inner_texts() == CHOICES
-        assert not page.get_by_text("Show everything").is_visible()
+        assert not page.get_by_text("Show answers").is_visible()
         all_covers = page.locator("details.covered").all()
         answers = page.locator(".answer").all()
         for cover, answer in zip(all_covers, answers, strict=True):
@@ -161,13 +161,56 @@ def test_without_scripts_predictions_are_disclosures(browser, tiny_site):
         assert faults == []
 
 
+def test_a_cover_reaches_to_the_next_heading(browser, tiny_site):
+    with opened(browser, tiny_site, FIRST) as (page, faults):
+        below = page.get_by_text("Text below tells it, too.")
+        code = page.get_by_text("X + 1")
+        assert not below.is_visible()
+        assert not code.is_visible()
+        assert page.get_by_role("heading", name="More").is_visible()
+        choose(page, "on the first GPU")
+        assert below.is_visible()
+        assert code.is_visible()
+        assert faults == []
+
+
+# Checks: out of sight until a reader asks for them.
+
+
+def test_checks_are_shown_to_a_reader_who_asks_for_them_on_every_page(
+    browser, tiny_site
+):
+    with opened(browser, tiny_site, FIRST, uncovered=True) as (page, faults):
+        check = page.get_by_text("assert X.device")
+        switch = page.get_by_role("button", name="Checks")
+        assert not check.is_visible()
+        assert not page.locator("details.checks > summary").first.is_visible()
+        switch.click()
+        assert check.is_visible()
+        page.goto(page.url.replace(FIRST, SECOND))
+        page.goto(page.url.replace(SECOND, FIRST))
+        assert check.is_visible()
+        assert shift_faults(page) + violations(page) == []
+        page.emulate_media(media="print")
+        assert not check.is_visible()
+        page.emulate_media(media="screen")
+        switch.click()
+        assert not check.is_visible()
+        assert faults == []
+
+
+def test_without_scripts_checks_are_folds(browser, tiny_site):
+    with opened(browser, tiny_site, FIRST, java_script_enabled=False) as (page, faults):
+        fold = page.locator("details.checks").last
+        assert not fold.get_by_text("assert add").is_visible()
+        fold.locator("> summary").click()
+        assert fold.get_by_text("assert add").is_visible()
+        assert faults == []
+
+
 # Folds: what is not on the path.
 
-FOLDS = [
-    "Run this chapter: links and set-up",
-    "What must hold",
-    "Helpers; What must hold",
-]
+FOLDS = ["Run this chapter: links and set-up", "Checks", "Helper code", "Checks"]
 
 
 def test_folds_are_closed_until_a_link_leads_into_them(browser, tiny_site):

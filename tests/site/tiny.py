@@ -12,6 +12,7 @@ from nbformat.v4 import new_output
 
 from cudasim.clock.clock import Span
 from cudasim.clock.timeline import Timeline
+from tools.book.grammar import framed_answer
 from tools.site.site import build_site
 
 CHOICES = "- on the `cpu`\n- on the first GPU\n- nowhere yet"
@@ -21,16 +22,18 @@ ASKING = [
     code("make", "X = 1"),
     prose("predict-place", f"**Predict.** Where is `X`?\n\n{CHOICES}"),
     code("place", "X.device", ["predicted"]),
-    code("place-held", "assert X.device\nX", ["hide-cell"]),
-    prose("answer-place", "**The second.** It was made there."),
+    code("place-holds", "# @title Checks\nassert X.device", ["checks"]),
+    prose("answer-place", framed_answer("**The second.** It was made there.")),
+    prose("after", "Text below tells it, too."),
+    code("again", "X + 1"),
     prose("more", "## More\n\nNow without choices."),
     prose("predict-sum", "**Predict.** What is 2 + 2?"),
     code("sum", "print('so:')\n2 + 2", ["predicted"]),
-    prose("answer-sum", "It is 4, as on paper."),
+    prose("answer-sum", framed_answer("It is 4, as on paper.")),
     prose("deeper", "## Deeper: sums\n\nOff the path."),
     prose("below", "### Below\n\nStill off it, and [here](#below)."),
     code("add", "def add(*parts):\n    return sum(parts)", ["hide-cell"]),
-    code("added", "assert add(1, 2) == 3", ["hide-cell"]),
+    code("added-holds", "# @title Checks\nassert add(1, 2) == 3", ["checks"]),
     prose("end", "## End\n\nOn it again."),
 ]
 SHOWING = [

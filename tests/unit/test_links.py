@@ -7,6 +7,7 @@ from urllib.parse import unquote
 import pytest
 from helpers import ROOT, cell, code, prose, refused, run_tool, write
 
+from tools.book.addresses import relative_links
 from tools.book.book import Book
 from tools.book.links import (
     INSTALLS,
@@ -15,7 +16,7 @@ from tools.book.links import (
     write_links,
 )
 from tools.book.repository import Repository, make_repository, notebook_links
-from tools.book.setup_cells import simulator_version, simulator_wheel
+from tools.book.setup_cells import release_page, simulator_version
 
 # An address of a service, up to what ends it in Markdown, HTML or code.
 ADDRESS = re.compile(
@@ -23,9 +24,10 @@ ADDRESS = re.compile(
     r"|(?:www\.)?kaggle\.com/kernels/|mybinder\.org/v2/|raw\.githubusercontent\.com/"
     r"|nbgitpuller\.readthedocs\.io/en/latest/link|[^\s)\"'`]*/git-pull\?)[^\s)\"'`]*"
 )
-# What installs the simulator: pip's words, a wheel, a clone.
+# What installs the simulator: pip's words, the page of a release, a wheel, a clone.
 INSTALLED = re.compile(
-    r"\bcudasim(?:\[\w+\])?==\d[\w.]*\d|https://[^\s'\"]+\.whl|git\+https:[^\s'\"]+"
+    r"\bcudasim(?:\[\w+\])?==\d[\w.]*\d|https://[^\s'\"]+(?:\.whl|/expanded_assets/[\w.-]+)"
+    r"|git\+https:[^\s'\"]+"
 )
 TEXTS = [*ROOT.glob("*.md"), *ROOT.glob("book/*.md"), *ROOT.glob("notebooks/*.ipynb")]
 
@@ -46,7 +48,7 @@ def strangers(text, repository):
     version = simulator_version(ROOT)
     for installed in INSTALLED.findall(text):
         is_release = installed.endswith(f"=={version}")
-        if not is_release and installed != simulator_wheel(repository, version):
+        if not is_release and installed != release_page(repository, version):
             outside.append(installed)
     return outside
 
@@ -131,18 +133,50 @@ def test_a_new_version_of_the_simulator_is_named_everywhere(linked_book):
     readme = linked_book / "README.md"
     with readme.open("a") as file:
         file.write("pip install cudasim==1.0.0 'cudasim[test]==1.0.0'\n")
-    by_hand = "'https://github.com/a/b/releases/download/cudasim-1/cudasim-1-py3.whl'"
-    setup = code("setup", by_hand, tags=["setup"])
+    setup = code("setup", "", tags=["setup"])
     write(linked_book, "second-jax", prose("title", "# Second"), setup)
 
     write_links(Book(linked_book))
 
-    wheel = simulator_wheel(Book(linked_book).repository, "9.8.7")
+    page = release_page(Book(linked_book).repository, "9.8.7")
     chapters = Book(linked_book).chapters
-    assert f"'{wheel}'" in cell(chapters["first"].notebook, "setup").source
-    assert cell(chapters["second-jax"].notebook, "setup").source == f"'{wheel}'"
+    for name in ("first", "second-jax"):
+        setup = cell(chapters[name].notebook, "setup").source
+        assert "==9.8.7" in setup
+        assert page in setup
     last_line = "pip install cudasim==9.8.7 'cudasim[test]==9.8.7'\n"
     assert readme.read_text().endswith(last_line)
+
+
+ALL_KINDS = """\
+[A](second.ipynb), [B](../book/preface.md#b), [C](#c), [D](../course/d.py),
+[E](https://a.b/e.md), `[F](f.md)`, ![G](data:image/png;base64,AA)"""
+
+
+def test_links_to_pages_are_addresses_and_pages_have_links_to_files(linked_book):
+    write(
+        linked_book,
+        "first",
+        prose("title", "# First"),
+        code("setup", "", tags=["setup"]),
+        prose("text", ALL_KINDS),
+    )
+    write_links(Book(linked_book))
+    book = Book(linked_book)
+    text = cell(book.chapters["first"].notebook, "text").source
+    site = book.repository.site
+    assert text == (
+        f"[A]({site}notebooks/second.html), [B]({site}book/preface.html#b), "
+        f"[C]({site}notebooks/first.html#c), [D]({book.repository.url}/blob/main/course/d.py),\n"
+        "[E](https://a.b/e.md), `[F](f.md)`, ![G](data:image/png;base64,AA)"
+    )
+    on_page = relative_links(text, "first", book).splitlines()
+    assert on_page[0].startswith(
+        "[A](second.ipynb), [B](../book/preface.md#b), [C](#c),"
+    )
+    # Of a page that the book does not have, the address stays.
+    missing = f"[X]({site}notebooks/other.html)"
+    assert relative_links(missing, "first", book) == missing
 
 
 @pytest.mark.parametrize(
@@ -153,7 +187,7 @@ def test_a_new_version_of_the_simulator_is_named_everywhere(linked_book):
         ("_config.yml", config(branch="my branch"), "branch 'my branch'"),
         ("_config.yml", config(hub="h.org"), "hub 'h.org': write"),
         ("README.md", "# Tiny\n", "<!-- links -->"),
-        ("requirements-no-deps.txt", "", "lacks"),
+        ("cudasim/src/cudasim/__init__.py", "", "lacks"),
     ],
 )
 def test_broken_file_gets_one_line_that_names_it(linked_book, name, text, part):

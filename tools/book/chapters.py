@@ -30,6 +30,7 @@ MAIN = "pytorch"  # that of a chapter whose name ends in none
 
 METADATA = read_beside(__file__, "metadata.yml")
 LANGUAGE = METADATA["language"]
+FOLDED = METADATA["folded"]
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ SETUP = "setup"  # gets a reader's machine ready; no key covers the cell
 TIMES = "times"  # shows times: the page says below each output whose they are
 PREDICTED = "predicted"  # answers a prediction: the page covers the output
 MOVED = "moved"  # prints a table of which the page makes a figure
+CHECKS = "checks"  # asserts what must be true: the page shows it on request only
 MACHINERY = "hide-cell"  # teaches nothing: the page folds the cell
 HIDDEN_CODE = "hide-input"  # only the code is folded
 NOT_COMPARED = "nbval-ignore-output"  # the output differs between machines
@@ -32,6 +33,7 @@ TAGS = {
     TIMES,
     PREDICTED,
     MOVED,
+    CHECKS,
     MACHINERY,
     HIDDEN_CODE,
     NOT_COMPARED,
@@ -42,8 +44,12 @@ TAGS = {
 
 # Ids of the cells that `python -m tools links` writes.
 LINKS_CELL = "links"
-SWITCH_CELL = "switch"
 SETUP_CELL = "setup"
+
+# The first line of a folded cell: Colab shows what follows `# @title` in the cell's place.
+TITLE = "# @title "
+CHECKS_TITLE = f"{TITLE}Checks"
+HELPERS_TITLE = f"{TITLE}Helper code"
 
 # How the ids of other cells begin; a topic or a number follows.
 QUESTION = "predict-"  # asks for a prediction
@@ -60,6 +66,14 @@ EXERCISE_PART = re.compile(
 # How the value of the last check of an exercise ends.
 NO_ANSWER = "no answer yet"
 HOLDS = "it holds"
+
+# What stands around the answer to a prediction: every notebook program folds it.
+ANSWER_SUMMARY = "Show the answer"
+ANSWER_FRAME = re.compile(
+    r'<details class="answer">\n<summary>(?P<summary>[^<\n]*)</summary>\n\n'
+    r"(?P<text>.*?)\n\n</details>\s*",
+    re.DOTALL,
+)
 
 # How texts begin.
 PREDICT = "**Predict.** "
@@ -85,6 +99,17 @@ TIMELINE = "application/vnd.cudasim.timeline+json"
 # The versions of the clinic on the first page, and what each runner printed of a cell.
 VERSIONS = "application/vnd.where-tensors-live.versions+json"
 RUNNERS = "application/vnd.where-tensors-live.runners+json"
+
+
+def answer_text(source: str) -> str | None:
+    """Return what an answer's `<details>` hold, or None if it has none around it all."""
+    framed = ANSWER_FRAME.fullmatch(source)
+    return framed["text"] if framed else None
+
+
+def framed_answer(text: str, summary: str = ANSWER_SUMMARY) -> str:
+    """Return the source of an answer: its text in `<details>`."""
+    return f'<details class="answer">\n<summary>{summary}</summary>\n\n{text}\n\n</details>'
 
 
 def right_choice(answer: str, choices: Sequence[str] = CHOICES) -> int | None:

@@ -14,6 +14,8 @@ from nbformat import NotebookNode
 
 from tools.book.chapters import Chapter
 from tools.book.grammar import (
+    ANSWER_FRAME,
+    CHECKS,
     DEEPER,
     EXERCISES,
     LINKS_CELL,
@@ -87,7 +89,7 @@ def reading_path(chapter: Chapter) -> Iterator[NotebookNode]:
 def _is_off_path(cell: NotebookNode) -> bool:
     if cell.id.startswith((LINKS_CELL, MOVE)):
         return True
-    return SETUP in tags(cell) or MACHINERY in tags(cell)
+    return bool({SETUP, MACHINERY, CHECKS} & set(tags(cell)))
 
 
 def length(chapter: Chapter) -> Length:
@@ -107,6 +109,7 @@ def count_words(cell: NotebookNode) -> int:
     text = cell.source
     if cell.id.startswith(SELF_CHECK):
         text = REASON.sub("</summary>", text)
+    text = ANSWER_FRAME.sub(lambda frame: frame["text"], text)
     text = PICTURE.sub("", text)
     text = TARGET.sub("]", text)
     text = TAG.sub(" ", text)

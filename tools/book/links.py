@@ -1,8 +1,8 @@
 """Write what depends on where the book is published, for `python -m tools links`.
 
-That is a row of links and the set-up in every chapter, with the recordings that carry them,
-and a table in `README.md`. Where a text says how to install the simulator, the version is
-written too.
+That is in every chapter a row of links, the set-up, and the addresses of other pages, with the
+recordings that carry the set-up; and a table in `README.md`. Where a text says how to install
+the simulator, the version is written too.
 """
 
 import re
@@ -10,20 +10,21 @@ from copy import deepcopy
 
 from nbformat.v4 import new_markdown_cell
 
+from tools.book.addresses import absolute_links, with_texts
 from tools.book.book import Book
-from tools.book.chapters import FRAMEWORKS, MAIN, Chapter
+from tools.book.chapters import FRAMEWORKS, Chapter
 from tools.book.grammar import LINKS_CELL
 from tools.book.notebooks import write_changed
 from tools.book.recordings import read_recordings
 from tools.book.repository import Repository, notebook_links, services_row
-from tools.book.setup_cells import simulator_version, simulator_wheel, with_setup
+from tools.book.setup_cells import RETIRED, simulator_version, with_setup
 from tools.errors import BookError
 from tools.files import read_text
 
-# What stands below the links of a chapter in the main framework.
+# What stands below the links of a chapter whose framework is simulated.
 SENTENCE = (
-    "Run the two cells below first, and again after a restart of the kernel. A machine "
-    "without a GPU gets two simulated ones; `SIMULATE_GPUS = False` leaves it the CPU alone."
+    "Run the cell below first, and again after each restart of the kernel. On a machine without "
+    "a GPU it simulates two. If you prefer the CPU alone, call `lab.start(simulate=False)`."
 )
 # The files that name the version of the simulator to install.
 INSTALLS = (
@@ -37,8 +38,6 @@ INSTALLS = (
 )
 # A version of the simulator: after `cudasim==` or `cudasim[test]==`, or in a tag's name.
 VERSION = re.compile(r"(?<=\bcudasim)(\[\w+\])?(==|-)\d+\.\d+\.\d+")
-# The address of its wheel, in a set-up cell that was written by hand.
-WHEEL = re.compile(r"https://github\.com/[^\s'\"]+/cudasim-[^\s'\"/]+\.whl")
 TABLE = re.compile(r"(<!-- [\w -]*links -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -65,29 +64,20 @@ def write_links(book: Book) -> list[str]:
 
 
 def linked_chapter(chapter: Chapter, book: Book) -> Chapter:
-    """Return the chapter with the row of links after its title, and its set-up.
+    """Return the chapter with the row of links after its title, its set-up and its addresses.
 
-    In another framework than PyTorch set-up and advice are its own, written by hand. Only
-    the address of the simulator is filled in.
+    Where no GPUs are simulated, the advice is written by hand.
     """
     title, *others = [cell for cell in chapter.notebook.cells if cell.id != LINKS_CELL]
     row = services_row(chapter.where, book.repository)
     text = f"Run this chapter: {row}.\n\n{_advice(chapter)}"
     notebook = deepcopy(chapter.notebook)
     notebook.cells = [title, new_markdown_cell(text, id=LINKS_CELL), *others]
-    linked = Chapter(chapter.name, notebook)
-    if chapter.framework != MAIN:
-        return _with_wheel(linked, book)
+    linked = with_texts(
+        Chapter(chapter.name, notebook),
+        lambda text: absolute_links(text, chapter.page_name, book.repository),
+    )
     return with_setup(linked, book.repository, book.root)
-
-
-def _with_wheel(chapter: Chapter, book: Book) -> Chapter:
-    """Return the chapter with the address of the simulator's wheel filled in."""
-    wheel = simulator_wheel(book.repository, simulator_version(book.root))
-    copy = Chapter(chapter.name, deepcopy(chapter.notebook))
-    for cell in copy.setup_cells:
-        cell.source = WHEEL.sub(wheel, cell.source)
-    return copy
 
 
 def _advice(chapter: Chapter) -> str:
@@ -100,7 +90,7 @@ def _advice(chapter: Chapter) -> str:
             raise BookError(
                 chapter.where, f"a code cell has the id '{LINKS_CELL}'", "rename it"
             )
-        if chapter.framework != MAIN:
+        if chapter.framework == RETIRED:
             advice = cell.source.partition("\n\n")[2]
     return advice
 

@@ -1,9 +1,10 @@
 """Predictions: a question, the cell that answers it, and a text that explains the answer.
 
 A prediction is a text cell `predict-<topic>`: a question and, where it helps, its choices as a
-list. The next cell shows the answer under the tag `predicted`. Then, perhaps after machinery, a
-text cell `answer-<topic>` explains it; where there are choices, it begins with the right one:
-`**The second.** `. The page covers both.
+list. The next cell shows the answer under the tag `predicted`. Then, perhaps after checks, a
+text cell `answer-<topic>` explains it in `<details class="answer">`. Where there are choices, it
+begins with the right one: `**The second.** `. The page covers everything from the output to the
+next heading.
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,15 @@ from nbformat import NotebookNode
 
 from tools.book.cells import cell_html
 from tools.book.chapters import Chapter
-from tools.book.grammar import ANSWER, MACHINERY, PREDICT, QUESTION, right_choice
+from tools.book.grammar import (
+    ANSWER,
+    CHECKS,
+    MACHINERY,
+    PREDICT,
+    QUESTION,
+    answer_text,
+    right_choice,
+)
 from tools.book.notebooks import tags
 
 
@@ -36,7 +45,15 @@ class Prediction:
     @property
     def right_choice(self) -> int | None:
         """The index of the choice that the answer names, or None."""
-        return right_choice(self.answer.source) if self.answer else None
+        return right_choice(self.explanation) if self.answer else None
+
+    @property
+    def explanation(self) -> str:
+        """The text of the answer, without the `<details>` around it."""
+        if self.answer is None:
+            return ""
+        text = answer_text(self.answer.source)
+        return self.answer.source if text is None else text
 
 
 def predictions(chapter: Chapter) -> list[Prediction]:
@@ -59,7 +76,7 @@ def _answer(
     question: NotebookNode, following: list[NotebookNode]
 ) -> NotebookNode | None:
     for cell in following:
-        if MACHINERY not in tags(cell):
+        if not {CHECKS, MACHINERY} & set(tags(cell)):
             answer_id = question.id.replace(QUESTION, ANSWER, 1)
             return cell if cell.id == answer_id else None
     return None

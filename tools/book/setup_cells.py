@@ -1,52 +1,59 @@
-"""The set-up of every chapter: a switch of one line, and a folded cell below it.
+"""The set-up of every chapter: one cell that installs what is missing and starts the simulator.
 
-A chapter that is opened alone, on a service or a laptop, has these two to become able to run.
-The second is one text, filled in with what the chapter imports. Colab shows of it the title in
-its first line, JupyterLab a mark to click on. `python -m tools links` writes both into the
-chapters, because it holds the address of the repository.
+A chapter that is opened alone, on a service or a laptop, has this cell to become able to run.
+`python -m tools links` writes it, because it holds the address of the repository's releases.
+
+pip leaves an installed package alone where it is asked for by name only: no torch, no NumPy is
+ever replaced. It makes no request where everything is there, so the cell works offline. Where
+something is missing and there is no network, it says so at once, as it tries only once.
 """
 
 import ast
 import re
 import sys
-import textwrap
 from copy import deepcopy
 from pathlib import Path
 
 from nbformat.v4 import new_code_cell
 
 from tools.book.cells import syntax_tree
-from tools.book.chapters import METADATA, Chapter
-from tools.book.grammar import SETUP, SETUP_CELL, SWITCH_CELL
+from tools.book.chapters import MAIN, Chapter
+from tools.book.grammar import SETUP, SETUP_CELL
 from tools.book.repository import Repository
 from tools.errors import BookError
 from tools.files import read_text
 
-# The lowest Python that the simulator runs on, and most chapters draw with it.
+# The lowest Python that the simulator runs on.
 PYTHON = (3, 11)
-# The first torch whose torch.accelerator counts memory.
-TORCH = (2, 9)
 
 # What pip calls a package that Python calls something else.
 PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn"}
 # What `from d2l import torch` imports. Its own list of requirements installs nowhere today.
 D2L = set("PIL matplotlib numpy pandas requests scipy torch torchvision".split())
 KERNEL = {"IPython"}  # there, or no cell would run
-CUDASIM = "cudasim"  # from the releases of the book's repository: see `simulator_wheel`
+CUDASIM = "cudasim"  # from the releases of the book's repository: see `release_page`
 ALONE = {"d2l", CUDASIM}  # installed without their own lists of requirements
+# The frameworks whose package `cudasim` asks for, as an extra, in the versions that it knows.
+# PyTorch is not among them: an installed one stays, whatever its version.
+EXTRAS = {"jax", "tensorflow"}
+# The framework that is not simulated, and imports with the packages alone that it names.
+RETIRED = "mxnet"
 
-FOLDED = METADATA["folded"]
-SWITCH = "SIMULATE_GPUS = 'if none'  # 2 GPUs where there is none; or True, False"
-# The text of the folded cell; its words in capitals are filled in. An old Python must get as
-# far as its message: the syntax is that of 3.6, imports come late.
-TEMPLATE = Path(__file__).with_name("setup_cell.txt")
-WIDTH = 90  # of a line that is filled in
+INSTALL = "%pip install -q --retries 0"
+OLDEST = ".".join(map(str, PYTHON))
+SIMULATES = f"""\
+import cudasim.lab as lab  # not found? pip says why above: no network, or Python below {OLDEST}
+
+lab.start({{framework}})  # two simulated GPUs where there is none; simulate=False: the CPU alone"""
+IMPORTS = (
+    "import {framework}  # fails? pip says why above: no network, or Python above 3.11"
+)
 
 
 def with_setup(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
-    """Return the chapter with its set-up cells made anew.
+    """Return the chapter with its set-up made anew, in one cell.
 
-    Raises BookError if no cell of it says where they stand.
+    Raises BookError if no cell of it says where that stands.
     """
     if not chapter.setup_cells:
         raise BookError(
@@ -55,34 +62,41 @@ def with_setup(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
     cells = chapter.notebook.cells
     index = cells.index(chapter.setup_cells[0])
     others = [cell for cell in cells if cell not in chapter.setup_cells]
-    switch = new_code_cell(SWITCH, id=SWITCH_CELL, metadata={"tags": [SETUP]})
     source = setup_source(chapter, repository, root)
-    folded = new_code_cell(source, id=SETUP_CELL, metadata=deepcopy(FOLDED))
+    setup = new_code_cell(source, id=SETUP_CELL, metadata={"tags": [SETUP]})
 
     notebook = deepcopy(chapter.notebook)
-    notebook.cells = [*others[:index], switch, folded, *others[index:]]
+    notebook.cells = [*others[:index], setup, *others[index:]]
     return Chapter(chapter.name, notebook)
 
 
 def setup_source(chapter: Chapter, repository: Repository, root: Path) -> str:
-    """Return the text of a chapter's set-up cell, filled in with what the chapter imports."""
-    major, minor = _find(r'"torch>=(\d+)\.(\d+)', "cudasim/pyproject.toml", root)
-    [d2l] = _find(r"^d2l==(\d+\.\d+\.\d+)", "requirements-no-deps.txt", root)
+    """Return the text of a chapter's set-up cell, which names what the chapter imports."""
     modules = imported_modules(chapter)
-    alone = {}
+    packages = list(chapter_needs(chapter).values())
+    framework = chapter.framework
+    if framework == RETIRED and CUDASIM not in modules:
+        pins = [
+            _pin(name, f"kernels/{framework}/requirements.in", root)
+            for name in packages
+        ]
+        wheels = f"{INSTALL} --only-binary :all: {' '.join(pins)}"
+        return f"{wheels}\n{IMPORTS.format(framework=framework)}"
+
+    version = simulator_version(root)
+    simulator = f"{CUDASIM}=={version}"
+    if framework in EXTRAS:
+        # A shell may read the brackets.
+        simulator = f'"{CUDASIM}[{framework}]=={version}"'
+        packages = [package for package in packages if package != framework]
+    page = release_page(repository, version)
+    lines = [f"{INSTALL} {' '.join([simulator, *packages])} --find-links {page}"]
     if "d2l" in modules:
-        alone["d2l"] = f"d2l=={d2l}"
-    words = {
-        "OLDEST_PYTHON": str(PYTHON),
-        "OLDEST_TORCH": str(TORCH),
-        "OLDEST_TORCH_SIMULATING": f"({major}, {minor})",
-        "SIMULATOR_WHEEL": simulator_wheel(repository, simulator_version(root)),
-        "IMPORTS_SIMULATOR": str(CUDASIM in modules),
-        "NEEDS": _dictionary(chapter_needs(chapter)),
-        "ALONE": _dictionary(alone),
-    }
-    template = TEMPLATE.read_text(encoding="utf-8").rstrip("\n")
-    return re.sub(rf"\b({'|'.join(words)})\b", lambda match: words[match[1]], template)
+        d2l = _pin("d2l", "requirements-no-deps.txt", root)
+        lines.append(f"{INSTALL} --no-deps {d2l}")
+    argument = "" if framework == MAIN else f"framework={framework!r}"
+    lines.append(SIMULATES.format(framework=argument))
+    return "\n".join(lines)
 
 
 def simulator_version(root: Path) -> str:
@@ -93,14 +107,19 @@ def simulator_version(root: Path) -> str:
     return version
 
 
-def simulator_wheel(repository: Repository, version: str) -> str:
-    """Return the address of the wheel on the page of a release of the simulator.
+def release_page(repository: Repository, version: str) -> str:
+    """Return the address of the list of files that a release of the simulator has.
 
-    pip takes it without git, and without an index, where a package of another owner could
-    have the name in a fork's place. A book's own copy has the simulator of its own releases.
+    pip finds the wheel there, also before an index has it. A book's own copy has the simulator
+    of its own releases.
     """
-    release = f"{repository.url}/releases/download/cudasim-{version}"
-    return f"{release}/cudasim-{version}-py3-none-any.whl"
+    return f"{repository.url}/releases/expanded_assets/{CUDASIM}-{version}"
+
+
+def simulator_wheel(repository: Repository, version: str) -> str:
+    """Return the address of the wheel to which the page of a release links."""
+    release = f"{repository.url}/releases/download/{CUDASIM}-{version}"
+    return f"{release}/{CUDASIM}-{version}-py3-none-any.whl"
 
 
 def chapter_needs(chapter: Chapter) -> dict[str, str]:
@@ -108,6 +127,8 @@ def chapter_needs(chapter: Chapter) -> dict[str, str]:
     modules = imported_modules(chapter)
     if "d2l" in modules:
         modules |= D2L
+    if CUDASIM in modules:
+        modules.add("matplotlib")  # which the instruments of `cudasim.lab` draw with
     if "torch" in modules:
         modules.add("numpy")  # which `Tensor.numpy` needs
     modules -= ALONE
@@ -126,7 +147,7 @@ def chapter_packages(chapter: Chapter) -> set[str]:
 def imported_modules(chapter: Chapter) -> set[str]:
     """Return the top modules that a chapter imports, less Python's and the kernel's.
 
-    The set-up is left out: it imports what it needs only where it runs.
+    The set-up is left out: what it imports, it installs.
     """
     names = set()
     for cell in chapter.keyed_cells:
@@ -139,14 +160,10 @@ def imported_modules(chapter: Chapter) -> set[str]:
     return modules - sys.stdlib_module_names - KERNEL
 
 
-def _dictionary(items: dict[str, str]) -> str:
-    """Return a dictionary as Python writes it, with a line break after an item where it is long."""
-    # A zero byte keeps textwrap from breaking a line between a key and its value.
-    entries = [f"{name!r}:\0{value!r}" for name, value in items.items()]
-    text = "{" + ", ".join(entries) + "}"
-    indent = " " * 5
-    lines = textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False)
-    return "\n".join(lines).replace("\0", " ")
+def _pin(package: str, name: str, root: Path) -> str:
+    """Return a package and its version, as a list of requirements has it."""
+    [pin] = _find(rf"^({re.escape(package)}==[\d.]+)", name, root)
+    return pin
 
 
 def _find(pattern: str, name: str, root: Path) -> tuple[str, ...]:

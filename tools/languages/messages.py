@@ -11,16 +11,20 @@ from copy import deepcopy
 from html import escape, unescape
 from pathlib import Path
 
+from tools.book.addresses import relative_links, with_texts
 from tools.book.book import Book
 from tools.book.chapters import Chapter
 from tools.book.figures import FIGURE, named_figures
-from tools.book.grammar import LINKS_CELL, SETUP
-from tools.book.notebooks import tags
+from tools.book.grammar import (
+    ANSWER_SUMMARY,
+    LINKS_CELL,
+    answer_text,
+    framed_answer,
+)
 from tools.book.repository import SERVICES
 from tools.files import read_text, read_yaml
 from tools.languages.language import SITE_CONTEXT, Language
 
-SET_UP = "setup"  # the context of what the set-up cells say
 # Where what the site says is marked by tr(), in Python, in templates and in scripts.
 SCRIPTS = "book/static/*.js"
 MARKING = ("tools/site/*.py", "book/templates/*.*", SCRIPTS)
@@ -42,11 +46,6 @@ NO_TEXT = re.compile(
 )
 LETTERS = re.compile(r"[^\W\d_]{2}")
 LETTERING = re.compile(r"(?<=>)[^<>]*[^\W\d_]{2}[^<>]*(?=</(?:text|tspan|title|desc)>)")
-# What a set-up says: its title, and what it prints or raises.
-SETUP_WORDS = re.compile(
-    r"(# @title |(?:NotReady|print)\(f?(?P<quote>['\"]))(.+?)(?=(?P=quote)|$)",
-    re.MULTILINE,
-)
 # The row of links of a chapter: each language has its own.
 LINKS_ROW = re.compile(r"(?<=: )\[.*\)(?=\.\n)")
 LINKS_PLACE = "{links}"  # stands for that row in a message
@@ -91,12 +90,8 @@ def translate_drawing(drawing: str, context: str, say: Say) -> str:
 def translate_chapter(chapter: Chapter, say: Say) -> Chapter:
     """Return a chapter with its texts, and what stands beside its code, in other words.
 
-    Figures are named, not drawn. Code stays as it is, but for what the set-up says.
+    Figures are named, not drawn. Code stays as it is.
     """
-
-    def setup_words(match: re.Match) -> str:
-        return match[1] + say(SET_UP, match[3])
-
     notebook = deepcopy(chapter.notebook)
     for cell in notebook.cells:
         context = f"{chapter.page_name}#{cell.id}"
@@ -104,10 +99,11 @@ def translate_chapter(chapter: Chapter, say: Say) -> Chapter:
             text = named_figures(cell.source)
             if cell.id == LINKS_CELL:
                 cell.source = _translate_links(text, context, say)
+            elif answer := answer_text(text):
+                answer = translate_text(answer, context, say)
+                cell.source = framed_answer(answer, say(SITE_CONTEXT, ANSWER_SUMMARY))
             else:
                 cell.source = translate_text(text, context, say)
-        elif SETUP in tags(cell):
-            cell.source = SETUP_WORDS.sub(setup_words, cell.source)
 
         display = cell.metadata.get("mystnb", {})
         if "code_prompt_show" in display:
@@ -130,7 +126,10 @@ def messages_of(document: str, book: Book) -> Messages:
     messages = Messages()
     if folder == "notebooks":
         for chapter in book.chapters_on(name):
-            translate_chapter(chapter, messages.note)
+            relative = with_texts(
+                chapter, lambda text: relative_links(text, name, book)
+            )
+            translate_chapter(relative, messages.note)
     else:
         text = read_text(book.root / f"{document}.md", book.root)
         translate_text(text, document, messages.note)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 
+from tools.book.addresses import absolute_links, relative_links, with_texts
 from tools.book.book import Book
 from tools.book.chapters import Chapter
 from tools.book.figures import FIGURE, picture, png_facts, version
@@ -15,11 +16,6 @@ from tools.book.repository import services_row
 from tools.files import read_text
 from tools.languages import messages
 from tools.languages.language import FOLDER, SITE_CONTEXT, Language
-
-# A link from `notebooks/` to a page in prose, or to a chapter.
-NEIGHBOUR = re.compile(
-    r"(?<=\]\()(?:\.\./(?P<page>book/[\w-]+\.md)|(?P<chapter>[\w-]+)\.ipynb)"
-)
 
 
 @dataclass(frozen=True)
@@ -41,7 +37,10 @@ class TranslatedBook(Book):
         """Return a chapter in the words of the language, or as it is."""
         if not self._has(chapter):
             return chapter
-        translated = messages.translate_chapter(chapter, self.language.say)
+        relative = with_texts(
+            chapter, lambda text: relative_links(text, chapter.page_name, self)
+        )
+        translated = messages.translate_chapter(relative, self.language.say)
         say = partial(self.language.say, SITE_CONTEXT)
         english_links = services_row(chapter.where, self.repository)
         translated_links = services_row(self.path(chapter), self.repository, say)
@@ -107,7 +106,7 @@ class TranslatedBook(Book):
         for cell in notebook.cells:
             if cell.cell_type == "markdown":
                 with_figures = FIGURE.sub(drawn, cell.source)
-                cell.source = NEIGHBOUR.sub(self._neighbour, with_figures)
+                cell.source = self._addressed(with_figures, chapter)
         return notebook_text(notebook)
 
     def _pictures_in(self, path: Path) -> dict[str | None, str]:
@@ -120,10 +119,11 @@ class TranslatedBook(Book):
                 pictures[png_facts(png).get("Version")] = png
         return pictures
 
-    def _neighbour(self, link: re.Match) -> str:
-        """Return where a link leads from the folder of the language's notebooks."""
-        if link["page"]:
-            return f"../../../{link['page']}"
-        if self.is_translated(f"notebooks/{link['chapter']}"):
-            return link[0]
-        return f"../../../notebooks/{link[0]}"
+    def _addressed(self, text: str, chapter: Chapter) -> str:
+        """Return a text whose links name pages of the site, in the language where it has them."""
+        site = self.repository.site
+        text = absolute_links(text, chapter.page_name, self.repository)
+        for page in self.translated:
+            english = f"]({site}{page}.html"
+            text = text.replace(english, f"]({site}{self.language.code}/{page}.html")
+        return text

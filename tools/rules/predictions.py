@@ -7,7 +7,14 @@ from nbformat import NotebookNode
 
 from tools.book.cells import comments, has_assert, syntax_tree
 from tools.book.chapters import Chapter, Fault, Faults
-from tools.book.grammar import ANSWER, PREDICT, PREDICTED, QUESTION
+from tools.book.grammar import (
+    ANSWER,
+    PREDICT,
+    PREDICTED,
+    QUESTION,
+    answer_text,
+    framed_answer,
+)
 from tools.book.length import reading_path
 from tools.book.notebooks import tags
 from tools.book.predictions import Prediction, is_question, predictions
@@ -114,6 +121,12 @@ def explained(chapter: Chapter) -> Faults:
                 "no answer",
                 f"write it below what it printed, in a text cell {ANSWER}...",
             )
+        elif answer_text(answer.source) is None:
+            yield Fault(
+                answer,
+                "the answer is in plain sight",
+                f"put it in {framed_answer('...')!r}",
+            )
         elif count and (right is None or right >= count):
             yield Fault(
                 answer,
@@ -156,7 +169,7 @@ def _marks_of_choices(prediction: Prediction) -> tuple[int | None, list[set[str]
     Where there are no choices, the figures in the answer stand for the only one.
     """
     if not prediction.choices:
-        first_sentence = prediction.answer.source.partition(". ")[0]
+        first_sentence = prediction.explanation.partition(". ")[0]
         asked = _figures(prediction.question.source)
         return 0, [_figures(first_sentence) - asked]
 

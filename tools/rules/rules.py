@@ -10,7 +10,16 @@ from tools.book.cells import has_assert, syntax_tree
 from tools.book.chapters import Chapter, Fault, Faults
 from tools.book.figures import link_figures
 from tools.book.frameworks import disagreements, open_sections
-from tools.book.grammar import ABOUT, HIDDEN_CODE, NOT_COMPARED, TIMES, Kind
+from tools.book.grammar import (
+    ABOUT,
+    CHECKS,
+    HIDDEN_CODE,
+    NOT_COMPARED,
+    SETUP,
+    TIMES,
+    TITLE,
+    Kind,
+)
 from tools.book.notebooks import tags
 from tools.book.recordings import Recording
 from tools.errors import BookError
@@ -18,6 +27,7 @@ from tools.rules.budgets import within_budget
 from tools.rules.predictions import PREDICTION_RULES
 from tools.rules.questions import QUESTION_RULES
 from tools.rules.reference import shown_outcomes, shown_symptoms, whole_symptoms
+from tools.rules.sight import SIGHT_RULES, code_in_sight, pages_that_are_there
 
 OPENING = ("**What you will do.**", "**What you will learn.**", "**What you need.**")
 OURS = re.compile(
@@ -41,6 +51,8 @@ def broken_rules(chapter: Chapter, book: Book) -> list[str]:
 
 def _faults(chapter: Chapter, book: Book) -> Iterator[Fault]:
     yield from faults_of_code(chapter)
+    for rule in SIGHT_RULES:
+        yield from rule(chapter)
     for rule in RULES_OF_TEXT[chapter.kind]:
         yield from rule(chapter)
 
@@ -49,6 +61,7 @@ def _faults(chapter: Chapter, book: Book) -> Iterator[Fault]:
     for rule in RULES_OF_OUTPUT[chapter.kind]:
         yield from rule(chapter, recordings)
 
+    yield from pages_that_are_there(chapter, book)
     yield from stale_figures(chapter, book)
     first, *others = book.chapters_on(chapter.page_name)
     if others:
@@ -59,7 +72,7 @@ def _faults(chapter: Chapter, book: Book) -> Iterator[Fault]:
 def faults_of_code(chapter: Chapter) -> Faults:
     """A cell of code is short, runs for every reader, and is compared or asserts."""
     for cell in chapter.code_cells:
-        if HIDDEN_CODE not in tags(cell):
+        if not {CHECKS, HIDDEN_CODE, SETUP} & set(tags(cell)):
             yield from _faults_of_size(cell)
         ignored = NOT_COMPARED in tags(cell) or "NBVAL_IGNORE_OUTPUT" in cell.source
         if ignored and not has_assert(syntax_tree(chapter, cell)):
@@ -79,6 +92,8 @@ def faults_of_code(chapter: Chapter) -> Faults:
 
 def _faults_of_size(cell: NotebookNode) -> Faults:
     lines = cell.source.splitlines()
+    if cell.source.startswith(TITLE):
+        del lines[0]
     if len(lines) > LINES:
         yield Fault(cell, f"{len(lines)} lines, {LINES} at most", "split it")
     for line in lines:
@@ -144,7 +159,13 @@ def times_without_tag(chapter: Chapter, recordings: list[Recording]) -> Faults:
 
 # By the kind of a chapter: what its text keeps to, and what it has printed.
 RULES_OF_TEXT = {
-    Kind.LESSON: (opening, within_budget, *PREDICTION_RULES, *QUESTION_RULES),
+    Kind.LESSON: (
+        opening,
+        within_budget,
+        code_in_sight,
+        *PREDICTION_RULES,
+        *QUESTION_RULES,
+    ),
     Kind.SYMPTOMS: (whole_symptoms,),
     Kind.PUZZLES: (opening,),
     Kind.OUTCOMES: (),

@@ -19,6 +19,7 @@ from sphinx.addnodes import toctree
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from tools.book.addresses import is_text, relative_links
 from tools.book.book import Book
 from tools.book.grammar import Kind
 from tools.book.length import length
@@ -76,7 +77,14 @@ def setup(app: Sphinx) -> None:
 def read_pages(root: Path) -> dict[str, NotebookNode]:
     """Return the page of every chapter, as a notebook for MyST-NB. Raises BookError."""
     book = read_book(root)
-    return {name: frameworks.whole_page(name, book) for name in book.pages}
+    pages = {}
+    for name in book.pages:
+        notebook = frameworks.whole_page(name, book)
+        for cell in notebook.cells:
+            if is_text(cell):
+                cell.source = relative_links(cell.source, name, book)
+        pages[name] = notebook
+    return pages
 
 
 def replace_source(app: Sphinx, docname: str, source: list[str]) -> None:

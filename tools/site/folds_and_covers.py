@@ -4,12 +4,16 @@ A fold is one line until a reader opens it. There is one around each section who
 begins with `Deeper: `, and one around neighbouring cells with the tag `hide-cell`; at the
 head of a chapter it holds the links, the legend of the tabs and the set-up, too.
 
-A cover hides what answers a prediction, the output and the words, until the reader asks
-for it. Above the first prediction is a switch for all.
+A cover hides what answers a prediction until the reader asks for it: the output, the words, and
+all that follows up to the next heading.
 
-Both are native `<details>`, which need no JavaScript. `book/static/folds.js` opens a fold
-that a link or a search leads into; `book/static/predictions.js` makes buttons of the
-choices, says whether one was right, and keeps it. Paper shows everything.
+Cells with the tag `checks` are in folds of their own, which a reader who has not asked for them
+does not see. Above the first prediction or check are the switches for all covers and for checks.
+
+All are native `<details>`, which need no JavaScript. `book/static/folds.js` opens a fold that a
+link or a search leads into; `book/static/predictions.js` makes buttons of the choices, says
+whether one was right, and keeps it; `book/static/checks.js` hides the checks or shows them.
+Paper shows everything but checks.
 """
 
 import re
@@ -18,10 +22,20 @@ from itertools import groupby
 from docutils import nodes
 from sphinx.application import Sphinx
 
-from tools.book.grammar import DEEPER, MACHINERY, PREDICTED, SETUP, right_choice
+from tools.book.grammar import (
+    CHECKS,
+    DEEPER,
+    MACHINERY,
+    PREDICTED,
+    SETUP,
+    right_choice,
+)
 from tools.site.languages import punctuated, spoken, tr
 from tools.site.outputs import OUTPUT_BOX
 from tools.site.parts import Part, frame, html_part, load_where, render
+
+# The class of what a cell printed, where that is under a cover and not in the cell's own box.
+COVERED = "covered-outputs"
 
 
 def setup(app: Sphinx) -> None:
@@ -29,7 +43,9 @@ def setup(app: Sphinx) -> None:
     app.connect("doctree-read", add_folds, priority=550)
     app.connect("doctree-read", add_covers, priority=600)
     load_where(app, '<details class="deeper"', "folds.js")
-    load_where(app, '<details class="covered"', "predictions.css", "predictions.js")
+    load_where(app, '<p class="switches"', "predictions.css")
+    load_where(app, '<details class="covered"', "predictions.js")
+    load_where(app, '<details class="machinery checks"', "checks.js")
 
 
 def is_cell(node: nodes.Node) -> bool:
@@ -40,8 +56,12 @@ def tags(node: nodes.Node) -> list[str]:
     return node["cell_metadata"].get("tags", []) if is_cell(node) else []
 
 
+def is_checks(node: nodes.Node) -> bool:
+    return CHECKS in tags(node)
+
+
 def is_machinery(node: nodes.Node) -> bool:
-    return MACHINERY in tags(node) or SETUP in tags(node)
+    return is_checks(node) or MACHINERY in tags(node) or SETUP in tags(node)
 
 
 # Folds.
@@ -76,7 +96,7 @@ def nodes_of_head(links: nodes.paragraph) -> list[nodes.Node]:
     head = []
     for node in links.parent.children[links.parent.index(links) :]:
         begins = isinstance(node, nodes.section) or is_cell(node)
-        if begins and not is_machinery(node):
+        if begins and (not is_machinery(node) or is_checks(node)):
             break
         head.append(node)
     # Paragraphs at its end are the first of the chapter's text.
@@ -92,11 +112,20 @@ def fold_machinery(doctree: nodes.document) -> None:
     for parent in parents:
         if isinstance(parent, Part):  # they are in a fold
             continue
-        for is_run, run in groupby([*parent.children], is_machinery):
-            if is_run:
+        for kind, run in groupby([*parent.children], kind_of_fold):
+            if kind == CHECKS:
+                fold([*run], tr("Checks"), "checks.html")
+            elif kind == MACHINERY:
                 run = [*run]
                 labels = dict.fromkeys(label(cell) for cell in run)
                 fold(run, punctuated("; ").join(labels))
+
+
+def kind_of_fold(node: nodes.Node) -> str | None:
+    """Return the tag by which a cell is folded together with its neighbours, if it is."""
+    if is_checks(node):
+        return CHECKS
+    return MACHINERY if is_machinery(node) else None
 
 
 def fold_section(section: nodes.section) -> None:
@@ -106,18 +135,18 @@ def fold_section(section: nodes.section) -> None:
     section.append(html_part("</details>"))
 
 
-def fold(run: list[nodes.Node], words: str) -> None:
+def fold(run: list[nodes.Node], words: str, template: str = "fold.html") -> None:
     parent = run[0].parent
     index = parent.index(run[0])
     for node in run:
-        if MACHINERY in tags(node):
+        if is_machinery(node):
             # MyST-NB would make another fold of the cell.
             node.attributes.pop("hide_mode", None)
         if is_cell(node):
             # Colours would be thousands of elements of the page.
             for code in node[0].findall(nodes.literal_block):
                 code["language"] = "text"
-    parent.insert(index, frame("fold.html", *run, label=words))
+    parent.insert(index, frame(template, *run, label=words))
 
 
 def label(cell: nodes.container) -> str:
@@ -128,17 +157,20 @@ def label(cell: nodes.container) -> str:
     code = cell[0].astext()
     asserts = re.search(r"^assert ", code, re.MULTILINE)
     defines = re.search(r"^(def|class) ", code, re.MULTILINE)
-    return tr("What must hold") if asserts and not defines else tr("Helpers")
+    return tr("Checks") if asserts and not defines else tr("Helper code")
 
 
 # Covers.
 
 
 def add_covers(app: Sphinx, doctree: nodes.document) -> None:
-    """Box each prediction and cover its answer."""
+    """Box each prediction and cover its answer; put the switches above the first of them."""
     cells = [*doctree.findall(is_predicted)]
-    if cells:
-        add_switch(cells[0])
+    checks = [*doctree.findall(is_fold_of_checks)]
+    places = [place(cell) for cell in cells] + checks
+    if places:
+        order = [*doctree.findall()]
+        add_switches(min(places, key=order.index), bool(cells), bool(checks))
     for cell in cells:
         box_question(cell)
         cover_answer(cell)
@@ -148,14 +180,22 @@ def is_predicted(node: nodes.Node) -> bool:
     return is_cell(node) and PREDICTED in node["cell_metadata"]
 
 
-def add_switch(cell: nodes.container) -> None:
-    """Put the switch for all covers above the first prediction."""
-    below = [*question(cell), cell][0]
-    # A block of one framework may hold it, but the switch is for all.
+def is_fold_of_checks(node: nodes.Node) -> bool:
+    return isinstance(node, Part) and any(is_checks(child) for child in node)
+
+
+def place(cell: nodes.container) -> nodes.Node:
+    """Return where a prediction begins: with its question."""
+    return [*question(cell), cell][0]
+
+
+def add_switches(below: nodes.Node, answers: bool, checks: bool) -> None:
+    """Put the switches for all covers and for all checks above a node."""
+    # A block of one framework may hold it, but the switches are for all.
     while not isinstance(below.parent, nodes.section):
         below = below.parent
-    switch = html_part(render("prediction-switch.html"))
-    below.parent.insert(below.parent.index(below), switch)
+    switches = html_part(render("switches.html", answers=answers, checks=checks))
+    below.parent.insert(below.parent.index(below), switches)
 
 
 def box_question(cell: nodes.container) -> None:
@@ -174,24 +214,40 @@ def question(cell: nodes.container) -> list[nodes.Node]:
 
 
 def cover_answer(cell: nodes.container) -> None:
+    """Cover what a cell printed and all that follows it, up to the next heading."""
     printed = [node for node in cell if is_output(node)]
-    explained = explanation(cell)
+    following = up_to_heading(cell)
+    explained = [node for node in following[:3] if is_answer(node)][:1]
+    others = [node for node in following if node not in explained]
     right = None
     if explained:
         right = right_choice(explained[0].astext(), spoken().choices)
+
+    # Outputs look as in a cell, whose classes they keep.
+    outputs = nodes.container("", classes=[*cell["classes"], COVERED])
+    for node in printed:
+        cell.remove(node)
+        outputs += node
     name = f"printed-{cell['cell_metadata'][PREDICTED]}"
-    cell += frame("covered.html", *printed, *explained, name=name, right=right)
+    covered = [outputs, *explained, *others]
+    index = cell.parent.index(cell) + 1
+    parent = cell.parent
+    parent.insert(index, frame("covered.html", *covered, name=name, right=right))
 
 
 def is_output(node: nodes.Node) -> bool:
     return isinstance(node, Part) or node.get("nb_element") == OUTPUT_BOX
 
 
-def explanation(cell: nodes.container) -> list[nodes.Node]:
-    """Return the answer in words below a cell, and the fold between, if there is one."""
-    index = cell.parent.index(cell)
-    below = cell.parent.children[index + 1 : index + 3]
-    for number, node in enumerate(below):
-        if "answer" in node.get("classes", []):
-            return [node, *below[:number]]
-    return []
+def up_to_heading(cell: nodes.container) -> list[nodes.Node]:
+    """Return what stands below a cell in its section, before any section within that."""
+    following = []
+    for node in cell.parent.children[cell.parent.index(cell) + 1 :]:
+        if isinstance(node, nodes.section):
+            break
+        following.append(node)
+    return following
+
+
+def is_answer(node: nodes.Node) -> bool:
+    return "answer" in node.get("classes", [])

@@ -22,10 +22,13 @@ from tools.book.grammar import (
     OUTCOMES_CELL,
     PREDICTED,
     RUNNERS,
+    SETUP,
     TIMELINE,
     TIMES,
+    TITLE,
     VERSIONS,
     Kind,
+    answer_text,
 )
 from tools.book.notebooks import tags
 from tools.book.recordings import Recording
@@ -79,6 +82,10 @@ class Page:
 def chapter_page(chapter: Chapter, book: Book) -> Page:
     page = Page(chapter, page_recordings(chapter, book))
     for cell in chapter.code_cells:
+        if SETUP in tags(cell):
+            # It names the machine, which the legend does for all.
+            page.shared_outputs[cell.id] = []
+            continue
         by_runner = outputs_of(cell, page)
         if can_share(cell, by_runner):
             page.shared_outputs[cell.id] = by_runner[0].outputs
@@ -213,6 +220,12 @@ def add_outputs(cell: NotebookNode, page: Page) -> None:
     # Nodes know a cell's metadata only: `tools.site.folds_and_covers` names its cover by the id.
     if PREDICTED in tags(cell):
         cell.metadata[PREDICTED] = cell.id
+    title, _, code = cell.source.partition("\n")
+    if title.startswith(TITLE):
+        # Colab shows it in place of the cell, and the page says it on the fold.
+        cell.source = code
+        display = cell.metadata.setdefault("mystnb", {})
+        display.setdefault("code_prompt_show", tr(title.removeprefix(TITLE)))
     # Without a text of its own, a plot's would be the name of its file.
     image = cell.metadata.setdefault("mystnb", {}).setdefault("image", {})
     image.setdefault("alt", tr("Plot drawn by the code above"))
@@ -232,6 +245,10 @@ def page_text(cell: NotebookNode, chapter: Chapter, root: Path) -> str:
         text = named_figures(cell.source)
 
     if cell.id.startswith(ANSWER):
+        # The page has a cover of its own in place of the notebook's `<details>`.
+        answer = answer_text(text)
+        if answer is not None:
+            text = answer
         return f"::::::{{container}} answer\n{text}\n::::::"
     if cell.id.startswith(MOVE) or cell.id == OUTCOMES_CELL:
         return f"{text}\n\n```{{{cell.id}}}\n```"

@@ -18,6 +18,7 @@ from tools.book.book import Book
 from tools.book.chapters import Chapter
 from tools.book.grammar import EXERCISE_PART
 from tools.files import read_text, write_text
+from tools.site.folds_and_covers import COVERED
 from tools.site.parts import render
 
 # Of the site's style sheets, those of the slides.
@@ -34,7 +35,7 @@ STYLES = (
 NOT_SHOWN = (
     ".frameworks, .frameworks-fault, .framework-name, .machinery,"
     " section:has(> .deeper), .tag_hide-input, .solution, .wrong:not(.choice),"
-    " .headerlink, .prediction-switch, .moved, form, .symptom-list,"
+    " .headerlink, .switches, .moved, form, .symptom-list,"
     " .timeline-tools, .timeline-said, .timeline > details"
 )
 EXERCISE = re.compile(r"\d+\. ")
@@ -80,6 +81,8 @@ def slides_of(chapter: Chapter, site: Path) -> Iterator[Slide]:
     html = BeautifulSoup(path.read_bytes(), "html.parser")
     article = html.select_one("article.bd-article")
     keep_framework(article, chapter.framework)
+    for cover in article.select("details.covered"):
+        narrow_cover(cover)
     drop_unshown(article, chapter)
     embed_images(article, path.parent)
     for section in article.select("section"):
@@ -95,6 +98,24 @@ def keep_framework(article: Tag, framework: str) -> None:
         tag.decompose()
     for block in article.select("div.framework"):
         block.unwrap()
+
+
+def narrow_cover(cover: Tag) -> None:
+    """Move a cover into the cell that it answers, and take out of it what follows the answer.
+
+    On a page it reaches to the next heading, but on a slide that would leave no step.
+    """
+    chosen = cover.find_previous_sibling("p", class_="chosen")
+    cell = chosen.find_previous_sibling("div", class_="cell")
+    outputs = cover.find("div", class_=COVERED, recursive=False)
+    answer = outputs.find_next_sibling(True)
+    if answer is not None and "answer" not in answer["class"]:
+        answer = None
+    for tag in reversed((answer or outputs).find_next_siblings(True)):
+        cover.insert_after(tag.extract())
+
+    outputs.unwrap()
+    cell.extend([chosen.extract(), cover.extract()])
 
 
 def drop_unshown(article: Tag, chapter: Chapter) -> None:
