@@ -30,7 +30,7 @@ ASSIGNMENT = argument(
     "--assignment",
     "ASSIGNMENT",
     type=folder,
-    help="file that sets exercises, points, the due date and the price of being late",
+    help="file that chooses exercises, points, the due date and the late penalty",
 )
 WORKERS = argument(
     "--workers", "WORKERS", help="number of processes (default: one per core)"
@@ -121,7 +121,7 @@ def example(chapter: str, masters: Folder) -> None:
     WORKERS,
     argument("--dask", "DASK", metavar="ADDRESS", help="address of a Dask scheduler"),
     argument(
-        "--source", "SOURCE", help="system of the download, if it is not recognised"
+        "--source", "SOURCE", help="system of the download, if it is not recognized"
     ),
     MASTERS,
     OUT,

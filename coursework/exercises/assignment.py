@@ -23,9 +23,9 @@ from tools.book.notebooks import tags
 from tools.errors import BookError
 from tools.files import read_text
 
-CONDITION = re.compile(r"^\*It holds when\*(?P<condition>.*)$", re.M)
+CONDITION = re.compile(r"^\*Your answer is right if\*(?P<condition>.*)$", re.M)
 MASTERS = "masters"  # the folder of the book's own
-GIVEN = "# @title Given: what the exercises build on, to be run and left as it is"
+GIVEN = "# @title Given: run this cell and leave it unchanged; the exercises build on it"
 
 
 # --- what an instructor chooses

@@ -156,7 +156,7 @@ def _check_drafts(
     if not faults:
         faults = verify(all_trials, grade, key_of, book.root)
     if faults:
-        head = "nothing is released: masters do not hold"
+        head = "nothing is released: some masters are wrong"
         raise BookError("\n".join([head, *faults]))
 
 
@@ -192,7 +192,7 @@ def read_manifest(out: Path) -> Manifest | None:
         return None
     path = out / MANIFEST
     if not path.is_file():
-        raise BookError(f"{out}: holds files that no release wrote; {OTHER_FOLDER}")
+        raise BookError(f"{out}: contains files that no release wrote; {OTHER_FOLDER}")
     with written_by("make release", str(path), OTHER_FOLDER):
         content = json.loads(path.read_text(encoding="utf-8"))
         chapters = [ReleasedChapter(**chapter) for chapter in content["chapters"]]

@@ -18,7 +18,7 @@ from typing import Any
 from tools.errors import BookError
 
 # The cell of text in which students write what a person reads.
-PLACE = "*Write here what is asked for in words; a person reads it.*"
+PLACE = "*Write your explanation here. A person will read it.*"
 
 # The code cells of a student by exercise; those above all exercises are under None.
 Cells = dict[int | None, list[str]]
@@ -64,7 +64,7 @@ def draws_of(key: str | None) -> Draws:
     if length < MIN_LENGTH:
         raise BookError(
             f"CLASS: a key of {length} characters; "
-            f"take {MIN_LENGTH} or more, hard to guess"
+            f"use {MIN_LENGTH} or more that are hard to guess"
         )
 
     password = key.encode(errors="surrogateescape")

@@ -59,7 +59,7 @@ class Figures:
     """How far two notebooks agree."""
 
     share: float  # of the answers that both have
-    same: int  # answers, once names and comments are put aside
+    same: int  # answers, when names and comments are ignored
     answers: int  # that both have
     verbatim: int  # of the same ones, names and comments included
     alone: int  # of the same ones, in no notebook outside the group
@@ -80,7 +80,7 @@ class NotebookGroup:
         count = f"{figures.same} of {figures.answers} answers are the same"
         if len(self.submissions) > 2 and figures.same < figures.answers:
             count = f"at least {count}"
-        details = ["once names and comments are put aside"]
+        details = ["when names and comments are ignored"]
         if figures.verbatim:
             details.append(f"{figures.verbatim} of them word for word")
         if figures.alone:
@@ -203,7 +203,7 @@ class ExerciseAnswers:
         return a in self.group_of and self.group_of[a] is self.group_of.get(b)
 
     def holders(self, submission: str) -> list[str]:
-        """Return all who have this answer, once names and comments are put aside."""
+        """Return all who have this answer, when names and comments are ignored."""
         by_lines = self.lines.holders_with(submission)
         return by_lines or self.typed.holders_with(submission)
 

@@ -63,7 +63,7 @@ class Entry:
                 data = file.read(LIMIT + 1)
         except ERRORS as error:
             text = getattr(error, "strerror", None) or str(error)
-            reason = clean(text) or "it is cut short"
+            reason = clean(text) or "it is truncated"
             raise Refused(f"cannot be read ({reason}); hand it in again") from None
         if data is None:  # of a pipe that took the file's place
             return b""
@@ -316,7 +316,7 @@ def fault_of_names(entries: list[Entry]) -> str | None:
     names = sorted({entry.path.parts[0] for entry in entries})
     stamped = [name for name in names if STAMP.search(name)]
     if len(stamped) * 2 > len(names):
-        fault = "names with a date, of which one student may have several"
+        fault = "names with a date, so that one student may have several"
         return f"{listed(stamped)}: {fault}"
 
     notebooks: Counter[str] = Counter()  # by the folder at the top

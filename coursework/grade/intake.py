@@ -171,8 +171,8 @@ def from_blackboard(entry: Entry, match: re.Match, people: People) -> Submission
         user = person.user
         name = person.student
     elif prefix.count("_") > 1:
-        fault = "has no text beside it that says whose it is"
-        return nobodys(entry, f"{fault}; grade the download as it came")
+        fault = "has no text file that says whose it is"
+        return nobodys(entry, f"{fault}; grade the download unchanged")
     else:
         user = prefix.rpartition("_")[2]
         name = ""
@@ -270,7 +270,7 @@ def find_submissions(path: Path, source: str | None = None) -> list[Submission]:
     entries = read_entries(path)
     handed_in = [entry for entry in entries if entry.path.name not in WRITTEN]
     if not handed_in:
-        fault = "holds no submission; name the folder or zip of a download"
+        fault = "contains no submission; name the folder or zip of a download"
         raise BookError(f"{path}: {fault}")
     is_named = source is not None
     source, handed_in = recognise(handed_in, source)

@@ -63,7 +63,7 @@ def judge(task: Task, tier: Tier | None = None) -> Judgement:
     try:
         run.run()
     except RuntimeError as error:
-        reason = f"{tier.name}: no session can be had ({error}); run it again"
+        reason = f"{tier.name}: no session could be started ({error}); run it again"
         raise BookError(reason) from None
     results = {number: run.results[number] for number in run.exercises}
     return Judgement(task.key, results, run.findings, tier.about)

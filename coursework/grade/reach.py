@@ -41,7 +41,7 @@ from coursework.grade.student_code import (
 
 MOST = 60  # entries of a submission
 WIDTH = 160  # characters of a line that are shown
-UNREAD = "cannot be read, so nothing in it was looked for"
+UNREAD = "cannot be parsed, so nothing in it was looked for"
 TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
@@ -191,7 +191,7 @@ class Reader:
         entries = sorted(self.entries, key=place)
         if len(entries) == MOST:
             last = entries[-1]
-            text = f"and so on: {MOST} lines are listed, and no more"
+            text = f"and more: only {MOST} lines are listed"
             entries.append(ReachEntry(last.exercise, last.line, text, ""))
         return entries
 
@@ -237,7 +237,7 @@ class Reader:
                     yield self._about_hidden(name)
                     yield UNBOUND_NAMES.get(name)
             case ast.Name(id=name) if is_module and name in self.imported_names:
-                yield f"puts something else in the place of `{name}`"
+                yield f"puts something else in place of `{name}`"
             case ast.Name(id=name) if is_module:
                 yield self._about_definition(name)
             case ast.Attribute(attr=name):
@@ -270,7 +270,7 @@ class Reader:
                     yield self._about_definition(name)
             case ast.FunctionDef(name=name, body=[*_, last]):
                 if name == "__del__":
-                    yield "leaves code that runs by itself later"
+                    yield "leaves behind code that runs later by itself"
                 match last:
                     case ast.Return(value=ast.Constant()):
                         yield _about_constant(name)
@@ -279,12 +279,12 @@ class Reader:
 
     def _about_hidden(self, name: str) -> str | None:
         if name in self.hidden:
-            return f"names `{name}`, which stands in hidden questions alone"
+            return f"uses the name `{name}`, which occurs only in hidden questions"
         return None
 
     def _about_definition(self, name: str) -> str | None:
         if name in self.given_definitions:
-            return f"defines again `{name}`, which the notebook gives"
+            return f"redefines `{name}`, which the notebook provides"
         return None
 
 
@@ -311,9 +311,9 @@ def _about_path(path: str) -> str | None:
             return text
     package, *names = parts
     if package == "cudasim" and names and names[0] not in PUBLIC:
-        return "reaches into the insides of cudasim"
+        return "uses internals of cudasim"
     if package == "torch" and any(map(_is_private, names)):
-        return "reaches into the insides of torch"
+        return "uses internals of torch"
     return None
 
 
@@ -338,7 +338,7 @@ def _about_call(node: ast.Call, scope: Scope) -> str | None:
         case "__import__" | "importlib.import_module", [ast.Constant(value=name), *_]:
             return _about_path(str(name))
         case "__import__" | "importlib.import_module", [_, *_]:
-            return "imports a module by a name that is computed"
+            return "imports a module whose name is computed"
         case "type", [_, _, _]:
             return "makes a class by calling `type`"
         case "cudasim.timeline", _:
@@ -356,7 +356,7 @@ def _about_computed(names: list[ast.AST]) -> str | None:
 def _about_method(function: ast.Attribute, scope: Scope) -> Iterator[str | None]:
     base = scope.origin_of(function.value)
     if function.attr in HOOKS and base != OWN:
-        yield "hooks into a module or a tensor that it did not make"
+        yield "hooks into a module or a tensor that it did not create"
     if function.attr in CHANGING_METHODS and _is_namespace(function.value, base):
         yield _about_change(base, "?", _root(function))
 
@@ -393,9 +393,9 @@ def _about_item(node: ast.Subscript, scope: Scope) -> str | None:
     if base == "os.environ" and key.startswith(SETTINGS_OF_ENVIRONMENT):
         return None
     if base == GIVEN and not is_dict:
-        return f"changes an item of `{root}`, which the notebook gives"
+        return f"changes an item of `{root}`, which the notebook provides"
     if base == ARGUMENT and is_dict:
-        return "writes into the `__dict__` of an object that it did not make"
+        return "writes into the `__dict__` of an object that it did not create"
     return _about_change(base, key, root)
 
 
@@ -411,13 +411,13 @@ def _about_change(base: str, name: str, root: str) -> str | None:
     if is_path(base):
         return f"replaces an attribute of `{base}`"
     if base == A_CLASS:
-        return "replaces an attribute of a class that it did not make"
+        return "replaces an attribute of a class that it did not create"
     if base == NAMES:
         return "changes names of the notebook by `globals()`, `locals()` or `vars()`"
     if base == GIVEN and name not in SETTABLE:
-        return f"replaces an attribute of `{root}`, which the notebook gives"
+        return f"replaces an attribute of `{root}`, which the notebook provides"
     if base == ARGUMENT and name in OBSERVED_ATTRIBUTES:
-        return f"replaces `{name}` of an object that it did not make"
+        return f"replaces `{name}` of an object that it did not create"
     if name in ("__class__", "__bases__", "__code__"):
         return f"replaces `{name}` of an object"
     return None
@@ -455,11 +455,11 @@ def _about_class(node: ast.ClassDef, scope: Scope) -> str | None:
         is_of_torch = base.startswith("torch.")
         if base in VALUE_TYPES and (has_answers or (own and is_of_torch)):
             kind = base.removeprefix("builtins.")
-            return f"makes a kind of `{kind}` that says of itself what it likes"
+            return f"defines a kind of `{kind}` that can misreport itself"
     if names & LYING_METHODS or "__class__" in names:
-        return "makes objects that say of themselves what they like"
+        return "makes objects that can misreport themselves"
     if not bases and names & IMITATING_METHODS:
-        return "makes objects that stand for numbers, lists or tensors"
+        return "makes objects that act as numbers, lists or tensors"
     return None
 
 

@@ -112,7 +112,7 @@ def read_submission(data: bytes) -> NotebookNode:
         reason = str(error) if data.strip() else "it is empty"
     except (AttributeError, LookupError, TypeError):
         reason = "its cells cannot be read"
-    fault = f"the file is not a notebook or is cut short ({reason})"
+    fault = f"the file is not a notebook or is truncated ({reason})"
     raise Refused(f"{fault}; save it and hand it in again")
 
 
@@ -120,13 +120,13 @@ def read_notebook(content: dict[str, Any]) -> NotebookNode:
     """Return a notebook, which need not follow nbformat's schema: some services' do not."""
     minor = content.get("nbformat_minor", 0)
     if content.get("nbformat") != 4 or minor not in range(6):
-        fault = "the notebook is in none of the formats 4.0 to 4.5"
+        fault = "the notebook is in none of the formats from 4.0 to 4.5"
         raise Refused(f"{fault}; save it in JupyterLab")
     metadata = mapping(content.get("metadata"))
     language = language_of(metadata)
     if not re.match("i?python", language):
         fault = f"the notebook is in {quoted(language)}"
-        raise Refused(f"{fault}; the answers are asked for in Python")
+        raise Refused(f"{fault}; answers must be in Python")
     notebook = {
         "nbformat": 4,
         "nbformat_minor": minor,
@@ -187,7 +187,7 @@ def assignment_of(
     numbers = [exercise.number for exercise in assignment.exercises]
     exercises = metadata.get("exercises", numbers)
     if exercises != numbers:
-        fault = f"it holds the exercises {exercises}, and {numbers} are graded"
+        fault = f"it contains the exercises {exercises}, but {numbers} are graded"
         advice = "name the file that it was released with: ASSIGNMENT=..."
         raise Refused(f"{fault}; {advice}")
     return assignment

@@ -57,7 +57,7 @@ class AnswerGroup:
         count = f"{self.same} of {self.lines}"
         if len(self.submissions) > 2 and self.same < self.lines:
             count = f"at least {count}"
-        return f"{count} lines are the same once names and comments are put aside"
+        return f"{count} lines are the same when names and comments are ignored"
 
 
 # --- lines

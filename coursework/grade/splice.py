@@ -216,7 +216,7 @@ class Reader:
             cell.kind = "code"
             cell.source = code
         else:
-            self.note(cell.number, f"{text} and holds no Python code")
+            self.note(cell.number, f"{text} and contains no Python code")
 
     # --- all cells
 
@@ -284,14 +284,14 @@ class Reader:
     def _note_place(self, cell: Cell, owner: int | None, last: int) -> None:
         """Say where an answer stood, if not in its own cell."""
         if cell.part in FIXED:
-            self.note(owner, f"its answer stood in a {cell.part} cell")
+            self.note(owner, f"its answer was in a {cell.part} cell")
         elif cell.part != "answer":
             return
         elif owner == cell.number:
             if owner < last:
-                self.note(owner, "its cell was moved; it was run at its own place")
+                self.note(owner, "its cell was moved; it was run in its own place")
         elif cell.number not in cell.answers_to:
-            self.note(owner, f"its answer stood in a cell of exercise {cell.number}")
+            self.note(owner, f"its answer was in a cell of exercise {cell.number}")
 
     def _look_at_exercise(
         self, number: int, own: list[Cell], answered: set[int], marked: set[int | None]
@@ -304,7 +304,7 @@ class Reader:
         elif not own:
             self.starter_runs.add(number)
             if number not in marked:
-                self.note(number, "the cell of its answer is not there")
+                self.note(number, "the cell of its answer is missing")
         marks = [(cell.part, cell.number) for cell in own]
         if marks.count(("answer", number)) > 1:
             text = f"{len(marks)} cells hold its answer; they were run in order"

@@ -103,7 +103,7 @@ def check_folder(folder: Path) -> None:
         return
     names = sorted(path.name for path in folder.iterdir())
     if names:
-        fault = f"holds files that no grading wrote ({', '.join(names[:3])})"
+        fault = f"contains files that no grading wrote ({', '.join(names[:3])})"
         raise BookError(f"OUT: {folder} {fault}; name another folder")
 
 

@@ -14,9 +14,9 @@ WRONG = "double = lambda x: x"
 CHECK = """\
 if double is not ...:
     assert double(3) == 6
-'Exercise {n}: ' + ('no answer yet' if double is ... else 'it holds')"""
+'Exercise {n}: ' + ('no answer yet' if double is ... else 'passed')"""
 SILENT_CHECK = CHECK.replace("'Ex", "_ = 'Ex")
-OTHER_CHECK = CHECK.replace("it holds", "fine")
+OTHER_CHECK = CHECK.replace("passed", "fine")
 FOLD = '<details class="{}">\n<summary>It</summary>\n\n```python\n{}\n```\n\n</details>'
 
 
@@ -71,8 +71,8 @@ def tried(folder, recorded, runner="cpu"):
 SOUND = [{}, {"wrong": "double = lambda x: x / 0"}]
 FAULTY = [
     (
-        {"answer": SOLUTION, "shows": "3", "shown": "it holds"},
-        "blank, its check shows 'Exercise 3: it holds'",
+        {"answer": SOLUTION, "shows": "3", "shown": "passed"},
+        "blank, its check shows 'Exercise 3: passed'",
     ),
     ({"check": SILENT_CHECK, "shown": None}, "blank, its check shows nothing"),
     ({"check": OTHER_CHECK}, "solved, its check shows 'Exercise 5: fine'"),

@@ -207,13 +207,13 @@ def test_the_review_shows_a_broken_test_with_its_line(grade, out):
     grade({"ann": ANSWERS, "bob": ANSWERS})
 
     review = (out / "review.html").read_text(encoding="utf-8")
-    _, heading, rest = review.partition("Hidden tests that broke off: 1")
+    _, heading, rest = review.partition("Hidden tests that raised an error: 1")
     assert heading
     text = "ann, bob: small, exercise 1: test_form broke off with a TypeError in line"
     assert text in rest
 
     for page in contents(out / "feedback").values():
-        assert b"the result is not of the form asked for" in page
+        assert b"the result does not have the form that the task asks for" in page
         assert b"TypeError" not in page
         assert b"student.ask" not in page
 

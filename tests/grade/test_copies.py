@@ -135,7 +135,7 @@ def test_eight_copies_in_their_own_names_are_one_group(seed):
     [group] = copies(students).notebooks
 
     assert group.submissions == EIGHT
-    assert group.text.startswith("6 of 6 answers are the same once names")
+    assert group.text.startswith("6 of 6 answers are the same when names")
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -263,7 +263,7 @@ def test_the_review_shows_notebooks_that_agree(grade, out):
 
     review = (out / "review.html").read_text(encoding="utf-8")
     group = "Ann, Bob: small, exercises 1, 2, 3"
-    assert f"{group}: 3 of 3 answers are the same once" in review
+    assert f"{group}: 3 of 3 answers are the same when" in review
     # They stand side by side.
     assert review.count("note_2 = &#39;as Ann typed it, 2&#39;") == 2
     assert "exercise 1: 2 answers equal another one and are too short to tell" in review

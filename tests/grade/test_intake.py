@@ -111,7 +111,7 @@ def test_a_source_may_be_named(tmp_path, capsys):
     [
         ("nowhere", None, "no such file"),
         ("text", None, "neither a folder nor a zip"),
-        ("empty.zip", None, "holds no submission; name the folder or zip of a"),
+        ("empty.zip", None, "contains no submission; name the folder or zip of a"),
         ("empty.zip", "sakai", "SOURCE=sakai: no such source; choose from: grade"),
     ],
 )
@@ -206,7 +206,7 @@ def test_a_user_name_that_may_hold_a_stroke_is_not_guessed(tmp_path):
     name = "HW_3_doe_attempt_2026-02-02-15-58-23_a.ipynb"
     [submission] = find_in_zip({name: ANSWER}, tmp_path, "blackboard")
     assert submission.student == name
-    assert "has no text beside it that says whose it is" in reason(submission)
+    assert "has no text file that says whose it is" in reason(submission)
 
 
 def test_two_notebooks_of_a_student_are_named(tmp_path):

@@ -200,7 +200,7 @@ def test_an_end_leaves_the_points_before_it():
 
     judgement = judged(answers, assignment=assignment)
 
-    not_asked = "not asked, as a test before it ended the session"
+    not_asked = "not run, because an earlier test ended the session"
     assert reasons(judgement, 1) == [None, TWO_S, not_asked]
     assert judgement.points == 8
     assert judged(answers, assignment=assignment) == judgement
@@ -284,7 +284,7 @@ def test_each_test_of_each_class_draws_its_own_inputs():
 def test_an_answer_of_another_form_fails_its_test():
     assignment = with_tests(form="assert student.ask('double(1)')['a'][2] == 1")
     judgement = judged(ANSWERS, assignment=assignment)
-    assert reasons(judgement, 1) == ["the result is not of the form asked for"]
+    assert reasons(judgement, 1) == ["the result does not have the form that the task asks for"]
 
 
 def test_an_instructor_learns_at_which_line_a_test_broke_off():
@@ -344,7 +344,7 @@ def test_what_the_given_program_passes_counts_with_another():
 def test_what_the_given_program_passes_earns_nothing_alone():
     judgement = judged_as_better("7")
     assert judgement.results[1].points == 0
-    no_better = "right, and no better than the program that was given"
+    no_better = "right, but no better than the program that was given"
     assert reasons(judgement, 1)[0] == no_better
 
 
@@ -353,7 +353,7 @@ def test_a_test_takes_no_longer_than_its_limit(monkeypatch):
     monkeypatch.setattr("coursework.grade.judge.TEST_SECONDS", 0.3)
     assignment = with_tests(long="while student.ask('double(1)'): pass")
     judgement = judged(ANSWERS, assignment=assignment)
-    assert reasons(judgement, 1) == ["the result takes too long to look through"]
+    assert reasons(judgement, 1) == ["the result is too large to examine"]
     assert judgement.points == 6
 
 
@@ -385,7 +385,7 @@ def test_a_submission_has_four_times_its_seconds_and_slack(slack, points, monkey
     judgement = judged(ANSWERS, assignment=assignment)
     assert judgement.points == points
     if points == 0:
-        late = "was stopped, as all exercises together took longer than they may"
+        late = "was stopped, because all exercises together took too long"
         assert reasons(judgement, 1) == [late, late]
         text = "was stopped, as the notebook took more than -1 s"
         assert judgement.findings[0] == Finding("notebook-time", 1, text)
@@ -407,7 +407,7 @@ def test_a_notebook_may_run_out_of_time_between_two_tests(monkeypatch):
 
     judgement = judged(ANSWERS)
 
-    stopped = "was stopped, as all exercises together took longer than they may"
+    stopped = "was stopped, because all exercises together took too long"
     assert reasons(judgement, 1) == [None, stopped]
     assert reasons(judgement, 2) == [stopped, stopped]
 
@@ -415,7 +415,7 @@ def test_a_notebook_may_run_out_of_time_between_two_tests(monkeypatch):
 def test_a_measurement_with_a_gap_counts_for_nothing():
     answer = "def total(xs):\n    return gap('its record is not whole')"
     judgement = judged(ANSWERS | {2: answer})
-    reason = "its measurement is not whole, so it counts for nothing; your instructor sees why"
+    reason = "the measurement is incomplete, so it does not count; your instructor can see why"
     assert reasons(judgement, 2) == [reason, reason]
     assert judgement.points == 6
     # It is told once.

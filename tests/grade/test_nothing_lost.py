@@ -348,6 +348,6 @@ def test_grades_go_into_no_folder_with_files_of_others(grade, tmp_path):
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "grades.csv").write_text("mine")
-    with refused(f"OUT: {folder} holds files that no grading wrote (grades.csv)"):
+    with refused(f"OUT: {folder} contains files that no grading wrote (grades.csv)"):
         grade({"ann": ANSWERS}, out="mine")
     assert contents(folder) == {"grades.csv": b"mine"}

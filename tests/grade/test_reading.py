@@ -26,7 +26,7 @@ def of_cell(**cell):
     return notebook(cells=[cell])
 
 
-CUT_SHORT = "the file is not a notebook or is cut short"
+CUT_SHORT = "the file is not a notebook or is truncated"
 NO_CELLS = "its cells cannot be read"
 TOO_DEEP = "maximum recursion depth"
 NESTED = json.loads("[" * 900 + "]" * 900)
@@ -42,16 +42,16 @@ REFUSED = {
     "deep metadata": (notebook(metadata={"a": NESTED}), TOO_DEEP),
     "an old format": (
         notebook(nbformat=3),
-        "in none of the formats 4.0 to 4.5; save it in JupyterLab",
+        "in none of the formats from 4.0 to 4.5; save it in JupyterLab",
     ),
     "no cells": (notebook(cells=None), NO_CELLS),
     "a cell without source": (of_cell(cell_type="code", source=[None]), NO_CELLS),
     "a cell of no kind": (of_cell(cell_type="heading", source="x"), NO_CELLS),
-    "R": (in_kernel(language="R"), "in 'r'; the answers are asked for in"),
+    "R": (in_kernel(language="R"), "in 'r'; answers must be in"),
     "Julia": (in_kernel(name="julia-1.10"), "in 'julia'"),
     "an odd language": (
         notebook(metadata={"language_info": ODD_LANGUAGE}),
-        "asked for in Python",
+        "answers must be in Python",
     ),
 }
 

@@ -450,7 +450,7 @@ def test_a_release_overwrites_nothing_of_others(run, tmp_path):
     thesis.write_text("years of work")
     grader = Grader()
     for path in (tmp_path, thesis):
-        with refused(path.name, "holds files that no release wrote"):
+        with refused(path.name, "contains files that no release wrote"):
             run(grade=grader, out=path)
     assert thesis.read_text() == "years of work"
     assert grader.graded == []

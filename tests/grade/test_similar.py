@@ -137,4 +137,4 @@ def test_a_group_is_described_by_the_two_least_alike():
     chain = answers_of("abcdefghij", "abcdefgh12", "abcdefgh12", "abcdefg312")
     [group] = similar_answers(1, chain)
     same = "at least 8 of 10 lines are the same"
-    assert group.text == f"{same} once names and comments are put aside"
+    assert group.text == f"{same} when names and comments are ignored"

@@ -65,7 +65,7 @@ EXERCISE_PART = re.compile(
 
 # How the value of the last check of an exercise ends.
 NO_ANSWER = "no answer yet"
-HOLDS = "it holds"
+HOLDS = "passed"
 
 # What stands around the answer to a prediction: every notebook program folds it.
 ANSWER_SUMMARY = "Show the answer"
