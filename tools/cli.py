@@ -44,6 +44,14 @@ def refresh() -> None:
             forget_build(ROOT)
 
 
+@command()
+def clinic() -> None:
+    """Measure all versions of the clinic's script, for the front page and its test."""
+    from tools.record.clinic import write_measured
+
+    write_measured(ROOT)
+
+
 @command(
     argument("stages", "STAGE", nargs="*", help="those whose names hold this; else all")
 )

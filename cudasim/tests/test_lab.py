@@ -543,3 +543,36 @@ def test_a_chart_names_the_card_of_modelled_times(svg, gpus):
     assert ">3 MiB<" in svg()
     with pytest.raises(ValueError, match="no values"):
         lab.chart({})
+
+
+# Versions of a program.
+
+
+def test_measure_takes_the_time_and_memory_of_the_work_without_its_preparation(gpus):
+    def prepare():
+        X = torch.ones(1024, 1024, device="cuda")
+        (X @ X).sum().item()
+        return (X,)
+
+    def work(X):
+        print("not shown")
+        return (X + X).sum()
+
+    run = lab.measure(work, prepare)
+    assert run.result.item() == 2 * 2**20
+    assert run.peak >= 8 * MIB
+    assert 0 < run.busy < 1
+    on_h100 = lab.measure(work, prepare, card="H100")
+    assert on_h100.seconds < run.seconds
+
+    text = repr(lab.compare({"sum": run}))
+    assert "time, modelled for a T4" in text
+    assert f"≈ {lab.short(run.seconds)}" in text
+
+
+def test_measure_knows_neither_busy_nor_peak_without_a_gpu():
+    run = lab.measure(lambda: torch.ones(3).sum())
+    assert run.seconds > 0
+    assert run.busy is None
+    assert run.peak is None
+    assert DASH in repr(lab.compare({"sum": run}))

@@ -1,66 +1,60 @@
-"""The first screen shows only what its cell recorded."""
+"""The first screen shows the versions that were measured, and no others."""
 
 import json
 
 import pytest
-from helpers import copy_code, copy_kernel, refused
-from making import changed, display, keep
-from nbformat.v4 import new_code_cell
+from helpers import refused
 
 from tools.book.book import Book
-from tools.book.grammar import VERSIONS
-from tools.site.front import STORY, read_versions
+from tools.record.clinic import FOLDER, MEASURED, key
+from tools.site.front import STORY, changed_lines, read_versions
 
-RECORDED = json.dumps([{"version": "0 as found", "error": "E: no\nmore"}])
 STORY_OF = """\
-chapter: first
-cell: {}
 versions:
-  0 as found: {{said: "It.", taught: first#x}}
+  {}:
+    title: As found
+    said: "It."
+    taught: first#x
 """
 
 
 @pytest.fixture
-def book_with_versions(small_book):
-    """The root of a book whose cell `way` has printed versions; `other` has printed nothing."""
-    copy_code(small_book, "cudasim/src")
-    copy_kernel(small_book, "simulated")
-    with changed(small_book / "notebooks" / "first.ipynb") as chapter:
-        chapter.cells.append(new_code_cell("0", id="way"))
-        chapter.cells.append(new_code_cell("0", id="other"))
-    printed = display(RECORDED, VERSIONS)
-    keep(small_book, "first", "simulated", {"way": [printed], "other": []})
+def book_with_version(small_book):
+    """The root of a book whose script has one version, which was measured."""
+    (small_book / FOLDER).mkdir(parents=True)
+    (small_book / FOLDER / "0-as-found.py").write_text("0\n")
+    answer = {"T4": {"error": "E: no"}}
+    measured = {"key": key(small_book), "versions": {"0-as-found": answer}}
+    (small_book / MEASURED).write_text(json.dumps(measured))
     return small_book
 
 
-def tell(root, story):
-    path = root / STORY
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(story)
-
-
-def test_versions_are_read_from_a_recording(book_with_versions):
-    tell(book_with_versions, STORY_OF.format("way"))
-    [version], _ = read_versions(Book(book_with_versions))
-    assert version.mend == "as found"
+def test_versions_are_read_from_what_was_measured(book_with_version):
+    (book_with_version / STORY).write_text(STORY_OF.format("0-as-found"))
+    [version] = read_versions(Book(book_with_version))
+    assert version.title == "As found"
     assert version.error == "E: no"
 
 
 @pytest.mark.parametrize(
     ("story", "fault"),
     [
-        (
-            STORY_OF.format("gone"),
-            "the cell 'gone' of notebooks/first.ipynb is gone or not recorded",
-        ),
-        (
-            STORY_OF.format("other"),
-            "holds other versions than are told of; correct the list",
-        ),
-        ("chapter: first\n", "'cell' is wrong or not there; correct it"),
+        (STORY_OF.format("gone"), "tells of other versions"),
+        ("chapter: first\n", "'versions' is wrong or not there"),
     ],
 )
-def test_a_cell_without_the_versions_is_refused(book_with_versions, story, fault):
-    tell(book_with_versions, story)
+def test_a_list_that_does_not_fit_is_refused(book_with_version, story, fault):
+    (book_with_version / STORY).write_text(story)
     with refused(STORY, fault):
-        read_versions(Book(book_with_versions))
+        read_versions(Book(book_with_version))
+
+
+def test_a_script_changed_after_it_was_measured_is_refused(book_with_version):
+    (book_with_version / STORY).write_text(STORY_OF.format("0-as-found"))
+    (book_with_version / FOLDER / "0-as-found.py").write_text("1\n")
+    with refused(str(FOLDER), "measured before"):
+        read_versions(Book(book_with_version))
+
+
+def test_changed_lines_have_their_sign():
+    assert changed_lines(["a", "b"], ["a", "c"]) == ["-b", "+c"]

@@ -179,8 +179,8 @@ def words_of_site(book: Book) -> Iterator[str | None]:
     for runner in book.portable_runners:
         yield from (runner.label, runner.legend, runner.clock_label)
     story = read_yaml(root / "book" / "front.yml", root)
-    for name, version in story["versions"].items():
-        yield name.partition(" ")[2]
+    for version in story["versions"].values():
+        yield version["title"]
         yield version["said"]
 
     yield from marked_words(root, MARKING)

@@ -1,14 +1,15 @@
-"""The first screen of the front page: the clinic, its script as found and after each mend.
+"""The first screen of the front page: the clinic's script as found and after each repair.
 
-What each version of the script takes and holds, and its timeline, are read from a recording
-when the site is built. `book/front.yml` names the cell that recorded them, says what each
-mend did and links to where it is taught; a cell that is gone, or that holds other versions,
-ends the build. With `book/static/front.js` a reader steps through the versions; without it,
-and on paper, they are a list with the first and the last timeline.
+The versions are the files in `book/clinic`; `python -m tools clinic` has measured what each
+of them takes, with its timeline. `book/front.yml` names each version, says what its repair
+did and links to where that is taught. A list that does not fit the files ends the build.
+With `book/static/front.js` a reader steps through the versions; without it, and on paper,
+they are a list with the first and the last timeline.
 """
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
@@ -16,42 +17,47 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
 from tools.book.book import Book
-from tools.book.grammar import VERSIONS
-from tools.book.recordings import Recording
 from tools.book.repository import notebook_links
 from tools.errors import BookError
 from tools.files import read_yaml
+from tools.record.clinic import CARDS, FOLDER, key, read_measured, script_paths
 from tools.site.languages import read_book, tr
 from tools.site.parts import add_part, load_where, render
 from tools.site.timeline import timeline_html
 
-RUNNER = "simulated"  # whose timelines are shown
 STORY = "book/front.yml"
-PASSES = 2  # that a timeline shows
 
 
 @dataclass(frozen=True)
 class Version:
-    """The script after a number of mends: how it runs, or the error with which it fails."""
+    """The script after a number of repairs: what it takes, or the error with which it fails."""
 
     number: int
-    mend: str
+    file: str
+    title: str
     said: str
     taught: str  # the chapter and the section
+    changes: list[
+        str
+    ]  # lines of the script, each after its sign; empty in the first version
     error: str = ""
     timeline: str = ""  # its payload, "" if the script fails
-    milliseconds: float = 0  # of a pass
+    milliseconds: float = 0  # of the training run
     mebibytes: float = 0  # at the peak
+    busy: float = 0  # the share of the time in which the GPU works
 
     @property
     def takes(self) -> str:
-        """The milliseconds of a pass, with two digits."""
-        digits = ".0f" if self.milliseconds >= 9.95 else ".2g"
-        return format(self.milliseconds, digits)
+        """The milliseconds of the training run, with two digits."""
+        return f"{float(f'{self.milliseconds:.2g}'):,.0f}"
 
     @property
     def holds(self) -> str:
-        return f"{self.mebibytes:.0f}"
+        return f"{self.mebibytes:,.0f}"
+
+    @property
+    def works(self) -> str:
+        return f"{self.busy:.0%}"
 
 
 def setup(app: Sphinx) -> None:
@@ -62,13 +68,17 @@ def setup(app: Sphinx) -> None:
 def first_screen(env: BuildEnvironment) -> str:
     """Draw where to begin, and every version. Raises BookError."""
     book = read_book(Path(env.srcdir))
-    versions, recording = read_versions(book)
+    versions = read_versions(book)
     runs = [version for version in versions if version.timeline]
     span = max(duration(version.timeline) for version in runs)
 
     start = next(iter(book.chapters.values()))
     colab, *_ = notebook_links(book.path(start), book.repository)
     titles = {name: chapter.title for name, chapter in book.pages.items()}
+
+    def file_url(version: Version) -> str:
+        repository = book.repository
+        return f"{repository.url}/blob/{repository.branch}/{FOLDER}/{version.file}"
 
     def link(document: str) -> str:
         name, hash, section = document.partition("#")
@@ -80,7 +90,7 @@ def first_screen(env: BuildEnvironment) -> str:
         versions=versions,
         first=runs[0],
         last=runs[-1],
-        recording=recording,
+        file_url=file_url,
         start=start.name,
         colab=colab.url,
         titles=titles,
@@ -94,54 +104,53 @@ def duration(timeline: str) -> int:
     return json.loads(timeline)["total"]
 
 
-def read_versions(book: Book) -> tuple[list[Version], Recording]:
-    """Return all versions and their recording. Raises BookError, naming the cell."""
+def read_versions(book: Book) -> list[Version]:
+    """Return all versions of the script. Raises BookError if they do not fit their list."""
+    measured = read_measured(book.root)
+    if measured["key"] != key(book.root):
+        advice = "python -m tools clinic"
+        raise BookError(str(FOLDER), "measured before its scripts were changed", advice)
     try:
-        story = read_yaml(book.root / STORY, book.root)
-        chapter = story["chapter"]
-        cell = story["cell"]
-        texts = {}
-        for name, text in story["versions"].items():
-            texts[name] = (text["said"], text["taught"])
+        story = read_yaml(book.root / STORY, book.root)["versions"]
+        names = list(story)
+        texts = [
+            (said["title"], said["said"], said["taught"]) for said in story.values()
+        ]
     except (KeyError, TypeError, AttributeError) as error:
         raise BookError(STORY, f"{error} is wrong or not there", "correct it") from None
 
-    where = f"the cell '{cell}' of notebooks/{chapter}.ipynb"
-    recording = book.recording(RUNNER, chapter)
-    if recording is None or cell not in recording.current_cells:
-        fault = f"{where} is gone or not recorded as it is"
-        raise BookError(STORY, f"{fault}: make record RUNNER={RUNNER}")
-
-    recorded = recorded_versions(recording, cell)
-    names = [version["version"] for version in recorded]
-    if names != list(texts):
-        fault = f"{where} holds other versions than are told of"
+    paths = script_paths(book.root)
+    if names != [path.stem for path in paths]:
+        fault = f"it tells of other versions than {FOLDER} holds"
         raise BookError(STORY, fault, "correct the list")
+
     versions = []
-    for version in recorded:
-        said, taught = texts[version["version"]]
-        versions.append(make_version(version, said, taught))
-    return versions, recording
+    before = None
+    for number, (path, text) in enumerate(zip(paths, texts, strict=True)):
+        source = path.read_text("utf-8").splitlines()
+        changes = [] if before is None else changed_lines(before, source)
+        before = source
+        title, said, taught = text
+        numbers = figures(measured["versions"][path.stem][CARDS[0]])
+        versions.append(
+            Version(number, path.name, tr(title), tr(said), taught, changes, **numbers)
+        )
+    return versions
 
 
-def recorded_versions(recording: Recording, cell: str) -> list[dict[str, Any]]:
-    for output in recording.current_cells[cell].outputs:
-        payload = output.get("data", {}).get(VERSIONS)
-        if payload:
-            return json.loads(payload)
-    return []
+def changed_lines(before: list[str], after: list[str]) -> list[str]:
+    """Return the lines that a repair removed and added, each with its sign."""
+    diff = list(unified_diff(before, after, n=0, lineterm=""))[2:]
+    return [line for line in diff if not line.startswith("@@") and line.strip("+-")]
 
 
-def make_version(recorded: dict[str, Any], said: str, taught: str) -> Version:
-    number, _, mend = recorded["version"].partition(" ")
-    version = Version(int(number), tr(mend), tr(said), taught)
-    if "error" in recorded:
-        first_line, _, _ = recorded["error"].partition("\n")
-        return replace(version, error=first_line)
-    timeline = recorded["timeline"]
-    return replace(
-        version,
-        timeline=timeline,
-        milliseconds=duration(timeline) / (PASSES * 1e6),
-        mebibytes=recorded["peak"] / 2**20,
-    )
+def figures(measured: dict[str, Any]) -> dict[str, Any]:
+    """Return what was measured of a version, as fields of `Version`."""
+    if "error" in measured:
+        return {"error": measured["error"]}
+    return {
+        "timeline": measured["timeline"],
+        "milliseconds": measured["seconds"] * 1e3,
+        "mebibytes": measured["peak"] / 2**20,
+        "busy": measured["busy"],
+    }

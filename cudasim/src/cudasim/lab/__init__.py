@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cudasim.lab.counting import calls, first_wait, reads
     from cudasim.lab.devices import accelerator, card, is_modelled, synchronize, try_gpu
     from cudasim.lab.drawing import chart, draw_segments
+    from cudasim.lab.measuring import Measurement, compare, measure
     from cudasim.lab.memory import allocated, peak, play
     from cudasim.lab.showing import about, attempt, nvidia_smi, short, table
     from cudasim.lab.starting import NotReady, start
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Allocator",
     "Block",
+    "Measurement",
     "NotReady",
     "Segments",
     "about",
@@ -38,10 +40,12 @@ __all__ = [
     "calls",
     "card",
     "chart",
+    "compare",
     "draw_segments",
     "first_wait",
     "is_modelled",
     "launched_and_done",
+    "measure",
     "nvidia_smi",
     "peak",
     "play",
@@ -58,6 +62,7 @@ __all__ = [
 _HOMES = {
     "Allocator": "allocator",  # the caching allocator as a small model to play with
     "Block": "allocator",  # a piece of a segment: its size, and what is in it
+    "Measurement": "measuring",  # what `measure` returns: seconds, busy, peak, result
     "NotReady": "starting",  # why `start` cannot do what was asked
     "Segments": "allocator",  # what an allocator holds, as `play` returns it
     "about": "showing",  # seconds as text, with the card that they are modelled for
@@ -68,10 +73,12 @@ _HOMES = {
     "calls": "counting",  # the functions of PyTorch that some work calls, counted
     "card": "devices",  # the name of a GPU or of the processor
     "chart": "drawing",  # a bar for each of a few values
+    "compare": "measuring",  # measurements as a table
     "draw_segments": "drawing",  # segments of memory as rows of blocks
     "first_wait": "counting",  # the line at which some work first waits for a GPU
     "is_modelled": "devices",  # whether times come from a model
     "launched_and_done": "timing",  # seconds until some work returns, and until it is done
+    "measure": "measuring",  # what a run of a program takes: time, GPU busy, peak
     "nvidia_smi": "showing",  # what nvidia-smi prints
     "peak": "memory",  # the most bytes that some work holds at once
     "play": "memory",  # the segments after a list of allocations
