@@ -64,7 +64,7 @@ def draws_of(key: str | None) -> Draws:
     if length < MIN_LENGTH:
         raise BookError(
             f"CLASS: a key of {length} characters; "
-            f"use {MIN_LENGTH} or more that are hard to guess"
+            f"take {MIN_LENGTH} or more that are hard to guess"
         )
 
     password = key.encode(errors="surrogateescape")
