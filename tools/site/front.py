@@ -26,6 +26,7 @@ from tools.site.parts import add_part, load_where, render
 from tools.site.timeline import timeline_html
 
 STORY = "book/front.yml"
+BARS = 110  # of a timeline: the page holds one for each version
 
 
 @dataclass(frozen=True)
@@ -149,8 +150,36 @@ def figures(measured: dict[str, Any]) -> dict[str, Any]:
     if "error" in measured:
         return {"error": measured["error"]}
     return {
-        "timeline": measured["timeline"],
+        "timeline": coarser(measured["timeline"]),
         "milliseconds": measured["seconds"] * 1e3,
         "mebibytes": measured["peak"] / 2**20,
         "busy": measured["busy"],
     }
+
+
+def coarser(payload: str, limit: int = BARS) -> str:
+    """Return a timeline with at most `limit` bars: neighbours in a lane become one bar."""
+    timeline = json.loads(payload)
+    distance = timeline["total"] // 1000
+    bars = sorted(timeline["bars"])
+    while len(bars) > limit and distance < timeline["total"]:
+        bars = merge_neighbours(bars, distance)
+        distance *= 2
+    timeline["bars"] = bars
+    timeline["notes"] = []  # they count the bars that were measured
+    return json.dumps(timeline)
+
+
+def merge_neighbours(bars: list[list[int]], distance: int) -> list[list[int]]:
+    """Join bars of one lane and kind that are less than `distance` apart."""
+    bars = sorted(bars, key=lambda bar: (bar[0], bar[2]))
+    merged = [list(bars[0])]
+    for lane, name, start, length, kind, count in bars[1:]:
+        last = merged[-1]
+        end = last[2] + last[3]
+        if lane == last[0] and kind == last[4] and start - end < distance:
+            last[3] = max(end, start + length) - last[2]
+            last[5] += count
+        else:
+            merged.append([lane, name, start, length, kind, count])
+    return merged
