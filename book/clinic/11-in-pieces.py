@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import nn
 
-device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')
+device = torch.device('cuda:0' if torch.cuda.is_available() else 'cpu')
 
 
 def draw_recordings(n, seed):
