@@ -24,7 +24,7 @@ from tools.files import read_text
 # What stands below the links of a chapter whose framework is simulated.
 SENTENCE = (
     "Run the cell below first, and again after each restart of the kernel. On a machine without "
-    "a GPU it simulates two. If you prefer the CPU alone, call `lab.start(simulate=False)`."
+    "a GPU, two are simulated. To use the CPU alone, write `lab.start(simulate=False)`."
 )
 # The files that name the version of the simulator to install.
 INSTALLS = (
