@@ -8,7 +8,7 @@ device = torch.device('cuda:7')  # the last GPU of the server
 
 
 def draw_recordings(n, seed):
-    """Return n noisy recordings of ten notes, 256 samples each, and the notes."""
+    """Return n noisy recordings, 256 samples each, and their notes."""
     rng = np.random.default_rng(seed)
     notes = rng.integers(10, size=n)
     phases = 2 * np.pi * np.arange(256) / 256 + 6 * rng.random((n, 1))
@@ -25,7 +25,8 @@ def standardized(x):
 def batches(recordings, notes, size=16):
     """Yield batches of recordings and notes, on the device."""
     for i in range(0, len(recordings), size):
-        rows = [standardized(row).to(device) for row in recordings[i:i + size]]
+        rows = [standardized(row).to(device)
+                for row in recordings[i:i + size]]
         yield torch.stack(rows), notes[i:i + size]
 
 
@@ -36,9 +37,11 @@ class Net(nn.Module):
         super().__init__()
         self.pieces = nn.Linear(8, width)
         self.places = nn.Parameter(0.1 * torch.randn(32, width))
-        self.layers = nn.Sequential(*[
-            nn.TransformerEncoderLayer(width, 4, 4 * width, norm_first=True,
-                                       batch_first=True) for _ in range(depth)])
+        layers = [
+            nn.TransformerEncoderLayer(width, 4, 4 * width,
+                                       norm_first=True, batch_first=True)
+            for _ in range(depth)]
+        self.layers = nn.Sequential(*layers)
         self.head = nn.Linear(width, classes)
 
     def forward(self, x):
@@ -55,7 +58,7 @@ def make_model():
 
 
 def train_pass(model, optimizer, seen, log):
-    """Learn once from each recording, and log the loss and the size of the gradient."""
+    """Learn once from each recording; log losses and sizes of gradients."""
     for X, y in batches(*seen):
         loss = nn.functional.cross_entropy(model(X), y)
         optimizer.zero_grad()
@@ -66,19 +69,20 @@ def train_pass(model, optimizer, seen, log):
 
 
 def evaluate(model, X, y):
-    """Return the loss on unseen recordings, and the share of notes that are found."""
+    """Return the loss on unseen recordings and the share of notes found."""
     scores = model(X)
     found = (scores.argmax(1) == y).float().mean()
     return nn.functional.cross_entropy(scores, y), found
 
 
 def prepare():
-    """Return the network, its optimizer, recordings to learn from and unseen ones."""
+    """Return the network, its optimizer, and seen and unseen recordings."""
     torch.manual_seed(0)
     model, optimizer = make_model()
     seen = draw_recordings(1024, seed=1)
     X, y = draw_recordings(1024, seed=2)
-    return model, optimizer, seen, (standardized(X).to(device), y.to(device))
+    unseen = standardized(X).to(device), y.to(device)
+    return model, optimizer, seen, unseen
 
 
 def train(model, optimizer, seen, unseen):
@@ -88,7 +92,7 @@ def train(model, optimizer, seen, unseen):
         train_pass(model, optimizer, seen, log)
         loss, found = evaluate(model, *unseen)
         history.append(loss)
-        print(f'pass {number}: {found.item():.0%} of the unseen notes found')
+        print(f'pass {number}: {found.item():.0%} of unseen notes found')
     return history
 
 

@@ -4,11 +4,11 @@ import numpy as np
 import torch
 from torch import nn
 
-device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')
+device = torch.device('cuda:0' if torch.cuda.is_available() else 'cpu')
 
 
 def draw_recordings(n, seed):
-    """Return n noisy recordings of ten notes, 256 samples each, and the notes."""
+    """Return n noisy recordings, 256 samples each, and their notes."""
     rng = np.random.default_rng(seed)
     notes = rng.integers(10, size=n)
     phases = 2 * np.pi * np.arange(256) / 256 + 6 * rng.random((n, 1))
@@ -35,9 +35,11 @@ class Net(nn.Module):
         super().__init__()
         self.pieces = nn.Linear(8, width)
         self.places = nn.Parameter(0.1 * torch.randn(32, width))
-        self.layers = nn.Sequential(*[
-            nn.TransformerEncoderLayer(width, 4, 4 * width, norm_first=True,
-                                       batch_first=True) for _ in range(depth)])
+        layers = [
+            nn.TransformerEncoderLayer(width, 4, 4 * width,
+                                       norm_first=True, batch_first=True)
+            for _ in range(depth)]
+        self.layers = nn.Sequential(*layers)
         self.head = nn.Linear(width, classes)
 
     def forward(self, x):
@@ -54,7 +56,7 @@ def make_model():
 
 
 def train_pass(model, optimizer, seen, log):
-    """Learn once from each recording, and log the loss and the size of the gradient."""
+    """Learn once from each recording; log losses and sizes of gradients."""
     for X, y in batches(*seen):
         loss = nn.functional.cross_entropy(model(X), y)
         optimizer.zero_grad()
@@ -65,7 +67,7 @@ def train_pass(model, optimizer, seen, log):
 
 
 def evaluate(model, X, y):
-    """Return the loss on unseen recordings, and the share of notes that are found."""
+    """Return the loss on unseen recordings and the share of notes found."""
     model.eval()
     scores = model(X)
     model.train()
@@ -74,13 +76,14 @@ def evaluate(model, X, y):
 
 
 def prepare():
-    """Return the network, its optimizer, recordings to learn from and unseen ones."""
+    """Return the network, its optimizer, and seen and unseen recordings."""
     torch.manual_seed(0)
     model, optimizer = make_model()
     parts = []
     for n, seed in ((1024, 1), (1024, 2)):
         recordings, notes = draw_recordings(n, seed)
-        parts.append((standardized(recordings).to(device), notes.to(device)))
+        X = standardized(recordings).to(device)
+        parts.append((X, notes.to(device)))
     return model, optimizer, *parts
 
 
@@ -91,7 +94,7 @@ def train(model, optimizer, seen, unseen):
         train_pass(model, optimizer, seen, log)
         loss, found = evaluate(model, *unseen)
         history.append(loss)
-        print(f'pass {number}: {found.item():.0%} of the unseen notes found')
+        print(f'pass {number}: {found.item():.0%} of unseen notes found')
     return history
 
 

@@ -2,9 +2,11 @@
 
 import io
 import warnings
+from typing import ClassVar
 
 import pytest
 import torch
+import torch.utils.checkpoint
 from calls import raised
 from torch import nn
 
@@ -134,3 +136,89 @@ def test_copies_of_lists_are_noticed():
     with torch.no_grad():
         torch._foreach_copy_([x], [torch.zeros(3)])
     assert "modified by an inplace operation" in raised(square.sum().backward)
+
+
+class Recording(torch.autograd.Function):
+    """The identity, whose backward notes the GPU and the stream that are current."""
+
+    seen: ClassVar[list] = []
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        note()
+        return gradient + torch.zeros(3, device="cuda")
+
+
+def note(*_):
+    index = torch.cuda.current_device()
+    Recording.seen.append((index, torch.cuda.current_stream().stream_id))
+
+
+@pytest.fixture
+def seen():
+    Recording.seen.clear()
+    return Recording.seen
+
+
+def with_hooks():
+    x = leaf(G1)
+    x.register_hook(note)
+    x.register_post_accumulate_grad_hook(note)
+    module = nn.Linear(3, 3).to(G1)
+    module.register_full_backward_hook(note)
+    return module(x)
+
+
+def unpacked():
+    def unpack(packed):
+        note()
+        return packed.cuda()
+
+    with torch.autograd.graph.saved_tensors_hooks(torch.Tensor.cpu, unpack):
+        return leaf(G1).exp()
+
+
+def computed_again():
+    x = leaf(G1)
+    run = torch.utils.checkpoint.checkpoint
+    return run(lambda x: note() or x.exp(), x, use_reentrant=False)
+
+
+ON_OTHER_GPUS = {
+    "function": (lambda: Recording.apply(leaf(G1)), [0, 1]),
+    "hooks": (with_hooks, [0, 1, 1, 1]),
+    "unpacked": (unpacked, [0, 1]),
+    "computed again": (computed_again, [0, 0, 1]),  # at first in forward
+}
+
+
+@pytest.mark.parametrize(("make", "gpus"), ON_OTHER_GPUS.values(), ids=ON_OTHER_GPUS)
+def test_backward_runs_on_the_gpu_of_its_node(seen, make, gpus):
+    """`thread_init` and `set_device` in torch/csrc/autograd/engine.cpp."""
+    y = make().to(G0)
+    Recording.apply(y).sum().backward()
+    assert [index for index, _ in seen] == gpus
+    assert torch.cuda.current_device() == 0
+
+
+def test_backward_runs_on_the_stream_of_its_forward(seen):
+    """As PyTorch's test_streaming_backwards_multiple_streams (test/test_cuda.py)."""
+    first, second, third = (torch.cuda.Stream() for _ in range(3))
+    used_first, used_last = leaf(G0), leaf(G0)
+    with torch.cuda.stream(first):
+        y = Recording.apply(used_first)
+    with torch.cuda.stream(second):
+        z = Recording.apply(y * used_first + used_last)
+
+    used_first.register_hook(note)
+    used_last.register_hook(note)
+    z.register_hook(note)
+    with torch.cuda.stream(third):
+        z.sum().backward()
+        assert torch.cuda.current_stream() == third
+    streams = [second] * 3 + [first] * 2
+    assert seen == [(0, stream.stream_id) for stream in streams]

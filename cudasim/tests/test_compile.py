@@ -7,6 +7,7 @@ import pytest
 import torch
 from calls import raised
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.flop_counter import FlopCounterMode
 
 import cudasim
@@ -53,6 +54,23 @@ def test_an_exported_module_computes_on_its_gpu(tmp_path, strict):
         out = exported.module()(x)
         assert out.device == GPU1
         assert torch.equal(out, module(x))
+
+
+class Moving(nn.Module):
+    def forward(self, x):
+        home = x.cpu(), x.to(device="cpu", dtype=torch.float64), x.type_as(x.cpu())
+        return *home, x.to("cuda:1"), x.cuda()
+
+
+def test_an_exported_module_moves_its_tensors():
+    x = torch.rand(2, device="cuda")
+    exported = torch.export.export(Moving(), (x,)).module()
+    for graph in (exported, make_fx(Moving(), tracing_mode="fake")(x)):
+        *home, there, here = graph(x)
+        assert [tensor.device.type for tensor in home] == ["cpu"] * 3
+        assert home[1].dtype == torch.float64
+        assert there.device == GPU1
+        assert here.device == GPU0
 
 
 class Mixing(nn.Module):

@@ -177,6 +177,21 @@ def test_asking_a_captured_stream_spoils_the_graph():
             graph.capture_end()
 
 
+def new_segment():
+    """Take memory from the driver, for a stream that is not captured."""
+    with torch.cuda.stream(torch.cuda.Stream(1)):
+        return torch.empty(2**24, device="cuda:1")
+
+
+def is_permitted(call):
+    try:
+        call()
+    except torch.AcceleratorError as error:
+        assert NOT_WHILE_CAPTURING in str(error)
+        return False
+    return True
+
+
 @pytest.mark.parametrize(
     ("mode", "answers"),
     [
@@ -185,19 +200,25 @@ def test_asking_a_captured_stream_spoils_the_graph():
         ("relaxed", [True] * 2),
     ],
 )
-def test_who_may_ask_an_event_depends_on_the_mode(mode, answers):
+def test_who_may_ask_an_event_or_take_a_segment_depends_on_the_mode(mode, answers):
+    """The second is the example in the documentation of `torch.cuda.graph`."""
     event = torch.cuda.Event()
     event.record()
+    for call in (event.query, new_segment):
+        with capturing(mode):
+            got = [is_permitted(call), in_thread(lambda call=call: is_permitted(call))]
+        assert got == answers
 
-    def may_ask():
-        try:
-            return event.query()
-        except torch.AcceleratorError as error:
-            assert NOT_WHILE_CAPTURING in str(error)
-            return False
 
+@pytest.mark.parametrize("mode", ["global", "thread_local", "relaxed"])
+def test_nobody_may_wait_for_what_is_captured(mode):
+    """Prohibited and Unhandled Operations in the CUDA programming guide."""
     with capturing(mode):
-        assert [may_ask(), in_thread(may_ask)] == answers
+        stream = torch.cuda.current_stream()
+        for call in (torch.cuda.synchronize, stream.synchronize):
+            assert not is_permitted(call)
+            assert not in_thread(lambda call=call: is_permitted(call))
+        assert in_thread(lambda: is_permitted(lambda: torch.cuda.synchronize(1)))
 
 
 def test_two_captures_do_not_merge():

@@ -1,6 +1,7 @@
 """Ranks that share a GPU, disagree, come late or have ended: every rank is told, at once."""
 
 import re
+import signal
 
 import pytest
 from programs import reports, run_script_as_ranks
@@ -94,13 +95,31 @@ def test_ranks_that_ask_for_different_collectives(tmp_path):
     ],
 )
 def test_a_rank_that_never_arrives(tmp_path, way, number, work, who):
-    results = run_script_as_ranks("ranks_missing.py", "late", way, cwd=tmp_path)
+    results = run_script_as_ranks(
+        "ranks_missing.py", "late", way, cwd=tmp_path, TORCH_NCCL_BLOCKING_WAIT="1"
+    )
     assert reports(results)[0, "waits"] == (
         f"DistBackendError: Watchdog caught collective operation timeout: WorkNCCL(SeqNum={number},"
         f" OpType={work}, NumelIn=4, NumelOut=4, Timeout(ms)=2000) ran for more than 2000 "
         f"milliseconds before timing out. / {who} has not arrived."
     )
     assert results[0].returncode == 3
+
+
+def test_the_watchdog_ends_a_rank_that_waits_too_long(tmp_path):
+    results = run_script_as_ranks(
+        "ranks_missing.py", "late", "collective", cwd=tmp_path
+    )
+    waiting = results[0]
+    assert waiting.returncode == -signal.SIGABRT
+    assert not reports(results)
+    group = "[PG ID 0 PG GUID 0(default_pg) Rank 0]"
+    *_, what, reason = waiting.stderr.split("terminate called", 1)[1].splitlines()[:3]
+    assert what.startswith(
+        f"  what():  {group} Process group watchdog thread terminated with exception: "
+        f"{group} Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2, "
+    )
+    assert reason == "Rank 0 is there; rank 1 has not arrived."
 
 
 @pytest.mark.parametrize("way", ["collective", "recv"])

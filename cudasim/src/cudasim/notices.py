@@ -2,8 +2,9 @@
 
 import sys
 import warnings
+from pathlib import Path
 
-from cudasim.device.history import PACKAGE
+PACKAGE = str(Path(__file__).resolve().parent)  # how the names of our files begin
 
 
 class SimulationWarning(UserWarning):

@@ -1,8 +1,8 @@
 """The state of a simulation. All of it is here, and is gone when the simulation ends."""
 
-import functools
 import itertools
 import threading
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +14,7 @@ from cudasim import config
 from cudasim.clock.clock import Clock
 from cudasim.device.gpu import GPU, Allocation, Machine
 from cudasim.device.settings import Settings
+from cudasim.device.stream_log import StreamLog
 from cudasim.device.types import DEFAULT, DeviceType
 from cudasim.notices import warn_program
 from cudasim.patching import Patches
@@ -59,6 +60,10 @@ class ThreadState(threading.local):
         self.operation = OperationState()
         # The id of the current stream of each GPU, if that is not the default one.
         self.streams: dict[int, int] = {}
+        # What these were before, for each GPU that had another one than the default one.
+        self.stream_logs: dict[int, StreamLog] = defaultdict(StreamLog)
+        # Makes the stream of the node current whose backward runs, if there are logs.
+        self.follow_node: Callable[[], None] | None = None
 
 
 class Session:
@@ -199,17 +204,23 @@ class Session:
         self.thread.index = self.gpu(index).index
 
     def current_stream(self, index: int) -> int:
-        return self.thread.streams.get(index, 0)
+        thread = self.thread
+        if thread.follow_node is not None:
+            thread.follow_node()
+        return thread.streams.get(index, 0)
 
     def stream_key(self, index: int) -> StreamKey:
         """Return the key of the current stream of GPU `index`."""
         return index, self.current_stream(index)
 
     def set_stream(self, index: int, stream: int) -> None:
-        self.thread.streams[index] = stream
+        thread = self.thread
+        if thread.follow_node is not None:
+            thread.follow_node()
+        thread.streams[index] = stream
+        thread.stream_logs[index].change(stream)
         # Until now each thread was on the default one, and memory had no need to ask.
-        current_stream = functools.partial(self.current_stream, index)
-        self.gpu(index).memory.set_stream(current_stream)
+        self.gpu(index).memory.set_stream(lambda: self.thread.streams.get(index, 0))
 
     def change_settings(self, text: str) -> None:
         """Let the allocators follow a text such as that of PYTORCH_ALLOC_CONF.

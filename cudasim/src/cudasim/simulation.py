@@ -12,7 +12,7 @@ from types import TracebackType
 import torch
 
 from cudasim import config
-from cudasim.backends import accelerator, cuda, mps, streams
+from cudasim.backends import accelerator, backward, cuda, mps, streams
 from cudasim.clock.clock import Clock
 from cudasim.device.gpu import Machine
 from cudasim.device.specs import Card
@@ -48,6 +48,7 @@ PATCHES: tuple[Callable[[Patches], None], ...] = (
     patch_tensor,
     accelerator.patch_accelerator,
     streams.patch_streams,
+    backward.patch_backward,
     classes.patch_classes,
     attention.patch_attention,
     autocast.patch_autocast,

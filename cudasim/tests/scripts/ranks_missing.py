@@ -32,7 +32,8 @@ if rank == 0:
     reported.touch()
     sys.exit(3)
 elif late:
-    while not reported.exists():
+    last = time.monotonic() + 2 * seconds  # the other may be ended by its watchdog
+    while not reported.exists() and time.monotonic() < last:
         time.sleep(0.1)
 else:
     os._exit(0)

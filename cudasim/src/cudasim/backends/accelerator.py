@@ -12,8 +12,9 @@ import torch
 from cudasim.backends import memory
 from cudasim.backends.streams import Stream, key_of, set_stream, wait_until
 from cudasim.dispatch import traces
+from cudasim.dispatch.capture import refuse_gpu_wait
 from cudasim.dispatch.host_memory import host_memory
-from cudasim.dispatch.waiting import CAPTURING, complain
+from cudasim.dispatch.waiting import complain
 from cudasim.patching import Patches
 from cudasim.session import session
 from cudasim.torch_private import devices as private
@@ -48,8 +49,9 @@ def exchange_device(index: int) -> int:
 def wait(index: int | None = None) -> None:
     """Wait until GPU `index`, or the current one, has done all that it was given."""
     gpu = session.gpu(index)
-    if session.sync_debug & CAPTURING:
+    if session.capturing:
         complain()
+        refuse_gpu_wait(gpu.index)
     traces.fire("DeviceSynchronization")
     if session.races is not None:
         session.races.wait_for_gpu(gpu.index)

@@ -252,6 +252,8 @@ class Stream(_Stream):
         return end_of(*key_of(self)) <= now()
 
     def synchronize(self) -> None:
+        if session.capturing:
+            capture.refuse_stream_query(key_of(self))
         if session.watching:
             wait_for(session.gpu(self.device_index), self.stream_id)
         if session.clock is not None:

@@ -67,6 +67,8 @@ class Memory:
         self.observers: list[Callable[[int, int, int, int], None]] = []
         # - called when segments come or go
         self.watch: Callable[[], None] = lambda: None
+        # - called before a segment is taken for a stream of this card; it may refuse that
+        self.before_segment: Callable[[int, int], None] | None = None
         # - the other processes that use the card, and how many bytes each has
         self.others: Callable[[], list[tuple[int, int]]] = list
         # - held while the driver is asked for memory
@@ -278,6 +280,8 @@ class Memory:
         with self.driver:
             if self.settings.expandable:
                 return self._expand(pool, size, stream)
+            if self.before_segment is not None:
+                self.before_segment(self.index, stream)
             if wanted > self.free:
                 return None
             self.driver_allocations += 1

@@ -7,9 +7,10 @@ are Python's.
 import sys
 import time
 from collections import deque
-from pathlib import Path
 from traceback import walk_stack
 from typing import Any
+
+from cudasim.notices import PACKAGE
 
 Frames = tuple[dict[str, Any], ...]
 
@@ -19,8 +20,6 @@ ALLOC = 2  # for what is taken
 ALL = 3  # for what is given back
 NEVER = 4  # above all levels
 LEVELS = {None: 0, "state": STATE, "alloc": ALLOC, "all": ALL}
-
-PACKAGE = str(Path(__file__).resolve().parents[1])
 
 
 class History:

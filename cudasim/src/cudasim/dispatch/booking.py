@@ -103,6 +103,8 @@ def book(func: Callable, args: tuple, kwargs: dict, out: Any) -> None:
         clock.spend(clock.call_cost(plan.host), costing.name)
         return
 
+    if thread.follow_node is not None:
+        thread.follow_node()
     stream = thread.streams.get(gpu.index, 0)
     if (gpu.index, stream) in session.capturing:
         launches = clock.launch * plan.kernels

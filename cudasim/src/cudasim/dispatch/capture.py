@@ -303,12 +303,19 @@ class Capture(LightMode):
 def refuse_query(event: Mark | None) -> None:
     """Raise CUDA's error if the host may not ask whether an event has happened.
 
-    An event whose last record was captured stands for no work that ever runs. Of others a
-    thread may not ask while it captures, nor any thread while a capture is global
-    (cudaThreadExchangeStreamCaptureMode in the reference of CUDA's runtime).
+    An event whose last record was captured stands for no work that ever runs.
     """
     if event is not None:
         event.capture.fail(runtime.CAPTURED_EVENT)
+    refuse_unsafe()
+
+
+def refuse_unsafe() -> None:
+    """Raise CUDA's error if this thread may not call what might be unsafe in a capture.
+
+    A thread may not while it captures, nor any thread while a capture is global
+    (cudaThreadExchangeStreamCaptureMode in the reference of CUDA's runtime).
+    """
     for capture in session.capturing.values():
         if capture.error_mode == "relaxed":
             continue
@@ -316,8 +323,29 @@ def refuse_query(event: Mark | None) -> None:
             capture.fail(runtime.NOT_WHILE_CAPTURING)
 
 
+def refuse_segment(index: int, stream_id: int) -> None:
+    """Raise CUDA's error if a capture does not permit a new segment on GPU `index`.
+
+    PyTorch permits itself one for a stream that is captured (`cudaMallocMaybeCapturing` in
+    c10/cuda/CUDACachingAllocator.cpp).
+    """
+    if (index, stream_id) not in session.capturing:
+        refuse_unsafe()
+
+
+def refuse_gpu_wait(index: int) -> None:
+    """Raise CUDA's error if the host waits for a GPU of which a stream is captured.
+
+    No thread and no mode may wait for "a broader handle which encompasses an active stream
+    capture" (Prohibited and Unhandled Operations in the CUDA programming guide).
+    """
+    for (gpu, _), capture in session.capturing.items():
+        if gpu == index:
+            capture.fail(runtime.NOT_WHILE_CAPTURING)
+
+
 def refuse_stream_query(stream: StreamKey) -> None:
-    """Raise CUDA's error if the host asks of a stream that is captured."""
+    """Raise CUDA's error if the host asks of a stream that is captured, or waits for it."""
     capture = session.capturing.get(stream)
     if capture is not None:
         capture.fail(runtime.NOT_WHILE_CAPTURING)

@@ -1,10 +1,13 @@
 """Gradients: where they begin, where they end, and the errors of the engine.
 
 C++ believes every tensor to be on the CPU, so devices are compared here, as
-torch/csrc/autograd/engine.cpp does it.
+torch/csrc/autograd/engine.cpp does it. Its engine has a thread for each GPU (`thread_init`),
+in which that GPU is the current one: for the backward of a node whose results were there
+(`Node::device` in function.h), and for the program's hooks that run with it.
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import wraps
 from types import EllipsisType, NoneType
 from typing import Any
@@ -14,14 +17,18 @@ from torch import Tensor
 from torch.autograd.function import BackwardCFunction, Function
 
 from cudasim.clock.watching import backward_nodes
+from cudasim.device.gpu import GPU
 from cudasim.dispatch.tags import CPU, device_of, gpu_of, put, storage_of
 from cudasim.patches.moves import copy_to
 from cudasim.patching import replaces
+from cudasim.session import session
 from cudasim.torch_private import tensors as private
 from cudasim.words import WORDS
 
 # The attribute of a node of a graph that holds the GPUs of its arguments and results.
 PLACES = "_cudasim_places"
+# The attribute of what a hook has packed: the GPU of the tensor that it was.
+PACKED_ON = "_cudasim_packed_on"
 NOT_A_TENSOR = object()  # stands for the GPU of such an argument
 # The nodes of graphs that may change the device.
 CROSSINGS = ("ToCopyBackward0", "CopyBackwards")
@@ -38,6 +45,32 @@ def _on_gpus(values: Iterable) -> list:
     return [
         gpu_of(value) if isinstance(value, Tensor) else NOT_A_TENSOR for value in values
     ]
+
+
+def _first_gpu(values: Iterable) -> GPU | None:
+    """Return the GPU of the first tensor among `values` that is on one."""
+    for value in values:
+        gpu = gpu_of(value) if isinstance(value, Tensor) else None
+        if gpu is not None:
+            return gpu
+    return None
+
+
+def _run_on(gpu: GPU | None, function: Callable, *args: Any) -> Any:
+    """Call a function of the program in backward, with `gpu` as the current one.
+
+    The stream is that of the node. None leaves the current GPU.
+    """
+    thread = session.thread
+    if thread.follow_node is not None:
+        thread.follow_node()
+    before = thread.index
+    if gpu is not None:
+        thread.index = gpu.index
+    try:
+        return function(*args)
+    finally:
+        thread.index = before
 
 
 def _moved_to(source: Any, target: Tensor) -> Any:
@@ -120,11 +153,16 @@ def _at_home(home: Any, gradient: Any, index: int, message: str) -> Any:
 # C++'s own class of nodes cannot be changed.
 @replaces(BackwardCFunction, "register_hook", "register_prehook")
 def register_hook(original: Callable, self: Any, hook: Callable) -> Any:
-    """Check that a hook leaves gradients on their device, as C++'s check_variable_result."""
+    """Run a hook on the GPU of its node, and check that it leaves gradients on their device.
+
+    C++ does that in `check_variable_result`.
+    """
 
     @wraps(hook)
     def checked(gradients: Any, *more: tuple) -> Any:
-        results = hook(gradients, *more)
+        # What comes last are the gradients of the node's results.
+        gpu = _first_gpu(_as_tuple(more[-1] if more else gradients))
+        results = _run_on(gpu, hook, gradients, *more)
         pairs = zip(_as_tuple(gradients), _as_tuple(results), strict=False)
         for before, after in pairs:
             both = isinstance(before, Tensor) and isinstance(after, Tensor)
@@ -135,6 +173,47 @@ def register_hook(original: Callable, self: Any, hook: Callable) -> Any:
         return results
 
     return original(self, checked)
+
+
+@replaces(Tensor, "register_post_accumulate_grad_hook")
+def register_last_hook(original: Callable, self: Tensor, hook: Callable) -> Any:
+    """Run a hook, once a gradient is accumulated, on the GPU of its tensor."""
+
+    @wraps(hook)
+    def run(parameter: Tensor) -> Any:
+        return _run_on(gpu_of(parameter), hook, parameter)
+
+    return original(self, run)
+
+
+@replaces(torch.autograd.graph.saved_tensors_hooks, "__init__")
+def init_hooks(
+    original: Callable, self: Any, pack_hook: Callable, unpack_hook: Callable
+) -> None:
+    """Unpack a saved tensor on its GPU, which is nearly always that of the node.
+
+    If what was packed takes no attribute, as a number does not, it is unpacked where the
+    last operation ran. Graphs in the place of hooks are the compiler's.
+    """
+    if isinstance(unpack_hook, torch.fx.GraphModule):
+        original(self, pack_hook, unpack_hook)
+        return
+
+    @wraps(pack_hook)
+    def pack(tensor: Tensor) -> Any:
+        packed = pack_hook(tensor)
+        with suppress(AttributeError):
+            setattr(packed, PACKED_ON, gpu_of(tensor))
+        return packed
+
+    @wraps(unpack_hook)
+    def unpack(packed: Any) -> Any:
+        if private.backward_id() == -1:
+            return unpack_hook(packed)
+        gpu = getattr(packed, PACKED_ON, session.thread.operation.last_gpu)
+        return _run_on(gpu, unpack_hook, packed)
+
+    original(self, pack, unpack)
 
 
 @replaces(Function, "apply")
@@ -160,7 +239,8 @@ def apply_backward(original: Callable, self: Any, *args) -> Any:
         if gpu_of(gradient) is not gpu:
             put(gradient, gpu)  # zeros that C++ made for a result that was not used
 
-    found = original(self, *args)
+    node_gpu = next((gpu for gpu in output_gpus if isinstance(gpu, GPU)), None)
+    found = _run_on(node_gpu, original, self, *args)
     if not input_gpus:
         return found
     return _check_gradients(self, list(_as_tuple(found)), input_gpus)

@@ -129,7 +129,7 @@ def share(original: Callable, *args, **kwargs) -> Tensor:
         return original(*args, **kwargs)
 
     source = args[0]
-    if gpu and hasattr(source, INTERFACE) and not isinstance(source, Tensor):
+    if gpu and not isinstance(source, Tensor) and hasattr(source, INTERFACE):
         source = _of_other_library(source, gpu)
     if kwargs.get("copy") is False:
         _require_alias(original, source, gpu)

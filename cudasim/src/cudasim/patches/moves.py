@@ -40,10 +40,16 @@ _to = Tensor.to
 
 
 def seen_on(self: Tensor) -> GPU | None:
-    """Return the GPU that a tensor names; that of a DTensor is its local part's."""
+    """Return the GPU that a tensor names; that of a DTensor is its local part's.
+
+    A fake one, with which PyTorch traces, has no memory, and knows its device itself.
+    """
     gpu = gpu_of(self)
-    if gpu is not None:
+    if gpu is not None or type(self) in PLAIN:
         return gpu
+    if isinstance(self, private.FakeTensor):
+        named = resolve(self.device)
+        return named if isinstance(named, GPU) else None
     part = tensors.local_tensor(self)
     return None if part is None else gpu_of(part)
 

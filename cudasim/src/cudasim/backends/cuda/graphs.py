@@ -24,7 +24,7 @@ from cudasim.device.generator import Generator
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.device.pools import PoolId
 from cudasim.device.types import cuda as runtime
-from cudasim.dispatch.capture import Capture
+from cudasim.dispatch.capture import Capture, refuse_segment
 from cudasim.dispatch.host_memory import host_memory
 from cudasim.dispatch.waiting import CAPTURING
 from cudasim.patching import Patches
@@ -107,6 +107,8 @@ class CUDAGraph:
         session.capturing[key] = capture
         session.sync_debug |= CAPTURING
         session.update_watching()
+        for gpu in session.gpus:
+            gpu.memory.before_segment = refuse_segment
         capture.__enter__()
 
     def _take_memory_from_pool(self, index: int) -> None:
@@ -148,6 +150,8 @@ class CUDAGraph:
         if not session.capturing:
             session.sync_debug &= ~CAPTURING
             session.update_watching()
+            for gpu in session.gpus:
+                gpu.memory.before_segment = None
 
     def instantiate(self) -> None:
         if not self._captured:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import torch.distributed as dist
 from torch import Tensor
 
-from cudasim.backends.cuda.distributed import errors
+from cudasim.backends.cuda.distributed import errors, watchdog
 from cudasim.backends.cuda.distributed.messages import MessagesToSelf
 from cudasim.backends.cuda.distributed.refusals import scalar_type
 from cudasim.backends.cuda.nvidia_smi import is_alive
@@ -102,6 +102,7 @@ class Roll:
         self.bound_gpu = bound_gpu
         self.only_nccl = "cpu" not in requested  # there would be no backend for the CPU
         self.name = group.group_name
+        self.log_prefix = watchdog.prefix_of(group)
         self.rank = group.rank()
         self.size = group.size()
         self.ranks = dist.get_process_group_ranks(group)
@@ -131,7 +132,11 @@ class Roll:
         self.count += 1
         card = None if gpu is None else [host(), gpu.number]
         own = Answer(card, request.key(), request.fingerprint(number))
-        lines = self.exchange(f"{number}", own, request.work(number + 1))
+        # A communicator is made by the first, which no watchdog sees.
+        is_watched = number > 0
+        lines = self.exchange(
+            f"{number}", own, request.work(number + 1), is_watched=is_watched
+        )
         answers = [Answer(*line) for line in lines]
         if self.count % KEPT_CALLS == 0:  # all have read what came before this one
             for old in range(number - KEPT_CALLS, number):
@@ -166,12 +171,18 @@ class Roll:
                 raise errors.duplicate(own_rank, other_rank, number, len(session.gpus))
 
     def exchange(
-        self, what: str, own: object, work: str, peer: int | None = None
+        self,
+        what: str,
+        own: object,
+        work: str,
+        peer: int | None = None,
+        is_watched: bool = False,
     ) -> list:
         """Tell all ranks our `own` under the name of `what`, and wait for what they tell.
 
         With a `peer`, wait for that one alone. Errors call it `work`: for ranks that come
-        too late, or whose processes have ended.
+        too late, or whose processes have ended. The first of these ends the process if a
+        watchdog sees it.
         """
         self.store.set(f"{what}/{self.rank}", json.dumps(own))
         awaited = range(self.size) if peer is None else [peer]
@@ -183,7 +194,12 @@ class Roll:
             is_late = now - begin > self.timeout.total_seconds()
             if is_late or now - last_look > PATIENCE:
                 last_look = now
-                self._look_for_missing(what, awaited, work, is_late)
+                try:
+                    self._look_for_missing(what, awaited, work, is_late)
+                except dist.DistBackendError as error:
+                    if is_late and is_watched and watchdog.ends_process():
+                        watchdog.end_process(self.log_prefix, error)
+                    raise
             time.sleep(pause)
             pause = min(pause * 1.2, LONGEST_PAUSE)
         return [json.loads(line) for line in self.store.multi_get(keys)]
