@@ -45,6 +45,7 @@ TAGS = {
 # Ids of the cells that `python -m tools links` writes.
 LINKS_CELL = "links"
 SETUP_CELL = "setup"
+SCRIPT_CELL = "clinic-script"  # a whole file of `book/clinic`, however long
 
 # The first line of a folded cell: Colab shows what follows `# @title` in the cell's place.
 TITLE = "# @title "

@@ -15,6 +15,7 @@ from tools.book.grammar import (
     CHECKS,
     HIDDEN_CODE,
     NOT_COMPARED,
+    SCRIPT_CELL,
     SETUP,
     TIMES,
     TITLE,
@@ -94,7 +95,7 @@ def _faults_of_size(cell: NotebookNode) -> Faults:
     lines = cell.source.splitlines()
     if cell.source.startswith(TITLE):
         del lines[0]
-    if len(lines) > LINES:
+    if len(lines) > LINES and cell.id != SCRIPT_CELL:
         yield Fault(cell, f"{len(lines)} lines, {LINES} at most", "split it")
     for line in lines:
         if len(line) > WIDTH:
