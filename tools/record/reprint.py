@@ -33,6 +33,10 @@ def keep_old_if_same(recording: Recording, root: Path) -> Recording:
     if _minor(old.get("python")) != _minor(new.get("python")):
         return recording
 
+    old_cells = {cell.id for cell in code_cells(notebook)}
+    if any(cell.id not in old_cells for cell in recording.chapter.code_cells):
+        return recording
+
     runner = recording.runner
     facts = old | {"kernel": new["kernel"]}
     renewed = make_recording(
