@@ -286,9 +286,7 @@ def test_the_command_says_a_line_for_each_broken_rule(small_book):
 
 # Chapters of symptoms: a heading, a cell that shows it, the cause, and a cell with the fix.
 
-CAUSE = "**Cause.** It is.
-
-**Fix.** Move it. Read on: [There](https://a.b/#there)."
+CAUSE = "**Cause.** It is.\n\n**Fix.** Move it. Read on: [There](https://a.b/#there)."
 ERROR = "Traceback (most recent call last):\nRuntimeError: No way\n"
 OTHER = "RuntimeError: Other\n"
 SYMPTOM = {

@@ -284,7 +284,9 @@ def test_each_test_of_each_class_draws_its_own_inputs():
 def test_an_answer_of_another_form_fails_its_test():
     assignment = with_tests(form="assert student.ask('double(1)')['a'][2] == 1")
     judgement = judged(ANSWERS, assignment=assignment)
-    assert reasons(judgement, 1) == ["the result does not have the form that the task asks for"]
+    assert reasons(judgement, 1) == [
+        "the result does not have the form that the task asks for"
+    ]
 
 
 def test_an_instructor_learns_at_which_line_a_test_broke_off():
