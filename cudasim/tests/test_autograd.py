@@ -240,12 +240,6 @@ def hook_of_module():
     return module(leaf(G0) * 2)
 
 
-def hook_before_module():
-    module = nn.Tanh()
-    module.register_full_backward_pre_hook(lambda _, gradients: to_other(gradients[0]))
-    return module(leaf(G0))
-
-
 def hook_of_function():
     class Twice(Recording):
         @staticmethod
@@ -260,7 +254,6 @@ def hook_of_function():
 BLAMED = {
     hook_of_tensor: "MulBackward0",
     hook_of_module: "MulBackward0",
-    hook_before_module: "BackwardHookFunctionBackward",
     hook_of_function: "TwiceBackward",
 }
 

@@ -22,6 +22,7 @@ aten = torch.ops.aten
 
 SVD_DRIVERS = ("gesvd", "gesvdj", "gesvda")  # of cuSOLVER
 REMAINDERS = ("remainder", "fmod")
+WIDE_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 ROUNDED_DIVISIONS = (
     aten.div.Tensor_mode,
     aten.div.Scalar_mode,
@@ -142,6 +143,8 @@ def _are_integers_on_cuda(first: Any, second: Any) -> bool:
     tensors = tensors_in((first, second))
     for tensor in tensors:
         if tensor.is_floating_point() or tensor.is_complex():
+            return False
+        if tensor.dtype in WIDE_UNSIGNED:  # which the kernels of divisions refuse
             return False
     return any(map(is_on_cuda, tensors))
 
