@@ -357,6 +357,16 @@ def test_hooks_and_changed_values_are_named_by_their_type():
         handle.remove()
 
 
+def test_kthvalue_returns_the_smallest_index_of_equal_numbers():
+    """`gatherKthValue` in aten/src/ATen/native/cuda/Sorting.cu, since pull request 165762"""
+    x = torch.tensor([1.0, 1, 1, 2, 2], device="cuda")
+    assert x.kthvalue(1).indices == 0
+    assert x.kthvalue(5).indices == 3
+    rows = torch.tensor([[torch.nan, 1, torch.nan], [3, 3, 3]], device="cuda")
+    assert rows.kthvalue(3).indices.tolist() == [0, 0]
+    assert rows.kthvalue(2, dim=0, keepdim=True).indices.tolist() == [[0, 1, 0]]
+
+
 def test_streams_and_events_print_and_have_priorities():
     """torch/cuda/streams.py, and c10/cuda/CUDAStream.h on priorities"""
     stream = torch.cuda.default_stream()
