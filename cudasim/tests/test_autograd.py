@@ -278,9 +278,11 @@ def test_gradients_from_hooks_that_the_engine_takes():
     twice.register_hook(lambda gradient: gradient.to(G0))
     copy = x.to(G1)
     copy.register_hook(lambda gradient: gradient.to(G0))
+    target = torch.zeros(3, device=G1).copy_(x)
+    target.register_hook(lambda gradient: gradient.to(G0))
     number = x.sum() * 2
     number.register_hook(to_other)
-    for y in (twice, copy, number):
+    for y in (twice, copy, target, number):
         x.grad = None
         y.sum().backward(retain_graph=True)
         assert x.grad.device == G0

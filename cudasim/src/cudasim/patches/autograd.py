@@ -225,9 +225,10 @@ def _expect_gradients(node: Any, home: GPU) -> None:
     """
     if node is None or isinstance(node, BackwardCFunction):
         return
-    name = node.name()
-    if name in CROSSINGS or EXPECTED_ON in node.metadata:
+    if type(node).__name__ in CROSSINGS or EXPECTED_ON in node.metadata:
         return
+
+    name = node.name()
 
     def check(gradients: tuple, _: tuple) -> tuple:
         message = f"Function {name} returned an invalid gradient"
