@@ -264,6 +264,17 @@ def test_a_mesh_has_the_default_group(alone):
     assert dist.get_backend(mesh.get_group()) == "nccl"
 
 
+def test_a_mesh_makes_the_default_group(alone, monkeypatch):
+    variables = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1, "MASTER_PORT": 0}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    mesh = init_device_mesh("cuda", (1,))
+    part = distribute_tensor(torch.ones(2), mesh).to_local()
+    assert part.device == torch.device("cuda:0")
+    assert mesh.get_group() is dist.group.WORLD
+
+
 def test_groups_of_a_mesh_refuse_the_cpu(alone):
     alone("nccl")
     mesh = init_device_mesh("cuda", (1, 1), mesh_dim_names=("data", "model"))
