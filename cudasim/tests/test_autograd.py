@@ -222,3 +222,72 @@ def test_backward_runs_on_the_stream_of_its_forward(seen):
         assert torch.cuda.current_stream() == third
     streams = [second] * 3 + [first] * 2
     assert seen == [(0, stream.stream_id) for stream in streams]
+
+
+def to_other(gradient):
+    return gradient.to(G1)
+
+
+def hook_of_tensor():
+    y = leaf(G0) * 2
+    y.register_hook(to_other)
+    return y
+
+
+def hook_of_module():
+    module = nn.Tanh()
+    module.register_full_backward_hook(lambda *args: (args[1][0].to(G1),))
+    return module(leaf(G0) * 2)
+
+
+def hook_of_function():
+    class Twice(Recording):
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 2
+
+    y = Twice.apply(leaf(G0))
+    y.register_hook(to_other)
+    return y
+
+
+BLAMED = {
+    hook_of_tensor: "MulBackward0",
+    hook_of_module: "MulBackward0",
+    hook_of_function: "TwiceBackward",
+}
+
+
+@pytest.mark.parametrize("make", BLAMED, ids=lambda make: make.__name__)
+def test_the_node_after_a_hook_is_blamed_for_a_gradient_elsewhere(make):
+    """`call_function` in torch/csrc/autograd/engine.cpp: hooks, node, `validate_outputs`."""
+    assert raised(make().sum().backward) == (
+        f"Function {BLAMED[make]} returned an invalid gradient at index 0 "
+        "- expected device cuda:0 but got cuda:1"
+    )
+
+
+def test_gradients_from_hooks_that_the_engine_takes():
+    """The last of two hooks counts; copies find their way back; numbers are moved.
+
+    What accumulates a leaf's gradient asks for no GPU (accumulate_grad.h).
+    """
+    x = leaf(G0)
+    twice = x * 2
+    twice.register_hook(to_other)
+    twice.register_hook(lambda gradient: gradient.to(G0))
+    copy = x.to(G1)
+    copy.register_hook(lambda gradient: gradient.to(G0))
+    target = torch.zeros(3, device=G1).copy_(x)
+    target.register_hook(lambda gradient: gradient.to(G0))
+    number = x.sum() * 2
+    number.register_hook(to_other)
+    for y in (twice, copy, target, number):
+        x.grad = None
+        y.sum().backward(retain_graph=True)
+        assert x.grad.device == G0
+
+    x.grad = None
+    x.register_hook(to_other)
+    twice.sum().backward()
+    assert x.grad.device == G1

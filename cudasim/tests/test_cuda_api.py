@@ -82,6 +82,13 @@ def test_every_public_function_answers_or_says_why_not(module, name):
         function(*arguments)
 
 
+def test_an_allocator_cannot_be_swapped_once_cuda_has_begun():
+    """torch/csrc/cuda/CUDAPluggableAllocator.cpp: `changeCurrentAllocator`"""
+    torch.cuda.init()
+    message = raised(lambda: torch.cuda.change_current_allocator(ALLOCATOR))
+    assert message == "Can't swap an already initialized allocator"
+
+
 def test_the_current_gpu_is_that_of_its_thread():
     with pytest.raises(ZeroDivisionError), torch.cuda.device(1):
         raise ZeroDivisionError

@@ -264,6 +264,17 @@ def test_a_mesh_has_the_default_group(alone):
     assert dist.get_backend(mesh.get_group()) == "nccl"
 
 
+def test_a_mesh_makes_the_default_group(alone, monkeypatch):
+    variables = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1, "MASTER_PORT": 0}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    mesh = init_device_mesh("cuda", (1,))
+    part = distribute_tensor(torch.ones(2), mesh).to_local()
+    assert part.device == torch.device("cuda:0")
+    assert mesh.get_group() is dist.group.WORLD
+
+
 def test_groups_of_a_mesh_refuse_the_cpu(alone):
     alone("nccl")
     mesh = init_device_mesh("cuda", (1, 1), mesh_dim_names=("data", "model"))
@@ -339,3 +350,24 @@ def test_after_a_collective_no_thread_holds_its_tensors(alone):
     assert_lets_go(lambda: dist.all_reduce(x, op=dist.ReduceOp.AVG))
     assert_lets_go(lambda: dist.all_gather(outs, x))
     assert_lets_go(lambda: dist.all_to_all(outs, [x]))
+
+
+@pytest.mark.parametrize("as_view", [False, True])
+def test_replicas_have_their_buckets_from_the_start(alone, as_view):
+    """As `initialize_buckets` of torch/csrc/distributed/c10d/reducer.cpp makes them."""
+    alone("nccl")
+    size = 2**22  # bytes of the layer
+    layer = nn.Linear(2**10, 2**10, bias=False, device="cuda")
+    replica = nn.parallel.DistributedDataParallel(
+        layer, gradient_as_bucket_view=as_view
+    )
+    assert torch.cuda.memory_allocated() == 2 * size
+
+    gradients = 0 if as_view else size  # those that are not in a bucket
+    numbers = torch.ones(1, 2**10, device="cuda")
+    expected = torch.cuda.memory_allocated() + gradients
+    for _ in range(2):  # the buckets are rebuilt in between
+        out = replica(numbers).sum()
+        out.backward()
+        del out
+        assert torch.cuda.memory_allocated() == expected

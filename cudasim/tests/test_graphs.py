@@ -44,6 +44,39 @@ def test_the_memory_of_a_graph_is_its_own_and_is_used_again():
     assert result[0].item() == 11
 
 
+def test_results_are_freed_as_they_go_and_later_captures_use_their_memory():
+    """ "Sharing memory across captures" in PyTorch's docs/source/notes/cuda.rst."""
+    size = 32 * 2**20
+    numbers = torch.zeros(size // 4, device="cuda")
+    total = torch.zeros((), device="cuda")
+
+    def work():
+        result = numbers + 1
+        total.add_(result[0])
+        return result
+
+    before = torch.cuda.memory_allocated()
+    peaks, reserved, graphs = [], [], []
+    pool = None
+    for _ in range(3):
+        torch.cuda.reset_peak_memory_stats()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=pool):
+            result = work()
+        peaks.append(torch.cuda.max_memory_allocated())
+        del result
+        assert torch.cuda.memory_allocated() < before + size
+        pool = graph.pool()
+        reserved.append(torch.cuda.memory_reserved())
+        graphs.append(graph)
+    assert max(peaks) < before + 2 * size
+    assert len(set(reserved)) == 1
+
+    for graph in graphs:
+        graph.replay()
+    assert total.item() == len(graphs)
+
+
 def test_a_graph_warns_of_an_input_that_is_gone():
     inputs = [torch.ones(2, device="cuda")]
     graph, _ = captured(lambda: inputs[0] + 1)

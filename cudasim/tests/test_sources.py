@@ -333,16 +333,38 @@ def test_autocast_keeps_a_type_that_is_asked_for():
 
 
 def test_hooks_and_changed_values_are_named_by_their_type():
-    """torch/csrc/autograd/custom_function.cpp, torch/csrc/autograd/saved_variable.cpp"""
+    """torch/csrc/autograd/custom_function.cpp, torch/csrc/autograd/saved_variable.cpp
+
+    Of the types' names torch/csrc/Exceptions.cpp translates some.
+    """
     w = torch.ones(2, device="cuda", requires_grad=True)
     y = w.exp()
     y.add_(1)
     assert "inplace operation: [torch.cuda.FloatTensor [2]]" in raised(y.sum().backward)
-    w.register_hook(lambda gradient: gradient.cpu())
-    assert raised((w * 2).sum().backward) == (
-        "RuntimeError: hook '<lambda>' has changed the type of value "
-        "(was torch.cuda.FloatTensor got torch.FloatTensor)"
-    )
+    results = {
+        "torch.FloatTensor": lambda gradient: gradient.cpu(),
+        "torch.cuda.HalfTensor": lambda gradient: gradient.half(),
+        "torch.cuda.sparse.FloatTensor": lambda gradient: gradient.to_sparse(),
+        "CUDABFloat16Type": lambda gradient: gradient.bfloat16(),
+        "CPUBFloat16Type": lambda gradient: gradient.bfloat16().cpu(),
+    }
+    for name, hook in results.items():
+        handle = w.register_hook(hook)
+        assert raised((w * 2).sum().backward) == (
+            "RuntimeError: hook '<lambda>' has changed the type of value "
+            f"(was torch.cuda.FloatTensor got {name})"
+        )
+        handle.remove()
+
+
+def test_kthvalue_returns_the_smallest_index_of_equal_numbers():
+    """`gatherKthValue` in aten/src/ATen/native/cuda/Sorting.cu, since pull request 165762"""
+    x = torch.tensor([1.0, 1, 1, 2, 2], device="cuda")
+    assert x.kthvalue(1).indices == 0
+    assert x.kthvalue(5).indices == 3
+    rows = torch.tensor([[torch.nan, 1, torch.nan], [3, 3, 3]], device="cuda")
+    assert rows.kthvalue(3).indices.tolist() == [0, 0]
+    assert rows.kthvalue(2, dim=0, keepdim=True).indices.tolist() == [[0, 1, 0]]
 
 
 def test_streams_and_events_print_and_have_priorities():

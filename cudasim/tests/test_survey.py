@@ -46,7 +46,7 @@ def test_a_sample_of_the_survey_has_no_unexpected_failure(databases, device, fir
 class StandIn:
     """An operator that returns `result(input)` in place of the sine."""
 
-    name, supports_autograd = "sin", False
+    name, variant_test_name, supports_autograd = "sin", "", False
 
     def __init__(self, result):
         self.result = result

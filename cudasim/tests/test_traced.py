@@ -194,6 +194,23 @@ NO_COMPILER = "no C++ compiler (g++): inductor can generate no code for the CPU"
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason=NO_COMPILER)
+@pytest.mark.filterwarnings("ignore::cudasim.SimulationWarning")
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_a_device_in_compiled_code_is_current_there(backend):
+    """Graphs exchange it (`GenericDeviceVariable` in torch/_dynamo), Inductor names it."""
+
+    def make(x):
+        with torch.cuda.device(1):
+            return torch.ones(4, device="cuda") * x.sum()
+
+    x = torch.ones(2, device=GPU1, requires_grad=True)
+    result = torch.compile(make, backend=backend, fullgraph=True)(x)
+    result.sum().backward()
+    assert result.device == x.grad.device == GPU1
+    assert x.grad.tolist() == [4, 4]
+    assert torch.cuda.current_device() == 0
+
+
 def test_inductor_generates_code_for_the_cpu():
     counter = CompileCounterWithBackend("inductor")
     x = torch.ones(3)

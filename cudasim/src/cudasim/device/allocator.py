@@ -67,6 +67,8 @@ class Memory:
         self.observers: list[Callable[[int, int, int, int], None]] = []
         # - called when segments come or go
         self.watch: Callable[[], None] = lambda: None
+        # - called before the books are settled: they give back what nobody holds any more
+        self.collectors: list[Callable[[], None]] = []
         # - called before a segment is taken for a stream of this card; it may refuse that
         self.before_segment: Callable[[int, int], None] | None = None
         # - the other processes that use the card, and how many bytes each has
@@ -137,6 +139,8 @@ class Memory:
                 return action and action(*args)
             self._busy = True
             try:
+                for collect in tuple(self.collectors):
+                    collect()
                 self._replay()
                 return action and action(*args)
             finally:

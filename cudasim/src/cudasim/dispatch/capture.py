@@ -109,8 +109,12 @@ class Capture(LightMode):
         self._aliases: dict[int, list[Tensor]] = defaultdict(list)
         # ... which of them hold results, ...
         self._results: set[int] = set()
+        # ... of which of these the memory may still be charged, ...
+        self._charged: set[int] = set()
         # ... and (memory, copy) of those that were there before and were changed.
         self._before: dict[int, tuple[Tensor, Tensor]] = {}
+        # The GPUs whose memory asks for results that the program no longer holds.
+        self._watched: set[GPU] = set()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple, kwargs: Any = None
@@ -161,6 +165,7 @@ class Capture(LightMode):
             self._before.clear()
             self._forget_work_of_host()
             self._spoil_results()
+        self._watch_results()
         for state, before in self.states.values():
             state[:] = before
 
@@ -182,6 +187,8 @@ class Capture(LightMode):
 
     def release(self) -> None:
         """Give back all memory of the graph."""
+        self._charged.clear()
+        self._unwatch_results()
         self.steps.clear()
         self._aliases.clear()
         self._results.clear()
@@ -229,6 +236,7 @@ class Capture(LightMode):
 
         new = _new_tensors(out, known)
         self._results |= _keys(new)
+        self._charged |= _keys(new)
         args, kwargs = self._aliased((args, kwargs), written)
         results = [self._alias(tensor) for tensor in new]
         self.steps.append(Step(func, args, kwargs, results, source, grad))
@@ -290,14 +298,49 @@ class Capture(LightMode):
         return alias
 
     def _free_unused(self) -> None:
-        """Give the graph's pool the memory of results that the program no longer holds."""
-        for key in self._results:
-            aliases = self._aliases[key]
-            storage = storage_of(aliases[0])
-            tag = getattr(storage, TAG, None)
-            is_charged = tag is not None and tag.gpu is not None and tag.requested
-            if is_charged and not _other_users(aliases):
-                setattr(storage, TAG, Allocation(tag.gpu, 0))
+        """Give the graph's pool the memory of results that the program no longer holds.
+
+        The graph keeps their values here, while a card's next capture in the pool, or the
+        next operation of this one, may overwrite them.
+        """
+        for key in list(self._charged):
+            allocation = self._allocation_of(key)
+            if allocation is not None and not _other_users(self._aliases[key]):
+                self._charged.discard(key)
+                storage = storage_of(self._aliases[key][0])
+                setattr(storage, TAG, Allocation(allocation.gpu, 0))
+
+    def _allocation_of(self, key: int) -> Allocation | None:
+        """Return what is charged for a storage of the graph; None if nothing is."""
+        tag = getattr(storage_of(self._aliases[key][0]), TAG, None)
+        is_charged = tag is not None and tag.gpu is not None and tag.requested
+        return tag if is_charged else None
+
+    def _watch_results(self) -> None:
+        """Find out, before memory is asked of again, which results the program holds.
+
+        A card frees them as the last tensor on them goes, like any other memory (`free` in
+        c10/cuda/CUDACachingAllocator.cpp).
+        """
+        self._charged &= self._aliases.keys()
+        for key in list(self._charged):
+            allocation = self._allocation_of(key)
+            if allocation is None:
+                self._charged.discard(key)
+            else:
+                self._watched.add(allocation.gpu)
+        for gpu in self._watched:
+            gpu.memory.settle(gpu.memory.collectors.append, self._collect)
+
+    def _collect(self) -> None:
+        self._free_unused()
+        if not self._charged:
+            self._unwatch_results()
+
+    def _unwatch_results(self) -> None:
+        while self._watched:
+            memory = self._watched.pop().memory
+            memory.settle(memory.collectors.remove, self._collect)
 
 
 def refuse_query(event: Mark | None) -> None:

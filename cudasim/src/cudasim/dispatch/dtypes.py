@@ -85,6 +85,15 @@ def short_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+def scalar_type(dtype: torch.dtype) -> str:
+    """Return C++'s name of a type: `Float`, `UInt4`, `QInt8` (c10/core/ScalarType.h)."""
+    if dtype in CPP_NAMES:
+        return CPP_NAMES[dtype]
+    # The rest are whole numbers of a few bits, and quantized ones.
+    prefix, _, size = short_name(dtype).partition("int")
+    return f"{prefix.upper()}Int{size}"
+
+
 @functools.cache
 def operators() -> dict[str, dict[str, Any]]:
     """Return the operators whose dtypes differ between the CPU and CUDA.

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cudasim.dispatch.arguments import tensors_in
+from cudasim.dispatch.arguments import all_arguments, tensors_in
 from cudasim.dispatch.operators import Rule, layer, name_of
 from cudasim.dispatch.placement import general, tag_results
 from cudasim.dispatch.tags import gpu_of, is_on_cuda, put
@@ -22,6 +22,7 @@ aten = torch.ops.aten
 
 SVD_DRIVERS = ("gesvd", "gesvdj", "gesvda")  # of cuSOLVER
 REMAINDERS = ("remainder", "fmod")
+WIDE_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 ROUNDED_DIVISIONS = (
     aten.div.Tensor_mode,
     aten.div.Scalar_mode,
@@ -111,6 +112,29 @@ def embedding_bag(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any
     return inner(func, (weight, words, offsets, *others), kwargs)
 
 
+@layer("kthvalue")
+def first_of_equals(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Return the smallest index of numbers that are equal, where the CPU returns any.
+
+    See `gatherKthValue` in aten/src/ATen/native/cuda/Sorting.cu since
+    https://github.com/pytorch/pytorch/pull/165762, which 2.11 and later have.
+    """
+    numbers = args[0]
+    values, indices = out = inner(func, args, kwargs)
+    if not is_on_cuda(numbers) or numbers.dim() == 0 or numbers.numel() == 0:
+        return out
+
+    named = all_arguments(func, args, kwargs)
+    dim, keepdim = named["dim"], named["keepdim"]
+    wanted = values if keepdim else values.unsqueeze(dim)
+    is_equal = numbers == wanted
+    if numbers.is_floating_point():
+        is_equal |= numbers.isnan() & wanted.isnan()
+    # Of several largest numbers `argmax` returns the first. It takes no bool.
+    indices.copy_(is_equal.byte().argmax(dim, keepdim))
+    return out
+
+
 @layer("floor_divide", *ROUNDED_DIVISIONS, *REMAINDERS)
 def divide_by_zero(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Divide integers by zero, which no GPU refuses.
@@ -142,6 +166,8 @@ def _are_integers_on_cuda(first: Any, second: Any) -> bool:
     tensors = tensors_in((first, second))
     for tensor in tensors:
         if tensor.is_floating_point() or tensor.is_complex():
+            return False
+        if tensor.dtype in WIDE_UNSIGNED:  # which the kernels of divisions refuse
             return False
     return any(map(is_on_cuda, tensors))
 

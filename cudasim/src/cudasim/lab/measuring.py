@@ -52,7 +52,11 @@ def measure(
 
     gc.collect()
     has_gpu = accelerator() == "cuda"
-    most = peak(watched) if has_gpu else watched()
+    most = None
+    if has_gpu:
+        most = peak(watched)
+    else:
+        watched()
     [(result, lanes)] = runs
     busy = lanes.busy("cuda:0") if has_gpu else None
     return Measurement(lanes.total, busy, most, result, lanes)

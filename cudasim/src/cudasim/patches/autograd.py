@@ -18,6 +18,7 @@ from torch.autograd.function import BackwardCFunction, Function
 
 from cudasim.clock.watching import backward_nodes
 from cudasim.device.gpu import GPU
+from cudasim.dispatch.dtypes import scalar_type
 from cudasim.dispatch.tags import CPU, device_of, gpu_of, put, storage_of
 from cudasim.patches.moves import copy_to
 from cudasim.patching import replaces
@@ -30,6 +31,12 @@ PLACES = "_cudasim_places"
 # The attribute of what a hook has packed: the GPU of the tensor that it was.
 PACKED_ON = "_cudasim_packed_on"
 NOT_A_TENSOR = object()  # stands for the GPU of such an argument
+# The entry of a node's metadata that holds the GPU on which its results have to be.
+EXPECTED_ON = "cudasim: expected on"
+# How C++ names types: by dispatch keys and dtypes, of which it translates some.
+LAYOUT_KEYS = {torch.strided: "", torch.sparse_coo: "Sparse"}
+TRANSLATED_KEYS = {"CPU": "torch", "CUDA": "torch.cuda"}
+TRANSLATED_DTYPES = ("Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
 # The nodes of graphs that may change the device.
 CROSSINGS = ("ToCopyBackward0", "CopyBackwards")
 BACKWARDS = [
@@ -153,9 +160,10 @@ def _at_home(home: Any, gradient: Any, index: int, message: str) -> Any:
 # C++'s own class of nodes cannot be changed.
 @replaces(BackwardCFunction, "register_hook", "register_prehook")
 def register_hook(original: Callable, self: Any, hook: Callable) -> Any:
-    """Run a hook on the GPU of its node, and check that it leaves gradients on their device.
+    """Run a hook on the GPU of its node, and check the type of the gradients it returns.
 
-    C++ does that in `check_variable_result`.
+    C++ does that in `check_variable_result`, which does not ask for the GPU's index. A
+    gradient on another GPU is refused once the next node has passed it on.
     """
 
     @wraps(hook)
@@ -164,15 +172,73 @@ def register_hook(original: Callable, self: Any, hook: Callable) -> Any:
         gpu = _first_gpu(_as_tuple(more[-1] if more else gradients))
         results = _run_on(gpu, hook, gradients, *more)
         pairs = zip(_as_tuple(gradients), _as_tuple(results), strict=False)
-        for before, after in pairs:
-            both = isinstance(before, Tensor) and isinstance(after, Tensor)
-            if both and before.is_cpu is not after.is_cpu:
-                name = getattr(hook, "__name__", "<unknown>")
-                message = WORDS["devices"]["hook"]
-                raise RuntimeError(message.format(name, before.type(), after.type()))
+        for index, (before, after) in enumerate(pairs):
+            if not isinstance(before, Tensor) or not isinstance(after, Tensor):
+                continue
+            home = gpu_of(before)
+            if home is None and gpu_of(after) is None:
+                continue  # C++ compares them
+            _check_type(hook, before, after)
+            if gpu_of(after) is not home:
+                node = private.current_node()
+                if more:  # the hook runs after its node
+                    node, _ = node.next_functions[index]
+                _expect_gradients(node, home)
         return results
 
     return original(self, checked)
+
+
+def _check_type(hook: Callable, before: Tensor, after: Tensor) -> None:
+    """Refuse the result of a hook that has another type than the gradient it was given."""
+    was, got = _type_name(before), _type_name(after)
+    if was != got:
+        name = getattr(hook, "__name__", "<unknown>")
+        raise RuntimeError(WORDS["devices"]["hook"].format(name, was, got))
+
+
+def _type_name(tensor: Tensor) -> str:
+    """Return the type of `tensor` as an error from C++ names it.
+
+    See `TensorBase::toString` in aten/src/ATen/core/Tensor.cpp, and the types that
+    torch/csrc/Exceptions.cpp translates.
+    """
+    gpu = gpu_of(tensor)
+    key = gpu.type.key if gpu else "CPU"
+    layout = LAYOUT_KEYS.get(tensor.layout, "SparseCsr")
+    dtype = scalar_type(tensor.dtype)
+    if key not in TRANSLATED_KEYS or dtype not in TRANSLATED_DTYPES:
+        return f"{layout}{key}{dtype}Type"
+
+    module = TRANSLATED_KEYS[key]
+    if layout == "Sparse":
+        return f"{module}.sparse.{dtype}Tensor"
+    # Of a compressed layout a part is translated.
+    return f"{layout}{module}.{dtype}Tensor"
+
+
+def _expect_gradients(node: Any, home: GPU) -> None:
+    """Refuse what a node of C++ returns on another GPU than `home`, as `validate_outputs`.
+
+    A `Function` of the program checks its gradients itself (`apply_backward`), and what
+    accumulates the gradient of a leaf takes it from any GPU (accumulate_grad.h).
+    """
+    if node is None or isinstance(node, BackwardCFunction):
+        return
+    if type(node).__name__ in CROSSINGS or EXPECTED_ON in node.metadata:
+        return
+
+    name = node.name()
+
+    def check(gradients: tuple, _: tuple) -> tuple:
+        message = f"Function {name} returned an invalid gradient"
+        return tuple(
+            _at_home(home, gradient, index, message)
+            for index, gradient in enumerate(gradients)
+        )
+
+    node.metadata[EXPECTED_ON] = home  # as the next hook may move the gradient again
+    node.register_hook(check)
 
 
 @replaces(Tensor, "register_post_accumulate_grad_hook")
@@ -236,7 +302,7 @@ def apply_backward(original: Callable, self: Any, *args) -> Any:
     for gradient, gpu in zip(args, output_gpus, strict=False):
         if gpu is NOT_A_TENSOR or not isinstance(gradient, Tensor):
             continue
-        if gpu_of(gradient) is not gpu:
+        if gpu_of(gradient) is None:
             put(gradient, gpu)  # zeros that C++ made for a result that was not used
 
     node_gpu = next((gpu for gpu in output_gpus if isinstance(gpu, GPU)), None)

@@ -30,6 +30,7 @@ from cudasim.session import session
 from cudasim.timing.formulas import Work, guard_seconds
 from cudasim.torch_private import dispatch
 from cudasim.torch_private import tensors as private
+from cudasim.torch_private.devices import EXCHANGE_DEVICE
 from cudasim.torch_private.operators import efficient_zeros
 from cudasim.words import WORDS
 
@@ -92,6 +93,9 @@ def _prepare(patches: Patches) -> None:
     patches.forget(dynamo.trace_rules)
     dynamo.leave_alone(Path(__file__).parents[1])
     _allow_replaced(patches)
+    if session.type.is_cuda:
+        for attribute in dynamo.DEVICE_EXCHANGES:  # taken before the simulation began
+            patches.replace(*attribute, staticmethod(EXCHANGE_DEVICE.read()))
     # Under modelled time it is one that costs time.
     setattr(*dynamo.MODULE_CALL, inspect.unwrap(torch.nn.Module.__call__))
     patches.replace(*dynamo.MODULE_CALL, torch.nn.Module.__call__)
@@ -279,7 +283,10 @@ def compile_on_gpu(
         return original(self, graph, inputs, **options)
     _warn_once(MESSAGES["no code"])
     if session.clock is None:
-        return dynamo.find_backend("aot_eager")(graph, inputs)
+        run = dynamo.run_graph
+        return dynamo.trace_with_autograd(
+            graph, inputs, inference=run, forward=run, backward=run
+        )
     as_graph = dynamo.uses_cuda_graphs(self, options)
     return compile_fused(graph, inputs, ClockBooks(), _is_on_gpu, as_graph)
 

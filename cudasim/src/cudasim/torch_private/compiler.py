@@ -5,12 +5,15 @@ of the compiler is imported here.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch._dynamo
+import torch._dynamo.backends.debugging
 import torch._dynamo.compiled_autograd
+import torch._dynamo.device_interface
 import torch._dynamo.guards
 import torch._dynamo.trace_rules
 import torch._dynamo.utils
@@ -19,12 +22,14 @@ import torch._dynamo.variables.nn_module
 import torch._dynamo.variables.optimizer
 import torch.fx
 import torch.utils._triton
+from torch._dynamo.variables import ctx_manager as contexts
 from torch.fx.experimental import proxy_tensor
 
 from cudasim.torch_private import Attribute
 
 trace_rules = torch._dynamo.trace_rules
-find_backend = torch._dynamo.lookup_backend
+# What runs a graph as it is.
+run_graph = torch._dynamo.backends.debugging.boxed_nop
 forget_compiled = torch._dynamo.reset_code_caches
 
 # What `torch.compile` calls for the backend "inductor".
@@ -43,6 +48,23 @@ OPTIMIZER_METHOD = Attribute(
 TRITON_DRIVER = Attribute(torch.utils._triton, "triton_backend")
 # What the compiler takes for the `__call__` of a module that it may look into.
 MODULE_CALL = Attribute(torch._dynamo.variables.nn_module, "unpatched_nn_module_call")
+# What `torch.cuda.device` and its like call in compiled code: functions that these classes
+# took as the compiler was imported. Not every version of PyTorch has all.
+DEVICE_EXCHANGES = tuple(
+    Attribute(owner, name)
+    for owner, name in (
+        (torch._dynamo.device_interface.CudaInterface, "exchange_device"),
+        (torch._dynamo.device_interface.CudaInterface, "maybe_exchange_device"),
+        (contexts.CUDADeviceVariable, "_exchange_fn"),
+        (contexts.CUDADeviceVariable, "_maybe_exchange_fn"),
+        (getattr(contexts, "AcceleratorDeviceIndexVariable", None), "_exchange_fn"),
+        (
+            getattr(contexts, "AcceleratorDeviceIndexVariable", None),
+            "_maybe_exchange_fn",
+        ),
+    )
+    if hasattr(owner, name)
+)
 # What makes the guard of a tensor: when compiled code serves it.
 TENSOR_MATCH = Attribute(torch._dynamo.guards.GuardBuilder, "TENSOR_MATCH")
 
@@ -56,16 +78,28 @@ def trace_with_autograd(
 ) -> Callable:
     """Compile a graph, and that of its gradients, of PyTorch's own operators.
 
-    They are the graphs of the backend `aot_eager`. `inference` compiles one that needs no
+    They are the graphs of the backend `aot_eager`, but name the GPU that was current as
+    they were traced, as Inductor's code does. `inference` compiles one that needs no
     gradients.
     """
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.partitioners import min_cut_rematerialization_partition
 
+    def compile_named(compile_graph: Callable, module: Any, values: Any) -> Callable:
+        # `with torch.cuda.device(1)` is not part of the graph.
+        for node in module.graph.nodes:
+            device = node.kwargs.get("device")
+            result = node.meta.get("val")
+            if isinstance(device, torch.device) and isinstance(result, torch.Tensor):
+                if device.type == result.device.type and device.index is None:
+                    node.update_kwarg("device", result.device)
+        module.recompile()
+        return compile_graph(module, values)
+
     backend = aot_autograd(
-        fw_compiler=forward,
-        bw_compiler=backward,
-        inference_compiler=inference,
+        fw_compiler=partial(compile_named, forward),
+        bw_compiler=partial(compile_named, backward),
+        inference_compiler=partial(compile_named, inference),
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=True,
     )

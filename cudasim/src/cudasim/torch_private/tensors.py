@@ -77,7 +77,6 @@ backward_id = torch._C._current_graph_task_id
 
 # The node whose backward this thread runs; None in none.
 current_node = torch._C._current_autograd_node
-# The number of the next node that this thread makes.
 next_node_number = torch.autograd._get_sequence_nr
 # The number of every node that accumulates the gradient of a leaf.
 ACCUMULATES = 2**64 - 1
@@ -87,6 +86,9 @@ def number_of(node: torch.autograd.graph.Node) -> int:
     """Return the number of a node, among those that its thread has made."""
     return node._sequence_nr()
 
+
+# The node that the engine evaluates in this thread, with the hooks before and after it.
+current_node = torch._C._current_autograd_node
 
 # `torch.set_grad_enabled` without the object that it makes.
 set_grad_enabled = torch._C._set_grad_enabled

@@ -29,6 +29,7 @@ from cudasim.patching import Patches
 from cudasim.session import session
 from cudasim.timing.sheets import find_sheet
 from cudasim.torch_private import devices as private
+from cudasim.words import WORDS
 
 CUDA_VERSION = "13.0"  # of the CUDA builds that PyTorch publishes of 2.11 and later
 COMPILED_VERSION = 13000  # the same as CUDA counts
@@ -217,6 +218,17 @@ def current_stream(index: int) -> tuple[int, int, int]:
 NO_SOURCE = partial(refuse, "cudasim: a simulated GPU runs no CUDA source")
 NO_ALLOCATOR = partial(refuse, "cudasim: a simulated GPU has no allocators but its own")
 
+
+def change_allocator(allocator: Any) -> None:
+    """Refuse another allocator: as CUDA does once it has begun, and in our words before.
+
+    See `changeCurrentAllocator` in torch/csrc/cuda/CUDAPluggableAllocator.cpp.
+    """
+    if session.used:
+        raise RuntimeError(WORDS["allocator"]["begun"])
+    NO_ALLOCATOR()
+
+
 FUNCTIONS: dict[str, Callable] = {
     # Devices, and what they wait for.
     "init": session.use,
@@ -255,7 +267,7 @@ FUNCTIONS: dict[str, Callable] = {
     "attach_out_of_memory_observer": memory.observe_refusals,
     "cudaCachingAllocator_raw_alloc": raw_allocate,
     "cudaCachingAllocator_raw_delete": raw_delete,
-    "changeCurrentAllocator": NO_ALLOCATOR,
+    "changeCurrentAllocator": change_allocator,
     "customAllocator": NO_ALLOCATOR,
     "ipc_collect": do_nothing,
     # Libraries.

@@ -6,11 +6,14 @@ real GPUs is said at once (`rollcall`).
 """
 
 import functools
+import sys
 from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
-from torch.distributed import device_mesh
+
+# Has functions of torch.distributed by name, so it is there before they are replaced.
+from torch.distributed import device_mesh as device_mesh
 
 # Two of these register rules as they are imported.
 from cudasim.backends.cuda.distributed import batch_norm as batch_norm
@@ -46,8 +49,6 @@ def patch_distributed(patches: Patches) -> None:
         _wrap(patches, name, functools.partial(clocks.awaited, around))
     for name, around in ABOUT_GROUPS.items():
         _wrap(patches, name, around)
-    # A mesh splits the default group if that is bound; it has the function by name.
-    patches.replace(device_mesh, "split_group", dist.split_group)
     _wrap(patches, "batch_isend_irecv", collectives.batch)
     _, coalescing_manager = private.COALESCING_MANAGER
     _wrap(patches, coalescing_manager, collectives.coalescing)
@@ -65,6 +66,7 @@ def patch_distributed(patches: Patches) -> None:
     patches.wrap(*private.VERIFY_PARAMETERS, replicas.verify_parameters)
     patches.wrap(*private.ASSIGN_BUCKETS, replicas.assign_buckets)
     patches.replace(dist, "Reducer", replicas.make_reducer(dist.Reducer))
+    _replace_copies(patches)
     # Within distributed_c10d the answer stays no: yes there means a class that is not there.
     patches.replace(dist, "is_nccl_available", lambda: True)
     patches.replace(dist, "ProcessGroupNCCL", groups.ProcessGroupNCCL)
@@ -77,3 +79,23 @@ def _wrap(patches: Patches, name: str, around: Callable) -> None:
     if name in SINCE_2_12 and not hasattr(c10d, name):
         return
     patches.replace(dist, name, patches.wrap(c10d, name, around))
+
+
+def _replace_copies(patches: Patches) -> None:
+    """Replace functions also in the modules that have imported them by name.
+
+    `init_device_mesh` makes the default group by one (`_setup_world_group_and_device` in
+    torch/distributed/device_mesh.py), and DTensor broadcasts and scatters by others
+    (torch/distributed/tensor/_collective_utils.py).
+    """
+    functions = {}
+    for before, now in patches.replaced():
+        if getattr(before, "__module__", None) == dist.distributed_c10d.__name__:
+            functions[id(before)] = now
+
+    for module_name, module in list(sys.modules.items()):
+        if not module_name.startswith("torch.distributed."):
+            continue
+        for name, value in list(vars(module).items()):
+            if id(value) in functions:
+                patches.replace(module, name, functions[id(value)])

@@ -19,7 +19,7 @@ from cudasim.backends.cuda.distributed import errors
 from cudasim.backends.cuda.distributed.table import COLLECTIVES, PAIRWISE, Collective
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import tensors_in
-from cudasim.dispatch.dtypes import CPP_NAMES, short_name
+from cudasim.dispatch.dtypes import scalar_type
 from cudasim.dispatch.tags import gpu_of
 from cudasim.words import WORDS
 
@@ -212,12 +212,3 @@ def is_reduction(op: Any, name: str) -> bool:
     if isinstance(op, str):
         return op == name.lower()
     return op == getattr(dist.ReduceOp, name)
-
-
-def scalar_type(dtype: torch.dtype) -> str:
-    """Return C++'s name of a type: `Float`, `UInt4`, `QInt8` (c10/core/ScalarType.h)."""
-    if dtype in CPP_NAMES:
-        return CPP_NAMES[dtype]
-    # The rest are whole numbers of a few bits, and quantized ones.
-    prefix, _, size = short_name(dtype).partition("int")
-    return f"{prefix.upper()}Int{size}"

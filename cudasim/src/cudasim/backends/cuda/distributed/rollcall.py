@@ -21,9 +21,9 @@ from torch import Tensor
 
 from cudasim.backends.cuda.distributed import errors, watchdog
 from cudasim.backends.cuda.distributed.messages import MessagesToSelf
-from cudasim.backends.cuda.distributed.refusals import scalar_type
 from cudasim.backends.cuda.nvidia_smi import is_alive
 from cudasim.device.gpu import GPU
+from cudasim.dispatch.dtypes import scalar_type
 from cudasim.dispatch.tags import device_of
 from cudasim.session import session
 from cudasim.torch_private.distributed import timeout_of
