@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cudasim.behaviour import BEHAVIOUR
+from tools.book.runners import behaviour_of_simulator
 
 FOLDER = Path("book/clinic")
 MEASURED = FOLDER / "measured.json"
@@ -46,7 +46,8 @@ def script_paths(root: Path) -> list[Path]:
 
 def key(root: Path) -> str:
     """Return a text that changes with the scripts and with the simulator's behaviour."""
-    digest = hashlib.sha256(f"behaviour {BEHAVIOUR}\n".encode())
+    behaviour = behaviour_of_simulator(root)
+    digest = hashlib.sha256(f"behaviour {behaviour}\n".encode())
     for path in script_paths(root):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()
