@@ -16,6 +16,7 @@ from tools.languages.language import Language, read_languages
 from tools.languages.messages import Messages, all_messages
 from tools.languages.translated_book import TranslatedBook
 
+MOST_COMPARED = 200  # new messages that are compared with those that are gone
 SHORT = 50  # letters of a message that name it in a line
 
 
@@ -98,13 +99,17 @@ def updated(language: Language, messages: Messages) -> str:
     """Return the text of a `.po` with every message of today.
 
     One that has changed keeps the translation of what it was, marked `fuzzy` for someone to
-    look at; one that is gone goes.
+    look at; one that is gone goes. Where very many have changed, pages were written anew:
+    nothing is kept then, as it takes seconds to find what one message may have been.
     """
     today = Catalog()
     for context, message in messages:
         today.add(message, context=context)
     catalog = language.catalog
-    catalog.update(today, update_creation_date=False)
+    new = sum(catalog.get(message, context) is None for context, message in messages)
+    catalog.update(
+        today, no_fuzzy_matching=new > MOST_COMPARED, update_creation_date=False
+    )
     return po_text(catalog)
 
 
