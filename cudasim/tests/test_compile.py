@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -226,3 +228,16 @@ def test_marks_for_nvtx_change_nothing():
     assert x.grad.tolist() == [2, 2]
     words = raised(marking.__enter__, RuntimeError)
     assert words == "NVTX annotation context manager is not reentrant"
+
+
+@pytest.mark.parametrize(
+    "first",
+    ["torch.use_deterministic_algorithms(True)", "import torch._inductor.config"],
+)
+def test_a_program_may_come_to_the_compiler_by_any_way(first):
+    """Modules of the compiler import each other in a circle, which is entered anywhere."""
+    program = f"import cudasim; cudasim.enable(gpus=2); import torch; {first}"
+    process = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True
+    )
+    assert process.returncode == 0, process.stderr

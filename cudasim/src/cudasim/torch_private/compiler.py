@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 import torch._dynamo
-import torch._dynamo.backends.debugging
 import torch._dynamo.compiled_autograd
 import torch._dynamo.device_interface
 import torch._dynamo.guards
@@ -28,8 +27,6 @@ from torch.fx.experimental import proxy_tensor
 from cudasim.torch_private import Attribute
 
 trace_rules = torch._dynamo.trace_rules
-# What runs a graph as it is.
-run_graph = torch._dynamo.backends.debugging.boxed_nop
 forget_compiled = torch._dynamo.reset_code_caches
 
 # What `torch.compile` calls for the backend "inductor".
@@ -132,6 +129,13 @@ def leave_alone(folder: Path) -> None:
     if name not in trace_rules.SKIP_DIRS:
         trace_rules.SKIP_DIRS.append(name)
         trace_rules._recompile_re()
+
+
+def run_graph(*args: Any, **options: Any) -> Callable:
+    """Return what runs a graph as it is."""
+    from torch._dynamo.backends.debugging import boxed_nop
+
+    return boxed_nop(*args, **options)
 
 
 def allow_constants(kind: type) -> Callable[[], None]:
