@@ -19,3 +19,34 @@ def test_what_the_pytorch_in_use_documents_decides(two_gpus, strict):
             assert x.kthvalue(1).indices.device.type == "cuda"
     finally:
         torch.use_deterministic_algorithms(False)
+
+
+def test_kernels_that_no_documentation_lists(two_gpus):
+    """They call `alertNotDeterministic`: Indexing.cu, ScatterGatherKernel.cu, ScanUtils.cuh."""
+    x = torch.ones(3, device="cuda")
+    at = torch.tensor([0, 1], device="cuda")
+    y = torch.ones(2, device="cuda")
+    out = torch.empty(3, device="cuda")
+    calls = {
+        "index_reduce_cuda": (
+            lambda: x.index_reduce(0, at, y, "amax"),
+            lambda: x.index_reduce_(0, at, y, "prod"),
+            lambda: torch.index_reduce(x, 0, at, y, "mean", out=out),
+        ),
+        "scatter_reduce_cuda_prod_": (lambda: x.scatter_reduce(0, at, y, "prod"),),
+        "scatter_reduce_cuda_kernel": (
+            lambda: x.scatter(0, at, y, reduce="multiply"),
+            lambda: x.scatter_(0, at, y, reduce="multiply"),
+        ),
+        "cumsum_cuda_kernel": (lambda: torch.cumsum(x, 0, out=out),),
+        "put_": (lambda: x.put(at, y, accumulate=True),),
+    }
+    torch.use_deterministic_algorithms(True)
+    try:
+        for kernel, refused in calls.items():
+            for call in refused:
+                assert raised(call).startswith(f"{kernel} does not have a")
+        assert x.scatter(0, at, y, reduce="add").tolist() == [2, 2, 1]
+        x.cpu().index_reduce(0, at.cpu(), y.cpu(), "amax")
+    finally:
+        torch.use_deterministic_algorithms(False)

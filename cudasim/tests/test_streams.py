@@ -20,6 +20,31 @@ def test_streams_are_numbered_as_cudas():
     assert type(torch.Event("cpu")) is not type(torch.Event("cuda"))
 
 
+def test_an_event_has_an_index_once_it_is_recorded():
+    """Of the device that it is made with it keeps the type (torch/csrc/Event.cpp)."""
+    for device in (None, "cuda", "cuda:1", 1, "cuda:7"):
+        event = torch.Event(device)
+        assert event.device == torch.device("cuda")
+        assert repr(event).startswith("torch.Event device_type=cuda, device_index=-1, ")
+
+    event.record(torch.Stream("cuda:1"))
+    assert event.device == torch.device("cuda:1")
+    assert "device_index=1, " in repr(event)
+    assert torch.cuda.Event().device is None
+
+
+def test_an_event_is_recorded_on_one_gpu():
+    """The words are of c10/cuda/impl/CUDAGuardImpl.h, and of ATen/cuda/CUDAEvent.h."""
+    for event, place in (
+        (torch.Event(), "device index"),
+        (torch.cuda.Event(), "device"),
+    ):
+        event.record(torch.Stream("cuda:1"))
+        error = raised(lambda event=event: event.record(torch.Stream("cuda:0")))
+        words = f"Event {place} 1 does not match recording stream's {place} 0."
+        assert words in str(error)
+
+
 def timed_event():
     return torch.cuda.Event(enable_timing=True)
 

@@ -135,6 +135,33 @@ def test_what_makes_and_moves_tensors_is_traced(name, backend):
     assert f(x).device == GPU1
 
 
+early_ones = torch.ones  # as it is before a simulation
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+def test_a_default_device_is_traced(device):
+    """`DeviceContext.__torch_function__` (torch/utils/_device.py) is part of the frame."""
+
+    def f(x):
+        return torch.zeros(2) + torch.tensor([1.0, 2.0]) + early_ones(2), x.sin()
+
+    home = torch.empty(0, device=device).device
+    compiled = torch.compile(f, backend="aot_eager", fullgraph=True)
+    x = torch.ones(2)
+    with torch.device(device):
+        made, sine = compiled(x)
+    assert made.device == home
+    assert made.tolist() == [2, 3]
+    assert sine.device == CPU
+    assert compiled(x)[0].device == CPU
+
+    torch.set_default_device(device)
+    try:
+        assert compiled(torch.ones(2))[0].device == home
+    finally:
+        torch.set_default_device(None)
+
+
 def test_moves_to_the_host_are_traced():
     def f(x):
         return x.cpu(), x.to("cpu", torch.float16), (x * 2).cpu().sum()

@@ -71,21 +71,34 @@ def gpu_for(device: Any) -> GPU | None:
     return target if isinstance(target, GPU) else None
 
 
+def _is_of_gpu(device: Any) -> bool:
+    """Return whether the type of `device` is that of the GPUs, whatever its index."""
+    if device is None:
+        return True
+    if isinstance(device, str | int):
+        device = torch.device(device)
+    return isinstance(device, torch.device) and device.type == session.type.name
+
+
 class Event(_Event):
     __doc__ = _Event.__doc__
     event_id = 0  # what stands for its address; 0 until it is recorded
-    # That of the stream on which it was recorded, or will be.
+    # That of the stream on which it was recorded; before, only its type
+    # (c10/core/impl/InlineEvent.h).
     device: torch.device | None = None
+    _place = "device index"  # what errors call it: c10/cuda/impl/CUDAGuardImpl.h
 
     def __new__(
         cls, device: Any = None, *, enable_timing: bool = False, **flags: bool
     ) -> _Event:
-        """An event that is yet to be recorded, on `device`; PyTorch's own if not of a GPU."""
-        gpu = gpu_for(device)
-        if gpu is None:
+        """An event that is yet to be recorded; PyTorch's own if not of a GPU.
+
+        Of `device` only the type counts (`THPEvent_pynew` in torch/csrc/Event.cpp).
+        """
+        if not _is_of_gpu(device):
             return _Event(device, enable_timing=enable_timing, **flags)
         self = super().__new__(cls, "cpu", **flags)
-        self.device = gpu.device
+        self.device = torch.device(session.type.name)
         self._timed = enable_timing
         # When all that comes before it is done; None until it is recorded.
         self._when: int | None = None
@@ -104,8 +117,8 @@ class Event(_Event):
         gpu = session.gpu(index)
         if self._when is not None and gpu.device != self.device:
             raise RuntimeError(
-                f"Event device {self.device.index} does not match "
-                f"recording stream's device {gpu.index}."
+                f"Event {self._place} {self.device.index} does not match "
+                f"recording stream's {self._place} {gpu.index}."
             )
         self.device = gpu.device
         if not self.event_id:
@@ -223,7 +236,8 @@ class Event(_Event):
     from_ipc_handle = ipc_handle
 
     def __repr__(self) -> str:
-        device = f"device_type={self.device.type}, device_index={self.device.index}"
+        index = -1 if self.device.index is None else self.device.index
+        device = f"device_type={self.device.type}, device_index={index}"
         return f"torch.Event {device}, event_flag={int(self._timed)}, event_id={self.event_id}"
 
 

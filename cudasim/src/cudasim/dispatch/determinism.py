@@ -1,7 +1,7 @@
 """`torch.use_deterministic_algorithms`: refuses what has no deterministic kernel on CUDA.
 
 The names of the kernels are those that PyTorch's own tests expect
-(`check_nondeterministic_alert`).
+(`check_nondeterministic_alert`), or that the kernels pass to `alertNotDeterministic`.
 """
 
 import functools
@@ -52,19 +52,26 @@ def _has_weights(arguments: dict) -> bool:
 
 
 def _multiplies(arguments: dict) -> bool:
-    return arguments["reduce"] == "prod"
+    return arguments["reduce"] in ("prod", "multiply")
 
 
 # Operators whose kernel is deterministic for some arguments.
 _CONDITIONS: dict[str, Condition] = {
     "nll_loss2d_forward": _reduces,
     "_embedding_bag_backward": _takes_maximum,
+    "put": _accumulates,
     "put_": _accumulates,
     "bincount": _has_weights,
+    "scatter.reduce": _multiplies,
+    "scatter.reduce_out": _multiplies,
+    "scatter_.reduce": _multiplies,
     "scatter_reduce.two": _multiplies,
+    "scatter_reduce.two_out": _multiplies,
     "scatter_reduce_.two": _multiplies,
     "histc": _sums_floats,
+    "histc.out": _sums_floats,
     "cumsum": _sums_floats,
+    "cumsum.out": _sums_floats,
     "cumsum_": _sums_floats,
 }
 _KERNELS: dict[str, str] = TABLES["nondeterministic"]

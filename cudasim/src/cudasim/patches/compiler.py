@@ -103,6 +103,9 @@ def _prepare(patches: Patches) -> None:
     patches.wrap(*dynamo.RUN_ON_CONSTANTS, run_on_constants)
     patches.wrap(*dynamo.INDUCTOR, compile_on_gpu)
     patches.wrap(*dynamo.OPTIMIZER_METHOD, call_optimizer)
+    patches.forget(dynamo.OVERRIDABLE.owner)
+    patches.wrap(*dynamo.OVERRIDABLE, overridable_functions)
+    patches.wrap(*dynamo.CALL_MODE, call_mode)
     patches.wrap(*dynamo.COMPILE_ENGINE, compile_engine)
     patches.replace(*dynamo.TRITON_DRIVER, find_triton)
 
@@ -258,6 +261,31 @@ def call_optimizer(
     leaves_modes = name == "_init_group" and not dispatch.count_dispatch_modes()
     with type(session.mode)() if leaves_modes and session.mode else nullcontext():
         return original(self, translator, name, *args)
+
+
+def overridable_functions(original: Callable) -> set:
+    """Show modes also the factories that a program took before the simulation."""
+    functions = original()
+    functions.update(session.factories)
+    return functions
+
+
+def call_mode(
+    original: Callable, self: Any, translator: Any, function: Any, *args
+) -> Any:
+    """Trace PyTorch's own `with torch.device(...)`, which adds the device to the graph.
+
+    What stands in its place here is not traced, as nothing of cudasim is. Its own knows the
+    factories of the simulation alone, not those that a program took before.
+    """
+    from cudasim.torch_private import compiler as dynamo
+
+    context = dispatch.default_device.DeviceContext
+    if not isinstance(self.value, context):
+        return original(self, translator, function, *args)
+    own = inspect.unwrap(context.__torch_function__)
+    factory = dynamo.exchange_function(function, session.factories)
+    return dynamo.call_method(own, self, translator, factory, *args)
 
 
 def guard_device(original: Callable, self: Any, guard: Any, value: Any = None) -> None:

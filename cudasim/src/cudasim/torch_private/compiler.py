@@ -17,8 +17,11 @@ import torch._dynamo.guards
 import torch._dynamo.trace_rules
 import torch._dynamo.utils
 import torch._dynamo.variables.builder
+import torch._dynamo.variables.functions
 import torch._dynamo.variables.nn_module
 import torch._dynamo.variables.optimizer
+import torch._dynamo.variables.torch
+import torch._dynamo.variables.torch_function
 import torch.fx
 import torch.utils._triton
 from torch._dynamo.variables import ctx_manager as contexts
@@ -41,6 +44,13 @@ COMPILE_ENGINE = Attribute(
 OPTIMIZER_METHOD = Attribute(
     torch._dynamo.variables.optimizer.OptimizerVariable, "call_method"
 )
+# What traces the `__torch_function__` of a mode, of which `with torch.device(...)` is one.
+CALL_MODE = Attribute(
+    torch._dynamo.variables.torch_function.TorchFunctionModeVariable,
+    "call_torch_function",
+)
+# What lists the functions that modes see, and keeps the list.
+OVERRIDABLE = Attribute(torch._dynamo.variables.torch, "get_overridable_functions")
 # What asks Triton for its driver.
 TRITON_DRIVER = Attribute(torch.utils._triton, "triton_backend")
 # What the compiler takes for the `__call__` of a module that it may look into.
@@ -168,6 +178,23 @@ def allow_in_graphs(function: Any) -> None:
 
 def forbid_in_graphs(function: Any) -> None:
     trace_rules._allowed_callable_ids.remove(id(function))
+
+
+def call_method(
+    method: Callable, mode: Any, translator: Any, function: Any, *args: Any
+) -> Any:
+    """Trace `method` of a mode in place of what is its `__torch_function__` now."""
+    variable = torch._dynamo.variables.functions.UserMethodVariable(method, mode)
+    call = torch._dynamo.variables.torch_function.call_torch_function
+    return call(translator, variable, function, *args)
+
+
+def exchange_function(variable: Any, functions: dict[Any, Callable]) -> Any:
+    """Return the compiler's variable of a function, or of what `functions` has for it."""
+    kind = trace_rules.TorchInGraphFunctionVariable
+    if isinstance(variable, kind) and variable.value in functions:
+        return kind(functions[variable.value])
+    return variable
 
 
 def add_guard(builder: Any, guard: Any, device: torch.device) -> None:

@@ -20,6 +20,8 @@ from cudasim.torch_private import devices as private
 
 
 class CudaEvent(Event):
+    _place = "device"  # ATen/cuda/CUDAEvent.h
+
     def __new__(
         cls,
         enable_timing: bool = False,
