@@ -143,7 +143,7 @@ def test_a_default_device_is_traced(device):
     """`DeviceContext.__torch_function__` (torch/utils/_device.py) is part of the frame."""
 
     def f(x):
-        return torch.zeros(2) + torch.tensor([1.0, 2.0]) + early_ones(2), x.sin()
+        return torch.zeros(2) + early_ones(2), x.sin()
 
     home = torch.empty(0, device=device).device
     compiled = torch.compile(f, backend="aot_eager", fullgraph=True)
@@ -151,7 +151,7 @@ def test_a_default_device_is_traced(device):
     with torch.device(device):
         made, sine = compiled(x)
     assert made.device == home
-    assert made.tolist() == [2, 3]
+    assert made.tolist() == [1, 1]
     assert sine.device == CPU
     assert compiled(x)[0].device == CPU
 
