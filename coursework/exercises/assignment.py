@@ -25,7 +25,9 @@ from tools.files import read_text
 
 CONDITION = re.compile(r"^\*Your answer is right if\*(?P<condition>.*)$", re.M)
 MASTERS = "masters"  # the folder of the book's own
-GIVEN = "# @title Given: run this cell and leave it unchanged; the exercises build on it"
+GIVEN = (
+    "# @title Given: run this cell and leave it unchanged; the exercises build on it"
+)
 
 
 # --- what an instructor chooses

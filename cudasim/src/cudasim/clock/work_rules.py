@@ -443,6 +443,30 @@ def _lengths(tensor: Tensor, starts: Tensor | None, longest: int | None) -> list
     return starts.diff().tolist()
 
 
+def encoder_layer(args: tuple, kwargs: dict, out: Any) -> Work:
+    """Compute a layer of a transformer without gradients, in PyTorch's fused form.
+
+    Its kernels are those of `transformer_encoder_layer_forward` in
+    aten/src/ATen/native/transformers/transformer.cpp: two norms, the products for queries,
+    keys and values, attention, three more products and two sums.
+    """
+    x, width = args[:2]
+    rows = x.numel() // max(1, width)
+    length = x.shape[-2]
+    weights = [args[3], args[5], args[14], args[16]]
+    flops = 4.0 * rows * length * width  # attention: scores, and sums of values
+    for weight in weights:
+        flops += 2.0 * rows * weight.numel()
+    hidden = args[14].shape[0]
+    # Numbers of a row that kernels read and write: 26 times its width for norms, attention,
+    # sums and the products around them, and twice what stands between the last two products.
+    traffic = rows * (26 * width + 2 * hidden) * x.element_size()
+    size = float(traffic + size_of(weights))
+    shape = (1, rows, hidden, width)
+    precision = _product_precision(x, "matmul")
+    return Work("matmul", flops, size, precision, 10, shape)
+
+
 def recurrent(
     args: tuple, kwargs: dict, out: Any, mode: int, products: int = 1
 ) -> Work:
