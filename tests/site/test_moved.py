@@ -59,7 +59,7 @@ def test_a_figure_agrees_with_its_table_and_the_simulator(browser, site, name):
     rows = [line.strip("| ").split(" | ") for line in lines]
     assert len(rows) >= 3
     size_column = 1 if name == "roofline" else 0
-    with opened(browser, site, document) as (page, faults):
+    with opened(browser, site, document, uncovered=True) as (page, faults):
         box = page.locator(f"[data-figure={name}]")
         assert box.locator("svg *").count() > 3
         for row in rows:
@@ -76,7 +76,7 @@ def test_a_figure_agrees_with_its_table_and_the_simulator(browser, site, name):
 @pytest.mark.parametrize("name", PLACED)
 def test_a_figure_follows_the_choice_of_a_card(browser, site, name):
     document, _ = PLACED[name]
-    with opened(browser, site, document) as (page, faults):
+    with opened(browser, site, document, uncovered=True) as (page, faults):
         place = page.url
         box = page.locator(f"[data-figure={name}]")
         choice = box.locator("[name=card], [name=link]")
@@ -99,7 +99,8 @@ TABLES = [
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_can_be_moved_along(browser, site, name):
-    with opened(browser, site, f"notebooks/{name}.html") as (page, faults):
+    document = f"notebooks/{name}.html"
+    with opened(browser, site, document, uncovered=True) as (page, faults):
         box = page.locator(".tag_moved .moved:visible")
         box.locator("input").press("End")
         last_row = page.locator(".tag_moved tr:last-child:visible td")

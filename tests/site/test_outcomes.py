@@ -30,7 +30,9 @@ def test_a_reader_is_led_from_an_outcome_to_its_program(browser, site):
 
         page.select_option(".symptom-search select", "raises")
         page.fill("#symptom-words", "incompatible devices for jitted computation")
-        row = page.locator(ROWS, has_text="Add an array of one number")
+        row = page.locator(
+            ROWS, has_text="Add an array with a single number on the CPU"
+        )
         look(page, NARROW, "dark")
         assert layout_faults(page) + violations(page) == []
         in_jax = row.locator("td").nth(1)

@@ -221,7 +221,10 @@ def cover_answer(cell: nodes.container) -> None:
     others = [node for node in following if node not in explained]
     right = None
     if explained:
-        right = right_choice(explained[0].astext(), spoken().choices)
+        words = explained[0].astext()
+        right = right_choice(words, spoken().choices)
+        if right is None:  # not translated yet
+            right = right_choice(words)
 
     # Outputs look as in a cell, whose classes they keep.
     outputs = nodes.container("", classes=[*cell["classes"], COVERED])
