@@ -5,12 +5,13 @@ import re
 import pytest
 import torch
 from browsing import opened, script
-from helpers import ROOT
+from helpers import ROOT, read
 
 import cudasim
 from cudasim.clock.estimate import estimate
 from tools.book.book import Book
-from tools.book.grammar import MOVE
+from tools.book.grammar import MOVE, MOVED
+from tools.book.notebooks import tags
 from tools.site.models import FIGURES
 
 
@@ -93,7 +94,7 @@ def test_a_figure_follows_the_choice_of_a_card(browser, site, name):
 TABLES = [
     path.stem
     for path in sorted(ROOT.glob("notebooks/*.ipynb"))
-    if '"moved"' in path.read_text("utf-8")
+    if any(MOVED in tags(cell) for cell in read(path).cells)
 ]
 
 
@@ -101,6 +102,9 @@ TABLES = [
 def test_a_table_can_be_moved_along(browser, site, name):
     document = f"notebooks/{name}.html"
     with opened(browser, site, document, uncovered=True) as (page, faults):
+        page.evaluate(
+            "for (const d of document.querySelectorAll('details')) d.open = true"
+        )
         box = page.locator(".tag_moved .moved:visible")
         box.locator("input").press("End")
         last_row = page.locator(".tag_moved tr:last-child:visible td")
