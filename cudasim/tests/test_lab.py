@@ -521,7 +521,7 @@ def test_without_a_gpu_the_model_plays():
 @pytest.fixture
 def svg(tmp_path):
     """Return a function that saves the last picture, and returns its SVG."""
-    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot = pytest.importorskip("matplotlib.pyplot", reason="pictures need Matplotlib")
     before = pyplot.get_backend()
     pyplot.switch_backend("svg")
 

@@ -238,7 +238,7 @@ def test_a_device_in_compiled_code_is_current_there(backend):
     assert torch.cuda.current_device() == 0
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs g++")
+@pytest.mark.skipif(shutil.which("g++") is None, reason=NO_COMPILER)
 def test_inductor_generates_code_for_the_cpu():
     counter = CompileCounterWithBackend("inductor")
     x = torch.ones(3)

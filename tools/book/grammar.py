@@ -97,8 +97,7 @@ ABOUT = "≈"
 
 # The types of outputs that only the pages of this book draw.
 TIMELINE = "application/vnd.cudasim.timeline+json"
-# The versions of the clinic on the first page, and what each runner printed of a cell.
-VERSIONS = "application/vnd.where-tensors-live.versions+json"
+# What each runner printed of a cell.
 RUNNERS = "application/vnd.where-tensors-live.runners+json"
 
 

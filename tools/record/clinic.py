@@ -58,7 +58,7 @@ def measure_version(path: Path, card: str) -> dict[str, Any]:
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(path), card],
-        capture_output=True,
+        stdout=subprocess.PIPE,  # what goes wrong is said on stderr
         text=True,
         env=environment,
         check=True,

@@ -38,9 +38,8 @@ class Version:
     title: str
     said: str
     taught: str  # the chapter and the section
-    changes: list[
-        str
-    ]  # lines of the script, each after its sign; empty in the first version
+    # Lines of the script, each after its sign; the first version has none.
+    changes: list[str]
     error: str = ""
     timeline: str = ""  # its payload, "" if the script fails
     milliseconds: float = 0  # of the training run

@@ -26,7 +26,6 @@ from tools.book.grammar import (
     TIMELINE,
     TIMES,
     TITLE,
-    VERSIONS,
     Kind,
     answer_text,
 )
@@ -167,8 +166,6 @@ def page_safe(printed: list[NotebookNode], alt: str = "") -> list[NotebookNode]:
     """
     outputs: list[NotebookNode] = []
     for output in deepcopy(printed):
-        if VERSIONS in output.get("data", {}):
-            continue
         if output.output_type == "stream" and continues(output, outputs):
             outputs[-1].text += output.text
             continue

@@ -178,7 +178,7 @@ class Session:
             warn_program(f"{error}; it is left out")
         except (RuntimeError, ValueError):
             if self.type is DEFAULT:
-                raise
+                raise  # of other types PyTorch reads no such settings
         self.has_read_settings = True
         if self.settings.fraction != 1:
             for gpu in self.gpus:

@@ -97,12 +97,12 @@ def run_engine(original: Callable, outputs: Any, *args: Any, **kwargs: Any) -> A
     thread.follow_node = streams.follow
     try:
         results = original(outputs, *args, **kwargs)
+        streams.come_back()
     except BaseException:
-        thread.follow_node = outer
         thread.streams.update(before)
         raise
-    streams.come_back()
-    thread.follow_node = outer
+    finally:
+        thread.follow_node = outer
     return results
 
 

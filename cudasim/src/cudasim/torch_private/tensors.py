@@ -75,7 +75,8 @@ compute_gradients = torch.autograd.Variable._execution_engine.run_backward
 # The number of the backward pass that this thread is in; -1 in none.
 backward_id = torch._C._current_graph_task_id
 
-# The node whose backward this thread runs; None in none.
+# The node that the engine evaluates in this thread, with the hooks before and after it; None
+# in no backward.
 current_node = torch._C._current_autograd_node
 next_node_number = torch.autograd._get_sequence_nr
 # The number of every node that accumulates the gradient of a leaf.
@@ -86,9 +87,6 @@ def number_of(node: torch.autograd.graph.Node) -> int:
     """Return the number of a node, among those that its thread has made."""
     return node._sequence_nr()
 
-
-# The node that the engine evaluates in this thread, with the hooks before and after it.
-current_node = torch._C._current_autograd_node
 
 # `torch.set_grad_enabled` without the object that it makes.
 set_grad_enabled = torch._C._set_grad_enabled
