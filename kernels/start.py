@@ -58,10 +58,15 @@ def complete_torchvision() -> None:
     spec = importlib.util.find_spec("torchvision")
     if spec is None or torch.version.cuda is not None:
         return
-    if "+cu" not in Path(spec.origin).with_name("version.py").read_text(
-        encoding="utf-8"
-    ):
+    package = Path(spec.origin).parent
+    if "+cu" not in (package / "version.py").read_text(encoding="utf-8"):
         return
+    for compiled in package.glob("_C*.so"):
+        try:
+            torch.ops.load_library(str(compiled))
+        except OSError:  # no library of CUDA: what this function is for
+            continue
+        return  # the wheels from 0.29 on load, and declare the operators themselves
     library = torch.library.Library("torchvision", "DEF")
     library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")

@@ -193,9 +193,23 @@ def pin(name: str) -> str:
     return re.search(rf"^{name}==([\w.]+)", text, re.M)[1]
 
 
+def add_torchvision(room: Room) -> None:
+    """Install the torchvision that belongs to a room's torch.
+
+    From PyPI, if no other index can be reached: its compiled half may then lack CUDA's
+    libraries, and the tests complete it.
+    """
+    torch, _, _ = room.packages()["torch"].partition("+")
+    # https://github.com/pytorch/vision#installation: 0.26 is of 2.11, 0.27 of 2.12, ...
+    minor = int(torch.split(".")[1]) + 15
+    room.pip("--no-deps", f"torchvision==0.{minor}.*", *INDEX)
+
+
 def make_bare(room: Room) -> None:
+    """A laptop with what PyTorch's own page has one install: torch and torchvision."""
     with_torch(room, (THIS_PYTHON, pin("torch")))
-    room.pip("ipykernel")
+    add_torchvision(room)
+    room.pip("ipykernel", "numpy", "pillow")
 
 
 def make_old_pip(room: Room) -> None:
@@ -218,18 +232,14 @@ def colab_packages() -> dict[str, str]:
 def make_colab(room: Room) -> None:
     packages = colab_packages()
     torch, _, _ = packages.pop("torch").partition("+")
-    vision, _, _ = packages.pop("torchvision").partition("+")
+    del packages["torchvision"]
     pairs = [("3.12", torch), ("3.13", torch)]
     if not CUDA:
         pairs += [(THIS_PYTHON, torch), (THIS_PYTHON, pin("torch"))]
     with_torch(room, *pairs)
 
     room.pip(*[f"{name}=={version}" for name, version in packages.items()])
-    vision = f"{vision}{BUILD}"
-    try:
-        room.pip("--no-deps", f"torchvision=={vision}", *INDEX)
-    except Unavailable:
-        room.note(f"left out: torchvision {vision}; the set-up cell installs one")
+    add_torchvision(room)
 
 
 def make_studio_lab(room: Room) -> None:

@@ -227,7 +227,7 @@ def test_chapter_without_its_set_up_fails(folder, monkeypatch):
     notebook = read(ROOT / "notebooks" / "copying-between-devices.ipynb")
     cell(notebook, "setup").source = ""
     with copied("bare") as room:
-        with pytest.raises(CellExecutionError, match="No module named 'matplotlib'"):
+        with pytest.raises(CellExecutionError, match="No module named 'cudasim'"):
             execute(notebook, room, folder, monkeypatch)
 
 

@@ -39,7 +39,7 @@ HOSTILE = [source for _, source in entries(DATA / "answers.txt")]
 BROKEN = {
     "": "empty",
     '{"cells": [{"cell_type": "code", "sour': "not a notebook",
-    '{"nbformat": 3, "worksheets": []}': "formats 4.0 to 4.5",
+    '{"nbformat": 3, "worksheets": []}': "formats from 4.0 to 4.5",
     '{"nbformat": 4, "cells": []}': "no exercise",
     json.dumps(edition(RIGHT, small(group="f" * 12))): "another class",
 }

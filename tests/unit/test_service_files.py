@@ -39,6 +39,12 @@ def test_one_list_names_what_the_chapters_need():
     assert set(listed) <= set(pinned)
 
 
+def test_conda_has_the_torchvision_of_the_book():
+    [pinned] = re.findall(r"^torchvision==\S+", text_of("requirements-no-deps.txt"), re.M)
+    environment = yaml.safe_load(text_of("environment.yml"))
+    assert pinned in environment["dependencies"][-1]["pip"]
+
+
 def test_every_environment_has_the_same_python():
     versions = set()
     for name, form in PYTHON.items():
