@@ -98,6 +98,18 @@ def test_predictions_are_reached_by_keyboard(browser, tiny_site):
         assert faults == []
 
 
+def test_code_that_is_broken_begins_right_of_its_indentation(browser, tiny_site):
+    with opened(browser, tiny_site, FIRST, width=NARROW) as (page, faults):
+        line = page.locator("pre .hang", has_text="no telephone")
+        first, *broken_off = line.evaluate(script("lefts"))
+        assert len(broken_off) > 0
+        assert min(broken_off) > first
+        assert faults == []
+    with opened(browser, tiny_site, FIRST, width=WIDE) as (page, faults):
+        line = page.locator("pre .hang", has_text="no telephone")
+        assert len(line.evaluate(script("lefts"))) == 1
+
+
 def test_a_choice_by_keyboard_is_told_to_screen_readers(browser, tiny_site):
     with opened(browser, tiny_site, FIRST, width=NARROW) as (page, faults):
         group = page.get_by_role("group", name="Predict. Where is X?")

@@ -16,6 +16,11 @@ from tools.book.grammar import framed_answer
 from tools.site.site import build_site
 
 CHOICES = "- on the `cpu`\n- on the first GPU\n- nowhere yet"
+LONG_LINE = """\
+def told(numbers):
+    for number in numbers:
+        print('a line that no telephone shows whole:', number, type(number))
+"""
 ASKING = [
     prose("title", "# First\n\nA chapter that asks."),
     code("imports", "import torch", ["hide-cell"]),
@@ -35,6 +40,7 @@ ASKING = [
     code("add", "def add(*parts):\n    return sum(parts)", ["hide-cell"]),
     code("added-holds", "# @title Checks\nassert add(1, 2) == 3", ["checks"]),
     prose("end", "## End\n\nOn it again."),
+    code("long", LONG_LINE),
 ]
 SHOWING = [
     prose("title", "# Second\n\nTimelines, and a card."),

@@ -6,6 +6,7 @@ What templates can correct is in `book/templates/`, what a style sheet can in
 """
 
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,10 @@ TIME = re.compile(
 )
 # A space after a Chinese mark, which has room of its own.
 SPACE_AFTER_MARK = re.compile(r"([\u3002\uff01-\uff1f](?:</[a-z]+>)*) ")
+CODE = re.compile(r'(?<=<div class="highlight"><pre>).*?(?=</pre>)', re.DOTALL)
+TAG = re.compile(r"<[^>]*>")
+# A line of this many letters fits on a telephone.
+NARROW_LINE = 36
 VIEWPORT = re.compile(r'<meta name="viewport"[^>]*>')
 HEADING_LINK = "Link to this heading"
 
@@ -89,14 +94,32 @@ def correct_page(
 def correct_text(html: str) -> str:
     """Return the HTML with what readers would stumble over set right.
 
-    A time stays on one line, code consists of few elements, and no space follows a Chinese
-    mark.
+    A time stays on one line, code consists of few elements and keeps its indentation where
+    its lines are broken, and no space follows a Chinese mark.
     """
     html = TIME.sub(lambda time: time[0].replace(" ", "\N{NO-BREAK SPACE}"), html)
     html = PLAIN_SPAN.sub(r"\1", html)
+    html = CODE.sub(lambda code: hang_long_lines(code[0]), html)
     html = SPACE_AFTER_MARK.sub(r"\1", html)
     # Sphinx says it in few languages.
     return html.replace(HEADING_LINK, tr("Link to this heading"))
+
+
+def hang_long_lines(code: str) -> str:
+    """Return code whose long lines say how far they are indented.
+
+    A style sheet cannot know it: on a narrow screen it lets what is broken off a line begin
+    to the right of where the line begins.
+    """
+    lines = code.split("\n")
+    for place, line in enumerate(lines):
+        text = unescape(TAG.sub("", line))
+        # What begins on this line and ends on another cannot have a span around it.
+        is_whole = line.count("<span") == line.count("</span>")
+        if len(text) > NARROW_LINE and is_whole:
+            indent = len(text) - len(text.lstrip(" "))
+            lines[place] = f'<span class="hang" style="--indent:{indent}">{line}</span>'
+    return "\n".join(lines)
 
 
 def prune_sheets(app: Sphinx, exception: Exception | None) -> None:
