@@ -11,6 +11,7 @@ import json
 from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 from sphinx.application import Sphinx
@@ -139,9 +140,14 @@ def read_versions(book: Book) -> list[Version]:
 
 
 def changed_lines(before: list[str], after: list[str]) -> list[str]:
-    """Return the lines that a repair removed and added, each with its sign."""
+    """Return the lines that a repair removed and added, each with its sign.
+
+    They begin at the left: what they have in common of their indentation is left out.
+    """
     diff = list(unified_diff(before, after, n=0, lineterm=""))[2:]
-    return [line for line in diff if not line.startswith("@@") and line.strip("+-")]
+    changed = [line for line in diff if not line.startswith("@@") and line.strip("+-")]
+    code = dedent("\n".join(line[1:] for line in changed)).split("\n")
+    return [line[0] + text for line, text in zip(changed, code, strict=True)]
 
 
 def figures(measured: dict[str, Any]) -> dict[str, Any]:
