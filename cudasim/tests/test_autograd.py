@@ -89,6 +89,12 @@ def test_the_gradient_of_what_is_written_goes_home(write, expected):
     assert x.grad.tolist() == expected
 
 
+def test_the_node_of_a_copy_prints_as_that_of_c_plus_plus():
+    copy = torch.ones(2, requires_grad=True).cuda()
+    # As torch.ones(2, requires_grad=True).double().grad_fn of plain PyTorch does.
+    assert repr(copy.grad_fn).startswith("<ToCopyBackward0 object at 0x")
+
+
 def test_the_gradient_of_a_number_that_rides_along_goes_home():
     scale = torch.tensor(2.0, requires_grad=True)
     ones = torch.ones(3, device=G0)

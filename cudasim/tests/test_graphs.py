@@ -156,6 +156,20 @@ def capturing(mode="global"):
                 graph.capture_end()
 
 
+def test_a_stream_that_captures_begins_no_other_capture():
+    # cudaStreamBeginCapture: "may only be initiated if the stream is not already in capture
+    # mode" (CUDA Runtime API, stream management).
+    graph, other = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        graph.capture_begin()
+        said = raised(other.capture_begin, torch.AcceleratorError)
+        assert "the operation cannot be performed in the present state" in said
+        result = torch.zeros(2, device="cuda") + 1
+        graph.capture_end()
+    graph.replay()
+    assert result.tolist() == [1, 1]
+
+
 def adding_between(first, last):
     """Return work that records an event before an addition and one after it."""
     x = torch.ones(2, device="cuda")

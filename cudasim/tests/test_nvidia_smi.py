@@ -116,8 +116,8 @@ def test_what_is_not_simulated_is_not_available():
         answer(f"-i 1 --query-gpu=gpu_serial,display_mode {BARE}") == "[N/A], [N/A]\n"
     )
     query = "--query-gpu=uuid,driver_version,utilization.gpu,count"
-    first = f"{identity(0)}, 0.0.0, [N/A], 2\n"
-    second = f"{identity(1)}, 0.0.0, [N/A], 2\n"
+    first = f"{identity(0)}, 580.65.06, [N/A], 2\n"
+    second = f"{identity(1)}, 580.65.06, [N/A], 2\n"
     assert answer(f"{query} --format=csv,noheader") == first + second
     query = "-i 1 --query-gpu=temperature.gpu,temperature.memory"
     assert answer(f"{query} {BARE}") == "[N/A], [N/A]\n"

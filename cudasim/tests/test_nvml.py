@@ -119,6 +119,12 @@ def test_ratings_are_those_of_the_published_card(pynvml, card, ratings):
         )
 
 
+def test_the_driver_is_one_that_has_this_version_of_cuda(pynvml):
+    # CUDA 13.0's release notes: a driver of the branch 580 or later.
+    assert torch.version.cuda == "13.0"
+    assert int(pynvml.nvmlSystemGetDriverVersion().split(".")[0]) >= 580
+
+
 def test_every_cpu_is_near_every_card(pynvml):
     handle = pynvml.nvmlDeviceGetHandleByIndex(1)
     words = pynvml.nvmlDeviceGetCpuAffinity(handle, os.cpu_count() // 64 + 1)

@@ -3,6 +3,8 @@
 The expected figures follow ATen/core/CachingHostAllocator.h by hand.
 """
 
+import warnings
+
 import pytest
 import torch
 
@@ -135,3 +137,15 @@ def test_a_copy_to_the_host_that_does_not_wait_takes_pinned_memory():
     assert figures(*ACTIVE) == [1, 512]
     del host
     torch.cuda.synchronize()
+
+
+@pytest.mark.parametrize("name", ["is_pinned", "pin_memory"])
+def test_the_device_to_pin_for_need_not_be_named(name):
+    # The words of ATen/native/Memory.cpp of PyTorch 2.13.
+    words = f"The argument 'device' of Tensor.{name}\\(\\) is deprecated. Please do not pass"
+    tensor = torch.ones(3)
+    with pytest.warns(DeprecationWarning, match=words):
+        getattr(tensor, name)("cuda")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        getattr(tensor, name)()

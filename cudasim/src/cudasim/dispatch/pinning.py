@@ -12,11 +12,15 @@ from torch import Tensor
 from cudasim.dispatch.host_memory import PINNED, pin_storage
 from cudasim.dispatch.operators import rule
 from cudasim.dispatch.tags import gpu_of, indices_of, storage_of
+from cudasim.notices import warn_program
 from cudasim.session import session
 from cudasim.torch_private import operators as private
 from cudasim.words import WORDS
 
 aten = torch.ops.aten
+MESSAGES = WORDS["pinning"]
+# Where Memory.cpp of PyTorch 2.13 warns.
+LINES = {"is_pinned": 31, "pin_memory": 46}
 
 
 def is_pinned(tensor: Tensor) -> bool:
@@ -45,6 +49,11 @@ def pinned_copy(tensor: Tensor) -> Tensor:
     if gpu_of(tensor) is not None:
         raise RuntimeError(WORDS["copies"]["not pinned"].format(tensor.type()))
     return mark_pinned(tensor.clone())
+
+
+def warn_of_device(name: str) -> None:
+    """Warn, as Memory.cpp does, that a program need not name the device to pin for."""
+    warn_program(MESSAGES["device"].format(name, LINES[name]), DeprecationWarning)
 
 
 @rule(aten.is_pinned.default)

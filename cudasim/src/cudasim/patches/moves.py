@@ -129,7 +129,11 @@ class ToCopyInTransform(ToCopy):
         ctx.dtype = source.dtype
 
 
-backward_class(ToCopy).__name__ = "ToCopyBackward0"  # what CUDA's own prints
+for function in (ToCopy, ToCopyInTransform):
+    node = backward_class(function)
+    # So it prints as the node that C++ makes, which is of no module.
+    node.__name__ = node.__qualname__ = "ToCopyBackward0"
+    node.__module__ = "builtins"
 
 
 def run_functionalized(

@@ -14,7 +14,7 @@ from cudasim.device.gpu import GPU, Allocation
 from cudasim.dispatch import tags
 from cudasim.dispatch.devices import ELSEWHERE, resolve
 from cudasim.dispatch.mode import is_wrapper
-from cudasim.dispatch.pinning import is_pinned, pinned_copy
+from cudasim.dispatch.pinning import is_pinned, pinned_copy, warn_of_device
 from cudasim.patching import replaces
 
 _device = UntypedStorage.device
@@ -84,6 +84,9 @@ def resize(original: Callable, self: UntypedStorage, size: int) -> UntypedStorag
 def pin_memory(original: Callable, self: Tensor, device: Any = None) -> Tensor:
     if is_wrapper(self):  # it pins what it wraps
         return original(self, device)
+    if device is not None:
+        warn_of_device("pin_memory")
+        warn_of_device("is_pinned")  # it asks that first
     return self if is_pinned(self) else pinned_copy(self)
 
 
@@ -91,4 +94,6 @@ def pin_memory(original: Callable, self: Tensor, device: Any = None) -> Tensor:
 def tell_is_pinned(original: Callable, self: Tensor, device: Any = None) -> bool:
     if is_wrapper(self):
         return original(self, device)
+    if device is not None:
+        warn_of_device("is_pinned")
     return is_pinned(self)

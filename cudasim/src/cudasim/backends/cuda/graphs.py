@@ -93,6 +93,8 @@ class CUDAGraph:
         index, stream_id = key
         if stream_id == 0:
             raise RuntimeError(MESSAGES["default stream"])
+        if key in session.capturing:  # cudaStreamBeginCapture refuses it
+            raise runtime.runtime_error(runtime.ILLEGAL_STATE)
 
         self.register_generator_state(gpu.generator)
         self._gpu = gpu

@@ -18,7 +18,9 @@ from typing import Any, NamedTuple
 FOLDER = "CUDASIM_FIGURES"  # environment variable: where the processes' files are
 USED = struct.Struct("<Q")  # bytes that a process takes of one card
 MIB = 2**20
-DRIVER = "0.0.0"  # no driver is here
+# The first driver with the version of CUDA that `torch.version.cuda` names here, by the
+# release notes of CUDA 13.0: https://docs.nvidia.com/cuda/archive/13.0.0/
+DRIVER = "580.65.06"
 UNKNOWN = "[N/A]"
 WIDTH = 69  # characters between the edges of the table
 CARD_ROW = "{:>3}  {:<41} {:>22}"
