@@ -208,7 +208,7 @@ def test_no_answer_is_given_away_above_its_prediction(root):
 
 def faults_of_length(root, minutes, *cells):
     """Return the rules that a chapter breaks that says how many minutes it takes."""
-    how_long = f"**How long.** {minutes} minutes, and the exercises."
+    how_long = f"**How long.** {minutes} minutes, plus the exercises."
     title = TITLE.source.replace("# First", f"# First\n\n{how_long}")
     return faults(root, *cells, opening=prose("title", title))
 

@@ -82,7 +82,7 @@ CHOICES = ("The first.", "The second.", "The third.", "The fourth.")
 DEEPER = "Deeper: "  # the heading of a section that is not on a chapter's path
 EXERCISES = "Exercises"  # the heading at which the path ends
 HOW_LONG = re.compile(
-    r"^\*\*How long\.\*\* (\d+) minutes, and the exercises\.$", re.MULTILINE
+    r"^\*\*How long\.\*\* (\d+) minutes, plus the exercises\.$", re.MULTILINE
 )
 
 # Headings on the pages of symptoms and of outcomes, and the ids of what belongs to them.

@@ -18,7 +18,7 @@ def within_budget(chapter: Chapter) -> Faults:
 
     actual = length(chapter)
     if HOW_LONG.findall(title.source) != [str(actual.minutes)]:
-        sentence = f"**How long.** {actual.minutes} minutes, and ..."
+        sentence = f"**How long.** {actual.minutes} minutes, plus ..."
         yield Fault(title, "says another time", f"write '{sentence}'")
 
     for name, most in (budget or {}).items():
