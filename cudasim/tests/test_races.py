@@ -1,6 +1,7 @@
 """Races: programs in which two accesses to one memory are in no order, and their mended twins."""
 
 import pickle
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from calls import in_thread
 from programs import run, write
 
 import cudasim
-from cudasim.dispatch.races import DataRace
+from cudasim.dispatch.races import ACCESSES, MOST_USES, DataRace
 
 
 def two_streams(waits):
@@ -86,6 +87,42 @@ def memory_handed_out(waits):
         del x
 
 
+def whole_after_its_parts(waits):
+    x, side = torch.zeros(2, 100, device="cuda"), torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        x[0].fill_(1)
+    x[1].fill_(2)
+    if waits:
+        torch.cuda.current_stream().wait_stream(side)
+    x.sum()
+
+
+def part_after_many_parts(waits):
+    """They are so many that they are not told apart any more."""
+    x, side = torch.zeros(2 * MOST_USES, 1, device="cuda"), torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for row in x:
+            row.fill_(1)
+    if waits:
+        torch.cuda.current_stream().wait_stream(side)
+    x[0] + 1
+
+
+def memory_handed_out_in_two_parts(waits):
+    megabytes, side = 2**20, torch.cuda.Stream()
+    x = torch.zeros(12 * megabytes, dtype=torch.uint8, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        x[7 * megabytes :].sum()
+    if waits:
+        x.record_stream(side)
+    del x
+    first_half = torch.zeros(6 * megabytes, dtype=torch.uint8, device="cuda")
+    return torch.zeros_like(first_half)
+
+
 WRITTEN_HERE = "which wrote it on cuda:0 stream"
 RACES = {
     two_streams: [
@@ -108,6 +145,12 @@ RACES = {
         "which read what was there before on cuda:0 stream 0",
         "record_stream",
     ],
+    whole_after_its_parts: ["sum reads a tensor of shape (2, 100)", WRITTEN_HERE],
+    part_after_many_parts: ["add reads a tensor of shape (1,)", WRITTEN_HERE],
+    memory_handed_out_in_two_parts: [
+        "zeros_like writes a tensor",
+        "which read what was there before",
+    ],
 }
 
 
@@ -125,6 +168,96 @@ def test_a_race_is_an_error_that_names_both_places(program, clock):
     assert message.count(f'File "{__file__}", line ') >= 2
     for words in RACES[program]:
         assert words in message
+
+
+PAIRS = {
+    "rows": lambda x: (x[0], x[1]),
+    "row and whole": lambda x: (x[0], x),
+    "chunks": lambda x: x.flatten().chunk(2),
+    "slices that meet": lambda x: (x.flatten()[:31], x.flatten()[31:]),
+    "slices that share one": lambda x: (x.flatten()[:31], x.flatten()[30:]),
+    "columns": lambda x: (x[..., :2], x[..., 2:]),
+    "columns that share one": lambda x: (x[..., :3], x[..., 2:]),
+    "columns of another shape": lambda x: (x.view(-1, 5)[1:, 0], x[:, 1, 1:3]),
+    "column and row": lambda x: (x[:, 1], x[1]),
+    "even and odd": lambda x: (x.flatten()[::2], x.flatten()[1::2]),
+    "a quarter of the odd": lambda x: (x.flatten()[::2], x.flatten()[3::8]),
+    "blocks": lambda x: (x[:, :2, :2], x[:, :2, 3:]),
+    "transposed blocks": lambda x: (x[:2].transpose(0, 2), x[1:, 2:]),
+    "transposed": lambda x: (x[0].t(), x[1].t()),
+    "transposed and base": lambda x: (x.transpose(0, 2), x),
+    "bytes": lambda x: (
+        x[0].view(torch.int16)[:, ::2],
+        x[0].view(torch.int16)[:, 1::2],
+    ),
+    "empty": lambda x: (x[:0], x),
+    "windows": lambda x: (x.flatten()[:9].unfold(0, 3, 1), x.flatten()[4]),
+    "expanded": lambda x: (x[0, 0, :1].expand(3), x[0, 0, 1:]),
+}
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_parts_of_a_memory_race_if_they_share_bytes(pair, two_gpus):
+    # No two halves of these numbers are the same, so equal numbers are the same bytes.
+    numbers = torch.arange(120, dtype=torch.int16).view(torch.int32).view(3, 4, 5)
+    read, written = (set(part.flatten().tolist()) for part in PAIRS[pair](numbers))
+
+    x, side = torch.zeros(3, 4, 5, dtype=torch.int32).cuda(), torch.cuda.Stream()
+    part, other = PAIRS[pair](x)
+
+    def read_part():
+        with torch.cuda.stream(side):
+            part.clone()
+
+    def write_other():
+        other.fill_(1)
+
+    for first, second in ((read_part, write_other), (write_other, read_part)):
+        torch.cuda.synchronize()
+        expected = pytest.raises(DataRace) if read & written else nullcontext()
+        with cudasim.races(), expected:
+            first()
+            second()
+
+
+def test_a_ring_of_pinned_slots_has_no_race():
+    with cudasim.simulate(races="raise"):
+        ring, copies = torch.zeros(3, 100).pin_memory(), torch.cuda.Stream()
+        targets = torch.zeros(3, 100, device="cuda")
+        copies.wait_stream(torch.cuda.current_stream())
+        copied = [torch.cuda.Event() for _ in ring]
+        for step in range(9):
+            slot = step % 3
+            copied[slot].synchronize()
+            ring[slot].fill_(step)
+            with torch.cuda.stream(copies):
+                targets[slot].copy_(ring[slot], non_blocking=True)
+            copied[slot].record(copies)
+        copied[0].synchronize()
+        with pytest.raises(DataRace, match="fill_ writes"):
+            ring[1].fill_(0)
+
+
+def test_few_accesses_to_a_memory_are_remembered():
+    def remembered(tensor):
+        return len(getattr(tensor.untyped_storage(), ACCESSES).uses)
+
+    with cudasim.simulate(races="raise"):
+        ring, side = torch.zeros(4, 10, device="cuda"), torch.cuda.Stream()
+        for step in range(2000):
+            slot = ring[step % 4]
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                slot.fill_(step)
+        assert remembered(ring) == 5  # with the write of the whole by `zeros`
+
+        cache = torch.zeros(1, 3 * MOST_USES, 2, device="cuda")
+        for step in range(1, cache.shape[1]):
+            cache[:, step].fill_(1)
+            cache[:, :step].sum()
+        assert remembered(cache) <= MOST_USES
+        cache.zero_()
+        assert remembered(cache) == 1
 
 
 def test_what_reads_on_the_host_races_with_a_copy_home(two_gpus):

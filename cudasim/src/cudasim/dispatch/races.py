@@ -1,8 +1,9 @@
 """Races: two accesses to one memory, one of them a write, that nothing puts in order.
 
 Every stream, and the host, knows how far the others had come when it last waited for them
-(vector clocks: Mattern, 1988), as in PyTorch's sanitizer. But here all views are one memory,
-as are pinned memory and what the allocator hands out again.
+(vector clocks: Mattern, 1988), as in PyTorch's sanitizer. The sanitizer tells tensors apart by
+their first address. Here two views may race where their bytes overlap. Pinned memory, and what
+the allocator hands out again, are looked at, too.
 
 Not seen are what runs within a CUDA graph, collectives that nobody waited for, and reads by
 NumPy.
@@ -25,6 +26,7 @@ from cudasim.dispatch.copies import COPIES, copy_of, host_waits
 from cudasim.dispatch.mode import PLAIN, DeviceMode, is_traced, is_wrapper
 from cudasim.dispatch.operators import written_by
 from cudasim.dispatch.pinning import is_pinned
+from cudasim.dispatch.regions import Region, region_of
 from cudasim.dispatch.tags import TAG, gpu_of, storage_of
 from cudasim.modes import LightMode, decompose, is_composite
 from cudasim.session import StreamKey, session
@@ -52,6 +54,9 @@ UNWRITTEN = ("empty", "new_empty")
 # How many lines of the program an error shows for each of the two operations.
 LINES = 3
 
+# How many accesses to one memory are remembered; see `Order._shortened`.
+MOST_USES = 500
+
 # The host does one operation after the other, too. So it counts as a stream.
 HOST: StreamKey = (-1, 0)
 
@@ -61,38 +66,63 @@ class DataRace(RuntimeError):
 
 
 class Access(NamedTuple):
-    """What an operation did to a memory."""
+    """What an operation did to a region of a memory."""
 
     stream: StreamKey
     number: int  # among the operations of its stream
+    region: Region
     name: str  # of the operation
     writes: bool
     shape: tuple[int, ...]
     lines: tuple[Line, ...]  # of the program, the last one first
+    handed_out: bool = False  # since then, the memory has been handed out again
 
 
 @dataclass(eq=False)
 class MemoryUses:
-    """Who has used a memory since it was last written, and who had it before."""
+    """Who has used which regions of a memory."""
 
     order: "Order"
-    # The addresses, on a GPU.
+    # The addresses of the block, on a GPU.
     begin: int = 0
     end: int = 0
-    # The last write, and the reads after it.
+    # The accesses that a later one may race with, in the order in which they were called. The
+    # first ones may be of those who had the memory before.
     uses: list[Access] = field(default_factory=list)
-    # Uses of those who had the memory before.
-    earlier: list[Access] = field(default_factory=list)
     # The streams that `record_stream` named, for which the allocator waits.
     recorded: set[StreamKey] = field(default_factory=set)
 
     def overlaps(self, other: "MemoryUses") -> bool:
         return self.begin < other.end and other.begin < self.end
 
-    def unrecorded(self) -> list[Access]:
-        """Return the accesses that the allocator does not wait for, writes last."""
-        uses = [*self.earlier, *sorted(self.uses, key=lambda use: use.writes)]
-        return [use for use in uses if use.stream not in self.recorded]
+    def handed_out(self, begin: int, end: int) -> list[Access]:
+        """Return what matters to the next one who gets the bytes from `begin` to `end`.
+
+        These are the accesses that the allocator did not wait for.
+        """
+        handed_out = Region(begin, end)
+        uses = []
+        for use in self.uses:
+            if use.stream not in self.recorded and use.region.overlaps(handed_out):
+                uses.append(use._replace(handed_out=True))
+        return uses
+
+    def remember(self, access: Access, known: dict[StreamKey, int]) -> None:
+        """Add an access that was checked, and forget those for which it stands.
+
+        These are the earlier ones to its bytes, but no writes for a read, and no reads that
+        nothing orders before it. `known` is what its stream knows.
+        """
+        covers = access.region.covers
+        if access.writes:
+            uses = [use for use in self.uses if not covers(use.region)]
+        else:
+            uses = []
+            for use in self.uses:
+                stays = use.writes or not covers(use.region)
+                if stays or use.number > known.get(use.stream, 0):
+                    uses.append(use)
+        self.uses = [*uses, access]
 
 
 class Order:
@@ -167,11 +197,15 @@ class Order:
         lines = program_lines(sys._getframe(), LINES)
         for tensors, is_write in ((reads, False), (writes, True)):
             for tensor in tensors:
-                shape = tuple(tensor.shape)
-                access = Access(stream, number, name, is_write, shape, lines)
                 memory = self._memory(tensor)
-                if memory is not None:
-                    self._use(memory, access)
+                if memory is None:
+                    continue
+                region = region_of(tensor, memory.begin)
+                if region is None:
+                    continue
+                shape = tuple(tensor.shape)
+                access = Access(stream, number, region, name, is_write, shape, lines)
+                self._use(memory, access)
 
     def _memory(self, tensor: Tensor) -> MemoryUses | None:
         """Return the memory of a tensor if it is a GPU's or pinned."""
@@ -196,42 +230,71 @@ class Order:
 
     def _hand_out(self, memory: MemoryUses, gpu: GPU) -> None:
         """Let new memory know who had its addresses before."""
-        kept = []
+        areas = []
         for area in self.areas[gpu.index]:
-            if area.overlaps(memory):
-                memory.earlier += area.unrecorded()
-            else:
-                kept.append(area)
-        self.areas[gpu.index] = [*kept, memory]
+            if not area.overlaps(memory):
+                areas.append(area)
+                continue
+            memory.uses += area.handed_out(memory.begin, memory.end)
+            # What is left of it, for those who get it later.
+            for begin, end in ((area.begin, memory.begin), (memory.end, area.end)):
+                if begin < end:
+                    uses = area.handed_out(begin, end)
+                    areas.append(MemoryUses(self, begin, end, uses))
+        self.areas[gpu.index] = [*areas, memory]
+        memory.uses = self._shortened(memory.uses)
 
     def _use(self, memory: MemoryUses, access: Access) -> None:
         """Check an access against the earlier ones, and remember it."""
-        conflicts = [use for use in memory.uses if use.writes or access.writes]
-        for other in (*memory.earlier, *conflicts):
-            if self.known[access.stream].get(other.stream, 0) >= other.number:
+        known = self.known[access.stream]
+        settled = set()
+        for other in reversed(memory.uses):
+            # What settles a stream's last access settles those before it.
+            if other.number <= known.get(other.stream, 0) or other.stream in settled:
                 continue
+            may_race = other.writes or access.writes or other.handed_out
+            if not may_race or not other.region.overlaps(access.region):
+                continue
+            settled.add(other.stream)
             if backward_id() != -1:  # the engine of backward lets streams wait
                 self.wait(other.stream, access.stream)
             else:
-                self._report(access, other, other in memory.earlier)
+                self._report(access, other)
 
-        memory.earlier = []
-        if access.writes:
-            memory.uses = [access]
-        else:
-            # Of a stream's reads since the last write, the last one is enough.
-            kept = []
-            for use in memory.uses:
-                if use.writes or use.stream != access.stream:
-                    kept.append(use)
-            memory.uses = [*kept, access]
+        memory.remember(access, known)
+        memory.uses = self._shortened(memory.uses)
 
-    def _report(self, access: Access, other: Access, handed_out: bool) -> None:
+    def _shortened(self, uses: list[Access]) -> list[Access]:
+        """Return `uses`, with the older half in few accesses if they are too many.
+
+        Such an access stands for all of a stream's reads or writes, as the last of them, so
+        it may race where none of them does. What the host waited for races with nothing.
+        """
+        if len(uses) <= MOST_USES:
+            return uses
+        known = self.known[HOST]
+        uses = [use for use in uses if use.number > known.get(use.stream, 0)]
+        if len(uses) <= MOST_USES // 2:
+            return uses
+
+        older = defaultdict(list)
+        half = len(uses) // 2
+        for use in uses[:half]:
+            older[use.stream, use.writes, use.handed_out].append(use)
+        merged = []
+        for group in older.values():
+            last = max(group, key=lambda use: use.number)
+            begin = min(use.region.begin for use in group)
+            end = max(use.region.end for use in group)
+            merged.append(last._replace(region=Region(begin, end)))
+        return [*merged, *uses[half:]]
+
+    def _report(self, access: Access, other: Access) -> None:
         """Raise DataRace, or warn, for an access that is not ordered after another."""
         verb = "writes" if access.writes else "reads"
         other_verb = "wrote" if other.writes else "read"
         memory = "it"
-        if handed_out:
+        if other.handed_out:
             memory = "what was there before"
             remedy = "handed out"
         elif HOST in (access.stream, other.stream):
