@@ -16,14 +16,14 @@ from cudasim.tracebacks import hide_our_lines
 
 
 def parse() -> tuple[argparse.Namespace, config.Config]:
-    """Read the command line; ends the process if something is wrong in it."""
+    """Read the command line. Ends the process if there is a mistake in it."""
     parser = argparse.ArgumentParser(
         "cudasim",
         usage=f"%(prog)s [--gpus N] {config.USAGE} (script.py | -m module) [argument ...]",
         description="Run a Python program on simulated GPUs.",
-        epilog="'python -m cudasim.kernel' installs a Jupyter kernel that does the same. 'cudasim "
-        "install-startup' lets every program of this Python heed CUDASIM_GPUS, 'cudasim "
-        "remove-startup' takes that back.",
+        epilog="'python -m cudasim.kernel' installs a Jupyter kernel with simulated GPUs. After "
+        "'cudasim install-startup', every program that this Python runs follows CUDASIM_GPUS. "
+        "'cudasim remove-startup' undoes this.",
         allow_abbrev=False,
     )
     config.add_options(parser)
@@ -31,13 +31,15 @@ def parse() -> tuple[argparse.Namespace, config.Config]:
         "--version", action="version", version=f"%(prog)s {__version__}"
     )
     parser.add_argument(
-        "--full-traceback", action="store_true", help="show cudasim's lines too"
+        "--full-traceback",
+        action="store_true",
+        help="show cudasim's own lines in tracebacks too",
     )
     parser.add_argument(
-        "-m", "--module", action="store_true", help="run a module, not a file"
+        "-m", "--module", action="store_true", help="run a module instead of a file"
     )
     parser.add_argument(
-        "program", nargs=argparse.REMAINDER, help="the program, its arguments"
+        "program", nargs=argparse.REMAINDER, help="the program and its arguments"
     )
     options = parser.parse_args()
     if not options.program:
@@ -50,9 +52,9 @@ def parse() -> tuple[argparse.Namespace, config.Config]:
 
 
 def _complete(options: argparse.Namespace) -> None:
-    """Take from the environment what the options leave open.
+    """Fill in missing options from the environment.
 
-    What it says about GPUs of another type is not meant here.
+    Settings in the environment for another type of device do not apply here.
     """
     usual_type = config.setting("device_type") or DEFAULT.name
     if not options.device_type:
@@ -64,7 +66,7 @@ def _complete(options: argparse.Namespace) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Run the program as Python does, with a traceback of its own lines alone."""
+    """Run the program as Python does. Its tracebacks show only its own lines."""
     sys.argv = options.program
     try:
         _run_program(options)
@@ -122,9 +124,9 @@ def change_startup(command: str, *others: str) -> None:
 
 
 def command() -> None:
-    """Run the console script; modules are looked up in the current folder first.
+    """Run the console script, which looks for modules in the current folder first.
 
-    `python -m cudasim` does so by itself.
+    `python -m cudasim` does this by itself.
     """
     if not sys.flags.safe_path:
         sys.path[0] = os.getcwd()

@@ -16,14 +16,14 @@ from cudasim.device.specs import CARDS, RATINGS, Card, find_card
 from cudasim.device.types import DEFAULT, TYPES, DeviceType, find_type
 from cudasim.timing.sheets import Sheet, find_sheet
 
-# How the option of each setting is shown. Its variable is CUDASIM_GPUS, CUDASIM_CARD
-# and so on.
+# The metavar and the help text of the option for each setting. The variables are
+# CUDASIM_GPUS, CUDASIM_CARD and so on.
 SETTINGS = {
-    "gpus": ("N", "how many GPUs (2)"),
-    "card": ("NAME", "which card (T4)"),
-    "device_type": ("TYPE", f"one of {', '.join(TYPES)} (cuda)"),
-    "clock": ("CLOCK", "modelled: times of the card's data sheet"),
-    "races": ("ACTION", "warn or raise: look for data races"),
+    "gpus": ("N", "number of GPUs (default: 2)"),
+    "card": ("NAME", "card to simulate, or path of a data sheet (default: T4)"),
+    "device_type": ("TYPE", f"one of {', '.join(TYPES)} (default: cuda)"),
+    "clock": ("CLOCK", "modelled: show times calculated from the card's data sheet"),
+    "races": ("ACTION", "warn or raise: check for data races between streams"),
 }
 USAGE = "[--card NAME] [--device-type TYPE] [--clock CLOCK] [--races ACTION] [--force]"
 FORCE = "CUDASIM_FORCE"  # 1: simulate even where as many real GPUs are there
@@ -53,7 +53,7 @@ LINE = Source("GPUS", "--device-type")  # of the magic `%cudasim`
 
 @dataclass(frozen=True)
 class Config:
-    """What a program wants simulated."""
+    """The simulation that a program has requested."""
 
     gpus: int
     card: object  # may still turn out to be unknown
@@ -87,7 +87,7 @@ def _is_file(card: object) -> bool:
 
 
 def card_of(sheet: Sheet) -> Card:
-    """Return the card of a sheet. Raises ValueError if the sheet says too little of it."""
+    """Return the card of a sheet. Raises ValueError if the sheet lacks a figure for it."""
     if sheet.name in CARDS:
         return CARDS[sheet.name]
     about = sheet.provenance
@@ -115,7 +115,7 @@ def parse(
     clock: object = None,
     races: object = None,
 ) -> Config:
-    """Return what the values ask for; None stands for the default.
+    """Return the configuration for these values. None stands for the default.
 
     Unless they are arguments of a function (`source`), numbers are text. Raises
     ValueError for values that make no sense.
@@ -155,7 +155,11 @@ def add_options(parser: argparse.ArgumentParser, but: str = "") -> None:
     for name, (metavar, help) in SETTINGS.items():
         if name != but:
             parser.add_argument(_option(name), metavar=metavar, help=help)
-    parser.add_argument("--force", action="store_true", help="even where real GPUs are")
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="simulate even if the machine has real GPUs",
+    )
 
 
 def _option(name: str) -> str:
@@ -163,7 +167,7 @@ def _option(name: str) -> str:
 
 
 def from_options(options: argparse.Namespace, source: Source = OPTIONS) -> Config:
-    """Return what the options of a command ask for. Raises ValueError as `parse` does."""
+    """Return the configuration for a command's options. Raises ValueError as `parse` does."""
     return parse(
         options.gpus,
         options.card,
@@ -176,7 +180,7 @@ def from_options(options: argparse.Namespace, source: Source = OPTIONS) -> Confi
 
 
 def to_options(wanted: Config) -> list[str]:
-    """Return the options of a command that asks for the same."""
+    """Return the options of a command for the same configuration."""
     options = []
     for name, value in wanted.settings().items():
         is_default = name == "device_type" and wanted.type is DEFAULT
@@ -195,12 +199,12 @@ def _variable(name: str) -> str:
 
 
 def setting(name: str) -> str | None:
-    """Return what the environment says of a setting; None if nothing."""
+    """Return the value of a setting in the environment, or None if it is not set."""
     return os.environ.get(_variable(name), "").strip() or None
 
 
 def from_environment() -> Config | None:
-    """Return what the variables ask for; None if they do not say how many GPUs.
+    """Return the settings of the variables, or None if they give no number of GPUs.
 
     Raises ValueError as `parse` does.
     """
@@ -219,7 +223,7 @@ def from_environment() -> Config | None:
 
 
 def to_environment(wanted: Config) -> dict[str, str]:
-    """Return the variables that ask for the same."""
+    """Return the environment variables for the same configuration."""
     variables = {FORCE: "1" if wanted.force else "0"}
     for name, value in wanted.settings().items():
         if value or setting(name):
@@ -228,7 +232,7 @@ def to_environment(wanted: Config) -> dict[str, str]:
 
 
 def allocator_settings() -> str:
-    """Return what the environment asks of PyTorch's allocators, or an empty text."""
+    """Return the settings of PyTorch's allocators in the environment, or an empty text."""
     texts = [os.environ.get(name, "").strip() for name in ALLOCATOR_SETTINGS]
     return next(filter(None, texts), "")
 
@@ -292,14 +296,14 @@ def shows_full_tracebacks() -> bool:
 
 
 def is_quiet() -> bool:
-    """Return whether to say nothing, as in the children of a simulation."""
+    """Return whether to print nothing, as in the child processes of a simulation."""
     return os.environ.get(QUIET) == "1"
 
 
 def for_children(wanted: Config, inherited: bool = False) -> dict[str, str]:
     """Return the variables that give a child process the same GPUs.
 
-    `inherited` says that this process got its GPUs in the same way.
+    `inherited` is True if this process got its own GPUs in the same way.
     """
     variables = {**to_environment(wanted), QUIET: "1"}
     if wanted.force and not inherited and VISIBLE in os.environ:

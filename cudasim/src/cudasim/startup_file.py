@@ -1,4 +1,4 @@
-"""`cudasim install-startup`: a `.pth` file lets each program of a Python heed CUDASIM_GPUS."""
+"""`cudasim install-startup`: a `.pth` file by which every program follows CUDASIM_GPUS."""
 
 import os
 import site
@@ -44,7 +44,7 @@ def install() -> str:
     except OSError as error:
         advice = "use an environment of your own"
         raise RuntimeError(f"{file}: {error.strerror}; {advice}") from None
-    effect = "every program of this Python heeds CUDASIM_GPUS"
+    effect = "every program that this Python runs now follows CUDASIM_GPUS"
     later = "Run 'cudasim remove-startup' before you uninstall cudasim"
     return f"{file}: written; {effect}. {later}"
 

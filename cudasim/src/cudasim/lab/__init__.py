@@ -1,8 +1,9 @@
 """Instruments for programs that use GPUs: time some work, count what it does, draw memory.
 
-They do the same on a real GPU of any maker, on a simulated one and on the CPU, and most
-of them need no simulation. Importing this package simulates nothing, and imports neither
-PyTorch nor matplotlib; a function imports what it needs when it is first used.
+They work in the same way on a real GPU from any maker, on a simulated one and on the CPU,
+and most of them need no simulation. Importing this package does not start a simulation,
+and does not import PyTorch or matplotlib. Each function imports what it needs when it is
+first used.
 
     from cudasim.lab import about, seconds
 
@@ -62,17 +63,17 @@ __all__ = [
 
 # The module of each public name, and what it is.
 _HOMES = {
-    "Allocator": "allocator",  # the caching allocator as a small model to play with
-    "Block": "allocator",  # a piece of a segment: its size, and what is in it
+    "Allocator": "allocator",  # a small model of the caching allocator to experiment with
+    "Block": "allocator",  # a piece of a segment: its size and its contents
     "Measurement": "measuring",  # what `measure` returns: seconds, busy, peak, result
     "NotReady": "starting",  # why `start` cannot do what was asked
-    "Segments": "allocator",  # what an allocator holds, as `play` returns it
-    "about": "showing",  # seconds as text, with the card that they are modelled for
+    "Segments": "allocator",  # the segments of an allocator, as `play` returns them
+    "about": "showing",  # a time as text, with the card for which it is modelled
     "accelerator": "devices",  # the type of this machine's accelerator, or "cpu"
     "allocated": "memory",  # the bytes that tensors hold on a GPU
     "attempt": "showing",  # the result of some work, or its error as a short traceback
     "bytes_copied": "copies",  # the bytes that some work copies between devices
-    "calls": "counting",  # the functions of PyTorch that some work calls, counted
+    "calls": "counting",  # how often some work calls each PyTorch function
     "card": "devices",  # the name of a GPU or of the processor
     "chart": "drawing",  # a bar for each of a few values
     "compare": "measuring",  # measurements as a table
@@ -80,18 +81,18 @@ _HOMES = {
     "first_wait": "counting",  # the line at which some work first waits for a GPU
     "is_modelled": "devices",  # whether times come from a model
     "launched_and_done": "timing",  # seconds until some work returns, and until it is done
-    "measure": "measuring",  # what a run of a program takes: time, GPU busy, peak
+    "measure": "measuring",  # the cost of a run: time, share that the GPU is busy, peak
     "nvidia_smi": "showing",  # what nvidia-smi prints
     "peak": "memory",  # the most bytes that some work holds at once
-    "play": "memory",  # the segments after a list of allocations
-    "reads": "counting",  # how often some work brings numbers to Python
+    "play": "memory",  # the segments after a script of allocations
+    "reads": "counting",  # how often some work reads numbers into Python
     "seconds": "timing",  # seconds until some work is done
-    "short": "showing",  # seconds as text, with two digits and a unit
-    "start": "starting",  # simulate two GPUs where there is none
-    "synchronize": "devices",  # wait until the devices have done all that was launched
+    "short": "showing",  # a time as text, with two digits and a unit
+    "start": "starting",  # simulate two GPUs on a machine without one
+    "synchronize": "devices",  # wait until the devices have finished all launched work
     "table": "showing",  # rows as a Markdown table
     "trace_memory": "tracing",  # the bytes that a device holds after each operation
-    "try_gpu": "devices",  # a GPU if it is there, else the CPU
+    "try_gpu": "devices",  # a GPU if it exists, otherwise the CPU
 }
 
 

@@ -1,21 +1,23 @@
-"""PyTorch's caching allocator for CUDA as a small model, to play with.
+"""A small model of PyTorch's caching allocator for CUDA, to experiment with.
 
-PyTorch takes memory from the driver in *segments* and cuts blocks for tensors out of
-them. The rules here are those of c10/cuda/CUDACachingAllocator.cpp, PyTorch 2.11 to 2.14:
+PyTorch takes memory from the driver in *segments*, and cuts blocks for tensors out of
+them. The rules are those of c10/cuda/CUDACachingAllocator.cpp, PyTorch 2.11 to 2.14:
 
 1. A request is rounded up to a multiple of 512 bytes.
-2. Requests up to 1 MiB and larger ones have segments of their own, two *pools*.
-3. A request takes the smallest free block of its pool with enough room. What is left of
-   that block becomes a free block: always in the small pool, and in the large one if it
-   is more than 1 MiB. Otherwise the whole block is taken.
-4. If no block has enough room, the driver gives a segment: 2 MiB for a small request,
-   20 MiB for one below 10 MiB, and for a larger one its size, rounded up to 2 MiB.
+2. Requests of up to 1 MiB and larger requests use separate segments, which form two
+   *pools*.
+3. A request takes the smallest free block of its pool that is large enough. The rest of
+   the block becomes a free block, in the small pool always, and in the large pool if it
+   has more than 1 MiB. Otherwise the request takes the whole block.
+4. If no block is large enough, the allocator takes a new segment from the driver: 2 MiB
+   for a small request, 20 MiB for one below 10 MiB, and for a larger one its size,
+   rounded up to a multiple of 2 MiB.
 5. A block that is freed joins its free neighbours. Its segment stays until
-   `empty_cache()`, which gives back the segments that hold nothing.
+   `empty_cache()` returns the empty segments to the driver.
 
-With expandable segments each pool has one segment, which grows by pieces of 2 MiB (small)
-or 20 MiB (large); any rest becomes a block, and `empty_cache()` gives back every piece
-that holds nothing. The model has one stream, and its card is never full.
+With expandable segments, each pool has one segment, which grows in pieces of 2 MiB
+(small) or 20 MiB (large). Any rest becomes a block, and `empty_cache()` returns every
+empty piece. The model has one stream, and its card is never full.
 """
 
 from bisect import insort
@@ -32,13 +34,13 @@ RANGE = (
 )  # bytes of addresses that an expandable segment may fill: more than any card
 EMPTY_CACHE = "empty_cache"
 
-# A step of a script: ('A', 5) makes the tensor A of 5 MiB, ('A', 0) deletes it, and
-# ('empty_cache', 0) or 'empty_cache' gives back what holds nothing.
+# A step of a script: ('A', 5) creates the tensor A of 5 MiB, ('A', 0) deletes it, and
+# ('empty_cache', 0) or 'empty_cache' empties the cache.
 Step = tuple[str, float] | str
 
 
 class Block(NamedTuple):
-    """A piece of a segment: its size in bytes, and the name of what is in it, or None."""
+    """A piece of a segment: its size in bytes, and its tensor's name, or None if it is free."""
 
     size: int
     name: str | None = None
@@ -49,7 +51,7 @@ class Block(NamedTuple):
 
 
 class Segments(list[list[Block]]):
-    """Segments as lists of blocks, in an order that does not depend on addresses."""
+    """A list of segments, each a list of blocks, ordered independently of their addresses."""
 
     def __init__(self, segments: Iterable[Iterable[Block]]) -> None:
         blocks = [list(segment) for segment in segments]
@@ -57,18 +59,18 @@ class Segments(list[list[Block]]):
 
     @property
     def reserved(self) -> int:
-        """The bytes of all segments."""
+        """The total size of all segments in bytes."""
         return sum(block.size for segment in self for block in segment)
 
     @property
     def allocated(self) -> int:
-        """The bytes of all blocks that are in use."""
+        """The total size of the blocks in use, in bytes."""
         return sum(
             block.size for segment in self for block in segment if not block.is_free
         )
 
     def lines(self) -> list[str]:
-        """Return a line for each segment, in MiB, with free blocks in brackets."""
+        """Return one line of text for each segment, in MiB, with free blocks in brackets."""
         return [_line(segment) for segment in self]
 
     def __repr__(self) -> str:
@@ -159,9 +161,9 @@ class Allocator:
     >>> gpu.reserved // 2**20
     20
 
-    The options are those of PYTORCH_ALLOC_CONF: `roundup` is `roundup_power2_divisions`,
-    `max_split` is `max_split_size_mb`, and `expandable` is `expandable_segments`. Raises
-    ValueError for a value that PyTorch refuses.
+    The options correspond to those of PYTORCH_ALLOC_CONF: `roundup` to
+    `roundup_power2_divisions`, `max_split` to `max_split_size_mb`, and `expandable` to
+    `expandable_segments`. Raises ValueError for a value that PyTorch refuses.
     """
 
     def __init__(
@@ -171,9 +173,9 @@ class Allocator:
         self._segments: list[_Segment] = []  # by address
 
     def allocate(self, name: str, mib: float) -> None:
-        """Take a block for a tensor `name` of `mib` MiB.
+        """Allocate a block of `mib` MiB for a tensor called `name`.
 
-        Raises ValueError if the name is in use, or if there is nothing to take.
+        Raises ValueError if the name is in use, or if `mib` is not positive.
         """
         if self._find(name) is not None:
             raise ValueError(f"'{name}' is allocated already; free it first")
@@ -187,7 +189,7 @@ class Allocator:
         place.segment.pieces[place.position].name = name
 
     def free(self, name: str) -> None:
-        """Free the block of a tensor. Raises KeyError if there is no such tensor."""
+        """Free the block of the tensor `name`. Raises KeyError if there is no such tensor."""
         segment = self._find(name)
         if segment is None:
             raise KeyError(name)
@@ -197,14 +199,14 @@ class Allocator:
         segment.join()
 
     def empty_cache(self) -> None:
-        """Give back to the driver what holds nothing."""
+        """Return the memory that holds no tensor to the driver."""
         for segment in self._segments:
             if self._settings.expandable:
                 self._unmap(segment)
         self._segments = [each for each in self._segments if not _is_unused(each)]
 
     def play(self, script: Iterable[Step]) -> "Allocator":
-        """Do the steps of a script, and return the allocator itself.
+        """Run the steps of a script, and return the allocator itself.
 
         `('A', 5)` allocates `A` with 5 MiB, `('A', 0)` frees it, and `'empty_cache'`
         empties the cache.
@@ -214,7 +216,7 @@ class Allocator:
 
     @property
     def segments(self) -> Segments:
-        """The segments and their blocks."""
+        """The current segments, each with its blocks."""
         runs: list[list[Block]] = []
         for segment in self._segments:
             run: list[Block] = []
@@ -230,12 +232,12 @@ class Allocator:
 
     @property
     def reserved(self) -> int:
-        """The bytes that were taken from the driver (`torch.cuda.memory_reserved`)."""
+        """The bytes taken from the driver, as in `torch.cuda.memory_reserved`."""
         return self.segments.reserved
 
     @property
     def allocated(self) -> int:
-        """The bytes of blocks in use (`torch.cuda.memory_allocated`)."""
+        """The bytes of the blocks in use, as in `torch.cuda.memory_allocated`."""
         return self.segments.allocated
 
     def __repr__(self) -> str:
@@ -244,7 +246,7 @@ class Allocator:
         return "\n".join([head, *self.segments.lines()])
 
     def draw(self, title: str = "") -> None:
-        """Draw the segments as rows of blocks: used ones filled, free ones hatched."""
+        """Draw the segments as rows of blocks. Used blocks are filled, free ones hatched."""
         from cudasim.lab.drawing import draw_segments
 
         draw_segments({title: self.segments})
@@ -349,7 +351,7 @@ class _Plays(Protocol):
 
 
 def play_on(allocator: _Plays, script: Iterable[Step]) -> None:
-    """Let an allocator do the steps of a script."""
+    """Run the steps of a script on an allocator."""
     for step in script:
         name, mib = (step, 0) if isinstance(step, str) else step
         if name == EMPTY_CACHE:
@@ -361,7 +363,7 @@ def play_on(allocator: _Plays, script: Iterable[Step]) -> None:
 
 
 def settings_text(roundup: int, max_split: int | None, expandable: bool) -> str:
-    """Return options as PYTORCH_ALLOC_CONF writes them."""
+    """Return the options in the form of PYTORCH_ALLOC_CONF."""
     entries = []
     if expandable:
         entries.append("expandable_segments:True")

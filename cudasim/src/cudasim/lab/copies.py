@@ -1,4 +1,4 @@
-"""Count the bytes that cross between devices."""
+"""Count the bytes that are copied between devices."""
 
 from collections.abc import Callable
 from typing import Any
@@ -41,13 +41,15 @@ class _Copies(LightMode):
 
 
 def bytes_copied(work: Callable[[], Any]) -> int:
-    """Return how many bytes `work()` copies between devices: host and GPUs, or two GPUs.
+    """Return the bytes that `work()` copies between the host and GPUs, or between two GPUs.
 
     A copy from one GPU to another counts once, and a number that Python reads counts with
-    its own size. Without a GPU the result is 0. Where times are modelled, every copy of
-    the simulation is counted. Elsewhere the operators of PyTorch are, and these copies are
-    missing: those of other threads, those within functions in C++, such as the size of a
-    mask or a broadcast of `DataParallel`, and the arguments of kernels.
+    its own size. Without a GPU the result is 0.
+
+    If times are modelled, every copy of the simulation is counted. Otherwise PyTorch's
+    operators are counted, and some copies are missing: those in other threads, those
+    within C++ functions, such as the size of a mask or a broadcast of `DataParallel`, and
+    the arguments of kernels.
     """
     if devices.is_modelled():
         return _bytes_on_clock(work, devices.session().clock)

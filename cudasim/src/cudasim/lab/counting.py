@@ -1,7 +1,7 @@
-"""Count what some work asks of PyTorch: values that it reads, waits, functions.
+"""Count the values that some work reads, find its waits, and count its calls to PyTorch.
 
-What is counted is what Python calls. Functions that C++ or compiled code call within are
-not, nor is anything in other threads.
+Only calls from Python are counted. Functions that C++ or compiled code calls internally
+are not counted, and neither are calls in other threads.
 """
 
 import traceback
@@ -47,10 +47,11 @@ class Watch(TorchFunctionMode):
 
 
 def calls(work: Callable[[], Any]) -> Counter[str]:
-    """Return how often `work()` calls each function of PyTorch, by name: {'matmul': 2}.
+    """Return how often `work()` calls each PyTorch function, by name: {'matmul': 2}.
 
-    Operators of Python count by their function, `X + 1` as 'add'. What a function calls
-    within is not counted: `cross_entropy` is one call.
+    A Python operator counts under the name of its function, so `X + 1` counts as 'add'.
+    The calls that a function makes internally are not counted: `cross_entropy` is one
+    call.
     """
     names: Counter[str] = Counter()
 
@@ -64,11 +65,11 @@ def calls(work: Callable[[], Any]) -> Counter[str]:
 
 
 def reads(work: Callable[[], Any]) -> int:
-    """Return how often `work()` brings the numbers of a tensor to Python.
+    """Return how often `work()` reads numbers of a tensor into Python.
 
-    `item`, `tolist`, `print`, `if`, `float`, `cpu`, `to('cpu')` and `numpy` count, each
-    once, on any device: on the CPU too, where reading costs next to nothing. Reading in
-    C++ does not count, for example that of `torch.save` or of a mask's size.
+    `item`, `tolist`, `print`, `if`, `float`, `cpu`, `to('cpu')` and `numpy` count once
+    each, on any device. This includes the CPU, where reading costs next to nothing. Reads
+    in C++ do not count, for example those of `torch.save` or of the size of a mask.
     """
     count = 0
 
@@ -98,13 +99,14 @@ class _Wait(Exception):
 def first_wait(work: Callable[[], Any]) -> str | None:
     """Return the line of the program at which `work()` first waits for a GPU, or None.
 
-    `work` ends at that line. With CUDA, real or simulated, PyTorch says where it waits
-    (`torch.cuda.set_sync_debug_mode`). It leaves out `synchronize`, waits for memory from
-    the driver and for room in the queue of launches, and copies from pinned memory.
+    `work` stops at that line. With CUDA, real or simulated, PyTorch reports the wait
+    (`torch.cuda.set_sync_debug_mode`). Its report leaves out `synchronize`, waits for
+    memory from the driver, waits for room in the queue of launches, and copies from
+    pinned memory.
 
-    PyTorch does not say so of other devices, and the CPU never waits. There the line is
-    the first that needs a value or a shape that depends on values, and so would wait on
-    CUDA; copies from and to a device are left out.
+    For other devices PyTorch has no such report, and the CPU never waits. There, the
+    result is the first line that needs a value, or a shape that depends on values, and
+    would therefore wait on CUDA. Copies from and to a device are left out.
     """
     hunt = _hunt_with_cuda if devices.accelerator() == "cuda" else _hunt_by_name
     try:

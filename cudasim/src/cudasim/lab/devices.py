@@ -1,4 +1,4 @@
-"""Which devices there are, what they are called, and waiting for them."""
+"""Find the devices of this machine and their names, and wait for them."""
 
 import sys
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def import_torch() -> Any:
-    """Return PyTorch, or raise ImportError in one line if it is not installed."""
+    """Return PyTorch. Raises ImportError with a one-line message if it is not installed."""
     try:
         import torch
     except ModuleNotFoundError:
@@ -34,7 +34,7 @@ def gpu_count() -> int:
 
 
 def try_gpu(i: int = 0) -> "torch.device":
-    """Return GPU `i` of any maker if it is there, and the CPU if it is not."""
+    """Return GPU `i` from any maker if it exists, and the CPU otherwise."""
     torch = import_torch()
     if not 0 <= i < gpu_count():
         return torch.device("cpu")
@@ -42,9 +42,9 @@ def try_gpu(i: int = 0) -> "torch.device":
 
 
 def as_device(device: "torch.device | str | int | None") -> "torch.device":
-    """Return a device that is given by itself, by its name or by the number of a GPU.
+    """Return a device, given as a device, as a name or as the number of a GPU.
 
-    None stands for the first GPU. A number gives the CPU where there is no such GPU.
+    None stands for the first GPU. If no GPU has the given number, the result is the CPU.
     """
     torch = import_torch()
     if device is None:
@@ -55,7 +55,7 @@ def as_device(device: "torch.device | str | int | None") -> "torch.device":
 
 
 def synchronize(*devices: "torch.device | str | int") -> None:
-    """Wait until the devices, by default all, have done everything that was launched."""
+    """Wait until the given devices, by default all, have finished all launched work."""
     torch = import_torch()
     wanted = map(as_device, devices) if devices else map(try_gpu, range(gpu_count()))
     if not _is_used(torch):
@@ -66,12 +66,12 @@ def synchronize(*devices: "torch.device | str | int") -> None:
 
 
 def _is_used(torch: Any) -> bool:
-    """Return whether the program has used a GPU: waiting for CUDA would begin to use it."""
+    """Return whether the program has used a GPU, because waiting for CUDA would start it."""
     return accelerator() != "cuda" or torch.cuda.is_initialized()
 
 
 def wait_for(result: object = None) -> None:
-    """Wait until all devices of the frameworks in use are done; JAX waits for a `result`."""
+    """Wait until the devices of all frameworks in use are done. JAX waits for `result`."""
     if "jax" in sys.modules:
         sys.modules["jax"].block_until_ready(result)
     if "tensorflow" in sys.modules:
@@ -83,7 +83,7 @@ def wait_for(result: object = None) -> None:
 
 
 def session() -> Any:
-    """Return the state of a simulation of PyTorch's GPUs that is running, or None."""
+    """Return the state of the running simulation of PyTorch's GPUs, or None."""
     module = sys.modules.get("cudasim.session")
     if module is None or module.session.mode is None:
         return None
@@ -91,21 +91,21 @@ def session() -> Any:
 
 
 def is_modelled() -> bool:
-    """Return whether the clocks of this program show the times of a model."""
+    """Return whether the times that this program reads come from a model."""
     running = session()
     return running is not None and running.clock is not None
 
 
 def modelled_card() -> str:
-    """Return the card that times are modelled for, or '' where they are not."""
+    """Return the card for which times are modelled, or '' if they are not modelled."""
     return session().clock.sheet.name if is_modelled() else ""
 
 
 def card(device: "torch.device | str | int | None" = None) -> str:
-    """Return the name of a device, by default of the first GPU, or of the CPU if none.
+    """Return the name of a device, by default the first GPU, or the CPU without a GPU.
 
-    A simulated GPU says what it is: 'T4, modelled', or 'T4, simulated' where times are
-    those of this machine's processor.
+    The name of a simulated GPU tells you so: 'T4, modelled', or 'T4, simulated' if times
+    are those of this machine's processor.
     """
     torch = import_torch()
     place = as_device(device)

@@ -1,7 +1,7 @@
-"""Pictures for a notebook, drawn with matplotlib: blocks of memory, and a few bars.
+"""Draw blocks of memory, and bars for a few values, as matplotlib figures for a notebook.
 
-They bring their own white background, so that they are legible on a dark page, too, and
-whatever style a program has chosen.
+The figures have a white background of their own. They are therefore legible on a dark
+page too, and with any style that a program has chosen.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,10 +35,10 @@ NAMED, SIZED = 0.05, 0.16
 
 @contextmanager
 def _figure(height: float) -> Iterator[Any]:
-    """Return a new figure, `height` inches high; what is added in the block has our style.
+    """Yield a new figure, `height` inches high. Whatever the block adds has our style.
 
-    The figure itself is made before the style is set: a notebook then chooses how figures
-    are shown, and would lose that with the style.
+    The figure is created before the style is set. At that moment a notebook chooses how
+    to show figures, and this choice would be lost when the style is reset.
     """
     try:
         from matplotlib import pyplot
@@ -53,10 +53,10 @@ def _figure(height: float) -> Iterator[Any]:
 
 
 def draw_segments(panels: Mapping[str, Sequence[Sequence[Block]]]) -> None:
-    """Draw segments as rows of blocks, a panel for each title: {title: segments}.
+    """Draw segments as rows of blocks, with a panel for each title: {title: segments}.
 
-    Blocks in use are filled and have their name on them, and free ones are hatched. All
-    panels have one scale. Raises ValueError if there is nothing to draw.
+    Blocks in use are filled and labelled with their names, and free blocks are hatched.
+    All panels have the same scale. Raises ValueError if there is nothing to draw.
     """
     rows = {title: list(segments) for title, segments in panels.items()}
     if not any(rows.values()):
@@ -101,7 +101,7 @@ def _draw_segment(axes: Any, row: int, segment: Iterable[Block], widest: int) ->
 
 
 def _block_label(block: Block, share: float) -> str:
-    """Return what is written on a block that takes this share of the picture's width."""
+    """Return the label of a block that takes this share of the picture's width."""
     size = f"{block.size / MIB:.3g} MiB"
     if share >= SIZED:
         return f"{size} free" if block.is_free else f"{block.name}, {size}"
@@ -114,11 +114,12 @@ def chart(
     title: str = "",
     highlight: str | None = None,
 ) -> None:
-    """Draw a bar for each of a few values, from the top down, with its number beside it.
+    """Draw a bar for each of a few values, from top to bottom, with its number next to it.
 
-    With the unit 's' the numbers are seconds, shown in s, ms or µs, and the axis names the
-    card that they are modelled for. None stands for a value that is missing. The bar of
-    the name `highlight`, or every bar, is blue. Raises ValueError without values.
+    With the unit 's', the values are seconds, which are shown in s, ms or µs, and the axis
+    names the card for which they are modelled. None stands for a missing value. If you
+    give a name as `highlight`, only its bar is blue, otherwise all bars are. Raises
+    ValueError if there are no values.
     """
     if not values:
         raise ValueError("chart(): there are no values")

@@ -1,4 +1,4 @@
-"""What a run of a program takes: its time, how busy the first GPU is, and the peak of memory."""
+"""Measure a run of a program: its time, how busy the first GPU is, and its peak memory."""
 
 import contextlib
 import gc
@@ -19,11 +19,11 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Measurement:
-    """One run of a program."""
+    """The result of `measure` for one run of a program."""
 
     seconds: float
-    busy: float | None  # the share of the time in which the first GPU works
-    peak: int | None  # bytes on the first GPU; None without one
+    busy: float | None  # the share of the time in which the first GPU is busy
+    peak: int | None  # bytes on the first GPU; None without a GPU
     result: Any  # what the program returned
     timeline: Timeline
 
@@ -33,11 +33,12 @@ def measure(
     prepare: Callable[[], tuple] = tuple,
     card: str | None = None,
 ) -> Measurement:
-    """Return what `work(*prepare())` takes, the preparation excepted.
+    """Measure the time and memory that `work(*prepare())` takes.
 
-    It runs twice, the first time as a warm-up, and what it prints is dropped. Where times
-    are modelled, `card` asks for the times of another card. Memory is counted from what
-    was held before the preparation, as tensors that it makes belong to the program.
+    The time does not include the preparation. Both functions run twice, the first time as
+    a warm-up, and the output of `work` is discarded. If times are modelled, you can choose
+    another card with `card`. The memory includes tensors that `prepare` creates, because
+    they belong to the program: only memory in use before the preparation is not counted.
     """
     _run(work, prepare())
     runs: list[tuple[Any, Timeline]] = []
@@ -68,7 +69,7 @@ def _run(work: Callable[..., Any], arguments: tuple) -> Any:
 
 
 def compare(versions: Mapping[str, Measurement]) -> Table:
-    """Return a table of versions of a program: time, share of it that the GPU works, peak."""
+    """Return a table of the time, the GPU's busy share and the peak of several versions."""
     card = modelled_card()
     time = f"time, modelled for {with_article(card)}" if card else "time"
     rows = []

@@ -1,6 +1,6 @@
-"""What tensors hold on a device, now and at most, and how PyTorch's allocator arranges it.
+"""Measure the memory that tensors occupy on a device, and replay allocations.
 
-All sizes are in bytes, but for those of a script of allocations, which are in MiB.
+All sizes are in bytes, except those in a script of allocations, which are in MiB.
 """
 
 import gc
@@ -28,7 +28,7 @@ USED = "active_allocated"  # what a snapshot says of a block that holds a tensor
 
 
 def allocated(device: torch.device | str | int = 0) -> int:
-    """Return the bytes that tensors hold on a GPU; 0 for the CPU, where nothing counts them."""
+    """Return the bytes that tensors occupy on a GPU, or 0 for the CPU, which has no count."""
     place = as_device(device)
     if place.type == "cpu":
         return 0
@@ -38,12 +38,12 @@ def allocated(device: torch.device | str | int = 0) -> int:
 
 
 def peak(work: Callable[[], Any], device: torch.device | str | int = 0) -> int:
-    """Return the most bytes that a device holds at once while `work()` runs.
+    """Return the largest number of bytes in use on a device while `work()` runs.
 
-    What it held before is not counted. A GPU's allocator is asked, and its record of the
-    highest value is reset. Where PyTorch keeps no such record, on the CPU and with MPS,
-    the storages of all results are counted instead, each rounded up to 512 bytes, and
-    what an operation needs for itself meanwhile is missing.
+    Memory that was in use before is not counted. On a GPU the number comes from PyTorch's
+    allocator, whose record of the highest value is reset. On the CPU and with MPS, PyTorch
+    keeps no such record. There the storages of all results are added up, each rounded up
+    to 512 bytes, and the memory that an operation needs temporarily is missing.
     """
     gc.collect()  # or what it frees meanwhile would be missing
     place = as_device(device)
@@ -75,12 +75,12 @@ def play(
 ) -> Segments:
     """Return the segments that PyTorch's allocator holds after a script of allocations.
 
-    `('A', 5)` in the script makes a tensor A of 5 MiB, `('A', 0)` deletes it, and
-    `'empty_cache'` empties the cache. The allocator of the first CUDA GPU, real or
-    simulated, plays it on a stream of its own, where nothing else is, and the tensors are
-    deleted in the end. Without CUDA the model plays it, `Allocator`, which also explains
-    the options. Where expandable segments are not supported, the real allocator gives
-    ordinary ones.
+    In the script, `('A', 5)` creates a tensor A of 5 MiB, `('A', 0)` deletes it, and
+    `'empty_cache'` empties the cache. The script runs on the allocator of the first CUDA
+    GPU, real or simulated, on a stream that is used for nothing else, and its tensors are
+    deleted at the end. Without CUDA, the script runs on the model, `Allocator`, whose
+    docstring explains the options. If the real allocator does not support expandable
+    segments, it returns ordinary ones.
     """
     if accelerator() != "cuda":
         return Allocator(roundup, max_split, expandable).play(script).segments

@@ -1,4 +1,4 @@
-"""Times, errors, tables and the output of nvidia-smi, as text for a reader."""
+"""Show times, errors, tables and the output of nvidia-smi as text."""
 
 import re
 import shutil
@@ -23,17 +23,18 @@ CELL = re.compile(r"<ipython-input-|.*[/\\]ipykernel_\d+[/\\]")
 
 
 def short(seconds: float) -> str:
-    """Return seconds as text with two digits, in s, ms or µs: '3.2 ms'."""
+    """Return a time in seconds as text with two digits, in s, ms or µs: '3.2 ms'."""
     rounded = float(f"{seconds:.2g}")
     size, unit = next((pair for pair in UNITS if abs(rounded) >= pair[0]), UNITS[-1])
     return f"{float(f'{rounded / size:.2g}'):g} {unit}"
 
 
 def about(seconds: float | Mapping[str, float]) -> str | dict[str, str]:
-    """Return seconds as text that says how exact they are: '≈ 3.2 ms'.
+    """Return a time in seconds as text that marks it as approximate: '≈ 3.2 ms'.
 
-    Modelled times name their card: '≈ 3.2 ms, modelled for a T4'. A dictionary of seconds
-    returns one of texts, in which the card stands once, as 'times'.
+    For a modelled time, the text names the card: '≈ 3.2 ms, modelled for a T4'. For a
+    dictionary of times, the result is a dictionary of texts, which contains the card only
+    once, under 'times'.
     """
     card = modelled_card()
     label = f"modelled for {with_article(card)}" if card else ""
@@ -46,8 +47,8 @@ def about(seconds: float | Mapping[str, float]) -> str | dict[str, str]:
 def attempt(work: Callable[..., Any], *args: Any) -> Any:
     """Return the result of `work(*args)`, or print its error and return None.
 
-    The error is printed as a short traceback: the lines of the notebook's cells or of the
-    program, then the type and the message.
+    The error is printed as a short traceback. It contains only lines from the notebook's
+    cells or from the program, followed by the type and the message.
     """
     try:
         return work(*args)
@@ -70,13 +71,13 @@ def _traceback(error: Exception) -> str:
 
 
 def _drop_note_of_jax(error: Exception) -> None:
-    """Drop the note that JAX has left out lines of its own, as has this module."""
+    """Drop JAX's note that it has left out lines of its own, as this module does too."""
     notes = getattr(error, "__notes__", [])
     error.__notes__ = [note for note in notes if JAX_NOTE not in note]
 
 
 class Table:
-    """Rows under heads. A notebook shows it as a table, `print` as its Markdown."""
+    """Rows under heads. A notebook shows them as a table, and `print` shows Markdown."""
 
     def __init__(
         self, heads: Sequence[object], rows: Iterable[Sequence[object]]
@@ -111,18 +112,19 @@ def _line(cells: list[str]) -> str:
 
 
 def table(heads: Sequence[object], rows: Iterable[Sequence[object]]) -> Table:
-    """Return rows of cells, which may be numbers or text, as a table under `heads`.
+    """Return a table with the given heads and rows, whose cells are numbers or text.
 
     Columns of numbers are aligned to the right, and None is shown as a dash. Raises
-    ValueError for a row with more or fewer cells than there are heads.
+    ValueError if a row does not have as many cells as there are heads.
     """
     return Table(heads, rows)
 
 
 def nvidia_smi(*options: str) -> str:
-    """Return what `nvidia-smi` prints with these options, or one line why it cannot.
+    """Return the output of `nvidia-smi` with these options, or the reason there is none.
 
-    It answers for simulated GPUs of PyTorch too, but not for those of JAX or TensorFlow.
+    The reason is one line. This also works for simulated GPUs of PyTorch, but not for
+    those of JAX or TensorFlow.
     """
     if frameworks.is_simulating():
         return NOT_SEEN

@@ -1,7 +1,7 @@
-"""`lab.start()`: the one line with which a notebook gets its GPUs.
+"""Start a notebook with `lab.start()`, which gives it GPUs in one line.
 
-Nothing is simulated where a framework sees an accelerator, or where the reader has chosen
-with CUDA_VISIBLE_DEVICES what it may see.
+By default nothing is simulated if a framework sees an accelerator, or if CUDA_VISIBLE_DEVICES
+is set, because the user has then chosen which GPUs the program may see.
 """
 
 import os
@@ -34,7 +34,7 @@ NUMBERS = {1: "One", 2: "Two", 3: "Three", 4: "Four"}
 
 
 class NotReady(RuntimeError):
-    """Why a notebook cannot run here. A notebook shows it as one line, without traceback."""
+    """Raised if a notebook cannot run here. It is shown as one line, without a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"Not ready: {self}"]
@@ -46,17 +46,18 @@ def start(
     card: str = "T4",
     framework: str = "torch",
 ) -> None:
-    """Simulate GPUs where there is none, and print one line that says what is here.
+    """Simulate GPUs on a machine without any, and print one line about what it has.
 
-    With `simulate="if none"` nothing is simulated where the framework sees an
-    accelerator or where CUDA_VISIBLE_DEVICES is set. With True, GPUs are simulated in any
-    case; with False they never are. Their times are modelled, with PyTorch. `framework`
-    is 'torch', 'jax', 'tensorflow' or 'mxnet', for which nothing can be simulated.
-    Calling this again changes nothing.
+    With `simulate="if none"`, nothing is simulated if the framework sees an accelerator
+    or if CUDA_VISIBLE_DEVICES is set. With True, GPUs are always simulated, and with False
+    they never are. For PyTorch, their times are modelled. `framework` is 'torch', 'jax',
+    'tensorflow' or 'mxnet'; GPUs of 'mxnet' cannot be simulated. A second call has no
+    effect.
 
     Raises ValueError for an argument that makes no sense. Raises NotReady if Python or
-    the framework is missing or too old, and if a GPU or another simulation is in use; if
-    only "if none" cannot be had, the line says why, and the CPU alone is used.
+    the framework is missing or too old, or if a GPU or another simulation is in use. If
+    GPUs cannot be simulated and you have not asked for them with True, the line gives the
+    reason, and the notebook uses only the CPU.
     """
     if simulate not in (True, False, IF_NONE):
         raise ValueError(f"simulate={simulate!r}: take True, False or '{IF_NONE}'")
@@ -91,7 +92,7 @@ def _is_whole() -> bool:
 
 
 def _start_torch(simulate: bool | str, gpus: int, card: str) -> str:
-    """Simulate GPUs of PyTorch if they are wanted; return the line that says what is here."""
+    """Simulate GPUs of PyTorch if they are wanted, and return the line to print."""
     _require_torch(OLDEST if simulate is True else OLDEST_TORCH)
     running = devices.session()
     if running is not None:
@@ -110,7 +111,7 @@ def _start_torch(simulate: bool | str, gpus: int, card: str) -> str:
 
 
 def _may_simulate(simulate: bool | str) -> bool:
-    """Return whether GPUs may be simulated: CUDA_VISIBLE_DEVICES is a choice, too."""
+    """Return whether GPUs may be simulated. CUDA_VISIBLE_DEVICES counts as a choice too."""
     if simulate == IF_NONE:
         return config.VISIBLE not in os.environ
     return bool(simulate)
@@ -123,7 +124,7 @@ def _require_torch(oldest: str) -> None:
 
 
 def _require_same(running: Any, gpus: int, card: str) -> None:
-    """Raise NotReady if other GPUs are simulated already than those that are wanted."""
+    """Raise NotReady if the GPUs that are simulated already are not the wanted ones."""
     number, name = running.machine.number, running.machine.card.name
     if number != gpus or name != card:
         here = f"{number} GPUs ({name}) are simulated already"
@@ -142,7 +143,7 @@ def _begin(gpus: int, card: str) -> None:
 
 
 def _torch_line() -> str:
-    """Return what GPUs PyTorch sees."""
+    """Return one line about the GPUs that PyTorch sees."""
     number = devices.gpu_count()
     running = devices.session()
     if number == 0:
@@ -160,7 +161,7 @@ def _torch_line() -> str:
 
 
 def _start_other(framework: str, simulate: bool | str, gpus: int) -> str:
-    """Simulate GPUs of another framework if they are wanted; return what is here."""
+    """Simulate GPUs of another framework if they are wanted, and return the line to print."""
     if framework == "tensorflow":
         for name, value in TENSORFLOW.items():
             os.environ.setdefault(name, value)
@@ -188,7 +189,7 @@ def _begin_other(framework: str, gpus: int) -> None:
 
 
 def _other_line(framework: str) -> str:
-    """Return what GPUs a framework sees."""
+    """Return one line about the GPUs that a framework sees."""
     simulated = frameworks.simulated_gpus(NAMES[framework])
     if simulated:
         what = f"{_number(simulated)} simulated {_gpus(simulated)}"

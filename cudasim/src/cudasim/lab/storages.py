@@ -1,4 +1,4 @@
-"""Count the memory of tensors where PyTorch does not: on the CPU."""
+"""Count the memory of tensors on devices where PyTorch does not, such as the CPU."""
 
 import weakref
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from cudasim.torch_private.tensors import address_of
 
 
 class Storages(LightMode):
-    """Keeps the bytes of the storages of all results for as long as they last."""
+    """Counts the bytes of the storages of all results for as long as they exist."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Storages(LightMode):
         return result
 
     def _forget(self, operands: Iterable[object]) -> None:
-        """Leave out what was there before: an operand that was no result."""
+        """Leave out storages that existed before: operands that are not results."""
         for tensor in self._tensors(operands):
             self._known.add(address_of(tensor.untyped_storage()))
 

@@ -1,12 +1,11 @@
-"""How long some work takes, until the devices have done it.
+"""Measure how long some work takes until the devices have finished it.
 
-A GPU works while Python goes on, so a clock that is read when a call returns shows how
-long the launch took. These functions wait for all devices before they start the clock and
-before they stop it. They begin with a run that does not count, because a first call loads
-libraries and takes memory from the driver.
+A GPU works while Python continues, so a clock that is read when a call returns shows how
+long the launch took, not the work. These functions wait for all devices before they start
+the clock and before they stop it. They begin with a run that does not count, because a
+first call loads libraries and takes memory from the driver.
 
-Where times are modelled, the clock of this file is the modelled one
-(`cudasim.patches.readings`).
+If times are modelled, this file reads the modelled clock (`cudasim.patches.readings`).
 """
 
 import time
@@ -18,10 +17,10 @@ from cudasim.lab.devices import wait_for
 
 
 def seconds(work: Callable[..., Any], *args: Any, runs: int = 5) -> float:
-    """Return the median of the seconds that `work(*args)` takes until all devices are done.
+    """Return the median time in seconds of `work(*args)`, until all devices are done.
 
-    `work` runs once more than `runs` says: the first run is a warm-up. Raises ValueError
-    for fewer than one run.
+    `work` runs once as a warm-up, then `runs` times. Raises ValueError if `runs` is less
+    than 1.
     """
     if runs < 1:
         raise ValueError(f"seconds() needs one run at least, not {runs}")
@@ -30,16 +29,16 @@ def seconds(work: Callable[..., Any], *args: Any, runs: int = 5) -> float:
 
 
 def launched_and_done(work: Callable[[], Any]) -> tuple[float, float]:
-    """Return the seconds until `work()` returns, and until all devices have done it.
+    """Return the seconds until `work()` returns, and the seconds until all devices are done.
 
-    `work` runs twice: the first run is a warm-up.
+    `work` runs twice, the first time as a warm-up.
     """
     _clock(work, ())
     return _clock(work, ())
 
 
 def _clock(work: Callable[..., Any], args: tuple) -> tuple[float, float]:
-    wait_for()  # for what was launched before
+    wait_for()  # for work that was launched before
     start = time.perf_counter()
     result = work(*args)
     launched = time.perf_counter() - start

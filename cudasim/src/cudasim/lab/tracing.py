@@ -1,4 +1,4 @@
-"""Watch how the memory of a device fills and empties while some work runs."""
+"""Record how much memory of a device is in use while some work runs."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,18 +14,19 @@ from cudasim.modes import LightMode
 
 @contextmanager
 def trace_memory(device: torch.device | str | int = 0) -> Iterator[list[int]]:
-    """Yield a list that grows by a number of bytes with each operation in the block.
+    """Yield a list to which each operation in the block appends a number of bytes.
 
-    The number says how much more the device holds after the operation than it did at the
-    beginning of the block. It may be negative.
+    The number is how much more memory is in use on the device after the operation than at
+    the beginning of the block. It may be negative.
 
         with trace_memory() as held:
             loss = net(X).sum()
         max(held)
 
-    The allocator of the GPU is asked. The CPU has none that counts, nor has MPS: there the
-    storages of all results are added up, each rounded up to 512 bytes, and memory that was
-    in use before the block counts as if it stayed.
+    On a GPU the number comes from PyTorch's allocator. On the CPU and with MPS, PyTorch
+    has no allocator that counts. There the storages of all results are added up, each
+    rounded up to 512 bytes, and memory that was in use before the block counts as if it
+    stayed in use.
     """
     place = as_device(device)
     trace: _StoragesTrace | _AllocatorTrace
@@ -39,7 +40,7 @@ def trace_memory(device: torch.device | str | int = 0) -> Iterator[list[int]]:
 
 
 class _AllocatorTrace(LightMode):
-    """Asks the allocator after each operation."""
+    """Reads the allocator's count after each operation."""
 
     def __init__(self, measure: Callable[[], int]) -> None:
         super().__init__()
