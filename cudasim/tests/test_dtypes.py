@@ -177,13 +177,13 @@ def test_a_kernel_takes_the_common_dtype(call):
 def test_sources_say_which_kernels_take_the_common_dtype():
     text = """
         auto dtype = iter.common_dtype();
-        AT_DISPATCH_ALL_TYPES(dtype, "by_name", [&]() {});
+        AT_DISPATCH_ALL_TYPES(dtype, "of_a_variable", [&]() {});
         AT_DISPATCH_V2(iter.common_dtype(), "at_once", AT_WRAP([&]() {}), kHalf);
         dtype = self.scalar_type();
         AT_DISPATCH_ALL_TYPES(dtype, "of_the_first", [&]() {});
     """
     promotes = {kernel.name: kernel.promotes for kernel in kernels_in(text)}
-    assert promotes == {"by_name": True, "at_once": True, "of_the_first": False}
+    assert promotes == {"of_a_variable": True, "at_once": True, "of_the_first": False}
 
 
 REFUSED_IN_A_COMMON_DTYPE = {
