@@ -3,7 +3,7 @@
 CUDA's kernels choose their code by it: `iter.common_dtype()` of native/TensorIterator.cpp.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -30,13 +30,16 @@ def operands_promoted_by(func: Callable, args: tuple, kwargs: dict) -> list[Oper
     return operands
 
 
-def common_dtype(operands: Iterable[Operand]) -> torch.dtype:
+def common_dtype(operands: Sequence[Operand]) -> torch.dtype:
     """Return the type to which operands are promoted, of which there is at least one.
 
     As in native/TypeProperties.cpp tensors with dimensions go before tensors without, and
     these before numbers: those that come later only count if they are of a higher kind.
     Raises RuntimeError, in PyTorch's words, for types that it does not promote.
     """
+    if len(operands) == 2:
+        return torch.result_type(*operands)  # which takes no other number of them
+
     # The numbers, the tensors without dimensions, and those with some.
     by_precedence: list[torch.dtype | None] = [None, None, None]
     for operand in operands:
@@ -57,7 +60,7 @@ def common_dtype(operands: Iterable[Operand]) -> torch.dtype:
     return common
 
 
-def common_float(operands: Iterable[Operand]) -> torch.dtype:
+def common_float(operands: Sequence[Operand]) -> torch.dtype:
     """Return the same for operators that turn whole numbers into floating-point ones."""
     dtype = common_dtype(operands)
     if dtype.is_floating_point or dtype.is_complex:
