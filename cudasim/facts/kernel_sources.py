@@ -160,6 +160,8 @@ class Kernel(NamedTuple):
 
     name: str
     types: list[str]
+    # Whether the type to which TensorIterator promotes all operands chooses the code.
+    promotes: bool
 
 
 class Source(NamedTuple):
@@ -177,6 +179,7 @@ FUNCTION = re.compile(
 )
 STUB = re.compile(r"REGISTER_(?:CUDA_)?DISPATCH\(\s*(\w+),\s*&?(?:\w+::)*(\w+)")
 DISPATCH = re.compile(r"\bAT_DISPATCH_([A-Z0-9_]+)\(")
+PROMOTED = ".common_dtype()"
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 NAME = re.compile(r'"(\w+)"')
 OPERATOR = re.compile(r"^- func: (?P<operator>[\w.]+)\(")
@@ -193,6 +196,9 @@ class Sources:
         self.stubs: dict[str, str] = {}
         # The types of each kernel of CUDA.
         self.types: dict[str, set[str]] = {}
+        # The kernels that promote, and those that do not, at least in one of their macros.
+        self.promoting: set[str] = set()
+        self.not_promoting: set[str] = set()
         for folder in CUDA_FOLDERS:
             self._read_folder(root / NATIVE / folder, is_cuda=True)
         self._read_folder(root / NATIVE, is_cuda=False)
@@ -217,6 +223,8 @@ class Sources:
             neighbors = bodies
             for kernel in kernels_in(text):
                 self.types.setdefault(kernel.name, set()).update(kernel.types)
+                group = self.promoting if kernel.promotes else self.not_promoting
+                group.add(kernel.name)
         for name, body in bodies.items():
             self.functions.setdefault(name, Source(body, neighbors))
         for stub, function in STUB.findall(text):
@@ -259,7 +267,17 @@ def kernels_in(body: str) -> Iterator[Kernel]:
         types = arguments[: position - 1]
         if prefix == "V2":
             types = arguments[position + 2 :]
-        yield Kernel(names[0].strip('"'), MACROS[prefix] + _expand(types))
+        chosen_by = _value_of(arguments[position - 1], body[: macro.start()])
+        promotes = chosen_by.endswith(PROMOTED)
+        yield Kernel(names[0].strip('"'), MACROS[prefix] + _expand(types), promotes)
+
+
+def _value_of(expression: str, code_before: str) -> str:
+    """Return what a variable was last assigned; any other expression as it is."""
+    if not expression.isidentifier():
+        return expression
+    values = re.findall(rf"\b{expression} = ([^;]+);", code_before)
+    return values[-1] if values else expression
 
 
 def split_arguments(text: str) -> list[str]:
@@ -322,7 +340,10 @@ GONE = frozenset(
 
 
 def make_table(root: Path) -> dict[str, Any]:
-    """Return the kernels of the `operators`, and the types that all `kernels` take."""
+    """Return the kernels of the `operators`, and the types that all `kernels` take.
+
+    Those that are `promoting` take the common type of their operands.
+    """
     sources = Sources(root)
     operators: dict[str, str] = {}
     for overload, function in functions_for_cuda(root).items():
@@ -338,7 +359,8 @@ def make_table(root: Path) -> dict[str, Any]:
             known[operator] = kernel
     names = sorted(sources.types.keys() - GONE)
     kernels = {name: _known(sources.types[name]) for name in names}
-    return {"operators": known, "kernels": kernels}
+    promoting = sources.promoting - sources.not_promoting - GONE
+    return {"operators": known, "promoting": sorted(promoting), "kernels": kernels}
 
 
 def _known(types: set[str]) -> list[str]:

@@ -6,6 +6,7 @@ real machines: pytorch/pytorch#133605, #158313, ComfyUI#14285 and others.
 
 import functools
 import itertools
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ import torch
 import cudasim
 from cudasim.dispatch import dtypes
 from cudasim.dispatch.kernel_names import kernel_name, kernels
+from facts.kernel_sources import kernels_in
 from facts.survey import load_databases
 from fidelity.helpers import raised
 
@@ -26,6 +28,14 @@ UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 
 def ones(dtype, *shape):
     return torch.ones(*shape, device=GPU1).to(dtype)
+
+
+@contextmanager
+def default_dtype(dtype):
+    earlier = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    yield
+    torch.set_default_dtype(earlier)
 
 
 def first(x):
@@ -75,6 +85,155 @@ UNSIGNED_KERNELS = {
 def test_unsigned_numbers_are_refused_by_the_kernels_of_cuda(kernel, dtype):
     answer = raised(lambda: UNSIGNED_KERNELS[kernel](ones(dtype, 4)))
     assert answer.startswith(f'NotImplementedError: "{kernel}" not implemented for ')
+
+
+# Types of several operands: `iter.common_dtype()` chooses the code of a kernel, and
+# `promoteTypes` of c10/core/ScalarType.cpp says which types have none.
+
+
+SCALED_IMAGES = {
+    "x / 65535": lambda x: x / 65535,
+    "x / 65535.0": lambda x: x / 65535.0,
+    "x * (1 / 65535)": lambda x: x * (1 / 65535),
+    "(1 / 65535) * x": lambda x: (1 / 65535) * x,
+    "x * tensor": lambda x: x * torch.full((2,), 1 / 65535, device=x.device),
+    "tensor * x": lambda x: torch.full((2,), 1 / 65535, device=x.device) * x,
+    "out": lambda x: torch.mul(x, 1 / 65535, out=torch.empty(2, device=x.device)),
+}
+
+
+@pytest.mark.parametrize("dtype", UNSIGNED)
+@pytest.mark.parametrize("formula", SCALED_IMAGES)
+def test_unsigned_numbers_are_scaled_as_floats(formula, dtype):
+    """BinaryMulKernel.cu and BinaryDivTrueKernel.cu: the common dtype is Float."""
+    image = torch.tensor([0, 65535], device=GPU1).to(dtype)
+    scaled = SCALED_IMAGES[formula](image)
+    assert scaled.dtype is torch.float32
+    assert torch.allclose(scaled.cpu(), torch.tensor([0.0, 1.0]))
+
+
+NO_COMMON_DTYPE = [
+    (E4M3, torch.float32, "Float8 Types", "Float8_e4m3fn and Float"),
+    (E4M3, E5M2, "Float8 Types", "Float8_e4m3fn and Float8_e5m2"),
+    (
+        torch.uint32,
+        torch.complex64,
+        "uint16, uint32, uint64 types",
+        "UInt32 and ComplexFloat",
+    ),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "kind", "names"), NO_COMMON_DTYPE)
+def test_types_without_a_common_one_are_refused_before_any_kernel(
+    first, second, kind, names
+):
+    x, y = ones(first, 2), ones(second, 2)
+    words = f"Promotion for {kind} is not supported, attempted to promote {names}"
+    for operator in (torch.mul, torch.add, torch.div, torch.Tensor.mul_):
+        assert raised(lambda operator=operator: operator(x, y)) == (
+            f"RuntimeError: {words}"
+        )
+
+
+COMPUTED_IN_A_COMMON_DTYPE = {
+    # 1 - 1 / e
+    "igamma(long, double)": (
+        lambda: torch.igamma(ones(torch.long, 2), ones(torch.double, 2)),
+        0.632,
+    ),
+    "igammac(half, float)": (
+        lambda: torch.igammac(ones(torch.half, 2), ones(torch.float, 2)),
+        0.368,
+    ),
+    "addcmul(complex32, complex64)": (
+        lambda: torch.addcmul(
+            ones(torch.complex32, 2),
+            ones(torch.complex64, 2),
+            ones(torch.complex64, 2),
+        ),
+        2,
+    ),
+    "norm(complex32, dtype=complex64)": (
+        lambda: torch.linalg.vector_norm(
+            ones(torch.complex32, 4), dtype=torch.complex64
+        ),
+        2,
+    ),
+    "half / complex number": (lambda: ones(torch.half, 2) / 2j, -0.5j),
+}
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+@pytest.mark.parametrize("call", COMPUTED_IN_A_COMMON_DTYPE)
+def test_a_kernel_takes_the_common_dtype(call):
+    """IGammaKernel.cu, PointwiseOpsKernel.cu, BinaryDivTrueKernel.cu and ReduceOps.cpp."""
+    compute, expected = COMPUTED_IN_A_COMMON_DTYPE[call]
+    result = compute()
+    assert result.cpu().flatten()[0].item() == pytest.approx(expected, abs=1e-3)
+    assert result.device == GPU1
+
+
+def test_sources_say_which_kernels_take_the_common_dtype():
+    text = """
+        auto dtype = iter.common_dtype();
+        AT_DISPATCH_ALL_TYPES(dtype, "of_a_variable", [&]() {});
+        AT_DISPATCH_V2(iter.common_dtype(), "at_once", AT_WRAP([&]() {}), kHalf);
+        dtype = self.scalar_type();
+        AT_DISPATCH_ALL_TYPES(dtype, "of_the_first", [&]() {});
+    """
+    promotes = {kernel.name: kernel.promotes for kernel in kernels_in(text)}
+    assert promotes == {"of_a_variable": True, "at_once": True, "of_the_first": False}
+
+
+REFUSED_IN_A_COMMON_DTYPE = {
+    "\"igamma_cuda\" not implemented for 'Half'": lambda: torch.igamma(
+        ones(torch.float, 1)[0], ones(torch.half, 2)
+    ),
+    "\"addcmul_cuda\" not implemented for 'ComplexHalf'": lambda: torch.addcmul(
+        ones(torch.half, 2), ones(torch.half, 2), ones(torch.complex32, 2)
+    ),
+    "\"mul_cuda\" not implemented for 'Float8_e4m3fn'": lambda: (
+        torch.tensor(2.0) * ones(E4M3, 2)
+    ),
+    "\"mul_cuda\" not implemented for 'UInt16'": lambda: ones(torch.uint16, 1) * 2,
+    "\"div_true_cuda\" not implemented for 'Float8_e4m3fn'": lambda: ones(E4M3, 2) / 2,
+}
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+@pytest.mark.parametrize("words", REFUSED_IN_A_COMMON_DTYPE)
+def test_a_kernel_refuses_the_common_dtype(words):
+    answer = raised(REFUSED_IN_A_COMMON_DTYPE[words])
+    assert answer == f"NotImplementedError: {words}"
+
+
+def test_shapes_are_compared_before_a_kernel_looks_at_types():
+    answer = raised(lambda: ones(E4M3, 2) * ones(E4M3, 3))
+    assert answer.startswith("RuntimeError: The size of tensor a (2) must match")
+
+
+def test_whole_numbers_are_divided_in_the_default_dtype():
+    with default_dtype(torch.float64):
+        third = ones(torch.int64, 1) / 3
+    assert third.item() == pytest.approx(1 / 3, rel=1e-15)
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+@pytest.mark.parametrize(
+    ("first", "second", "expected", "actual"),
+    [
+        (torch.complex32, torch.complex64, "c10::Half", "float"),
+        (torch.complex64, torch.complex32, "float", "c10::Half"),
+    ],
+)
+def test_a_wider_type_does_not_pass_a_check_of_types(first, second, expected, actual):
+    """`TORCH_META_FUNC(lerp_Scalar)` in native/Lerp.cpp, where CUDA has a kernel for both."""
+    answer = raised(lambda: torch.lerp(ones(first, 2), ones(second, 2), 0.5))
+    assert answer == (
+        f"RuntimeError: expected dtype c10::complex<{expected}> for `end` "
+        f"but got dtype c10::complex<{actual}>"
+    )
 
 
 def test_8_bit_floats_are_moved_and_compared():

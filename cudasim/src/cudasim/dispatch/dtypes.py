@@ -24,8 +24,15 @@ from cudasim.dispatch.arguments import (
     tensors_in,
 )
 from cudasim.dispatch.foresight import LARGE_RESULT
-from cudasim.dispatch.kernel_names import CPP_NAMES, kernel_name, of_size, refusal
+from cudasim.dispatch.kernel_names import (
+    CPP_NAMES,
+    kernel_name,
+    kernels,
+    of_size,
+    refusal,
+)
 from cudasim.dispatch.operators import written_by
+from cudasim.dispatch.promotion import common_dtype, operands_promoted_by
 from cudasim.dispatch.tables import TABLES
 from cudasim.session import session
 from cudasim.torch_private.operators import base_name, to_copy, without_in_place
@@ -136,20 +143,33 @@ def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
     if entry_of(operator) is None:
         return
     tensors = operands_of(args, kwargs)
-    dtype = tensors[0].dtype  # which chooses the kernel
+    dtype = _dtype_of_kernel(func, args, kwargs)
     supported = supported_dtypes(operator, gpu.card.capability)
     if dtype not in CPP_NAMES or dtype in supported.cuda:
         return
     if not _is_in_database(func, args, kwargs, tensors):
         return
 
-    if sum(tensor.numel() for tensor in tensors) < LARGE_RESULT:
-        _run_on_copies(func, args, kwargs)
+    _run_on_copies(func, args, kwargs)
     kernel = _kernel_of(operator, dtype)
     if kernel is not None:
         raise refusal(kernel, dtype)
     if torch.backends.cudnn.enabled:
         _check_cudnn(dtype)
+
+
+def _dtype_of_kernel(func: Callable, args: tuple, kwargs: dict) -> torch.dtype | None:
+    """Return the dtype by which CUDA chooses the code of a kernel.
+
+    It is None if the operands have no common dtype, which the CPU's kernel refuses too.
+    """
+    kernel = kernel_name(base_name(func))
+    if kernel in kernels()["promoting"]:
+        with suppress(RuntimeError):
+            return common_dtype(operands_promoted_by(func, args, kwargs))
+        return None
+    # A norm turns its operand into the dtype that it is asked for.
+    return kwargs.get("dtype") or operands_of(args, kwargs)[0].dtype
 
 
 def _kernel_of(operator: str, dtype: torch.dtype) -> str | None:
@@ -159,15 +179,21 @@ def _kernel_of(operator: str, dtype: torch.dtype) -> str | None:
     return kernel_name(operator)
 
 
-def check_rare(func: Callable, args: tuple) -> None:
+def check_rare(func: Callable, args: tuple, kwargs: dict) -> None:
     """Raise CUDA's error for a dtype that has a kernel on the CPU alone.
 
-    A single number is read by the host, and nothing runs for none.
+    Elementwise kernels look at the dtype for any number of elements, and after the shapes.
+    Others need not run for one element or none.
     """
     operator = base_name(func)
-    tensor = args[0]
-    if operator in REFUSED[tensor.dtype] and tensor.numel() > 1:
-        raise refusal(of_size(kernel_name(operator), args), tensor.dtype)
+    dtype = _dtype_of_kernel(func, args, kwargs)
+    if operator not in REFUSED.get(dtype, ()):
+        return
+    if torch.Tag.pointwise in func.tags:
+        _run_on_copies(func, args, kwargs)
+    elif args[0].numel() < 2:
+        return
+    raise refusal(of_size(kernel_name(operator), args), dtype)
 
 
 def _is_in_database(
@@ -180,7 +206,12 @@ def _is_in_database(
 
 
 def _run_on_copies(func: Callable, args: tuple, kwargs: dict) -> None:
-    """Let the CPU's kernel raise what it has to say, except about dtypes."""
+    """Let the CPU's kernel raise what it has to say, except about dtypes.
+
+    It is not asked about many numbers, with which it would compute for long.
+    """
+    if sum(tensor.numel() for tensor in operands_of(args, kwargs)) >= LARGE_RESULT:
+        return
     with suppress(NotImplementedError):
         args, kwargs = map_tensors(torch.ops.aten.clone.default, (args, kwargs))
         func(*args, **kwargs)
@@ -237,18 +268,26 @@ def check_signal(sizes: list[int]) -> None:
         raise RuntimeError(MESSAGES["signal"].format(sizes))
 
 
-def compute_wider(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
+def compute_wider(
+    func: Callable, args: tuple, kwargs: dict, gpu: GPU, error: RuntimeError
+) -> Any:
     """Compute in a wider dtype what CUDA has a kernel for and the CPU has not.
 
-    The result is rounded once. Returns NotImplemented for any other operation.
+    `error` is what the CPU says. The result is rounded once. Returns NotImplemented for any
+    other operation, and if the error is not about a missing kernel: a check that comes
+    before it, of shapes or of several dtypes, is CUDA's too.
     """
-    if not session.type.is_cuda:
+    if not session.type.is_cuda or not _is_about_kernels(error):
         return NotImplemented
     name = func.overloadpacket.__name__
     if name in MOVING and "out" not in kwargs and args[0].dtype in CPP_NAMES:
         return _move(func, args, kwargs)
     dtypes = {tensor.dtype for tensor in operands_of(args, kwargs)}
     dtypes.add(kwargs.get("dtype"))
+    common = None
+    if torch.Tag.pointwise in func.tags:
+        common = common_dtype(operands_promoted_by(func, args, kwargs))
+        dtypes.add(common)
     narrow = dtypes & _only_on_cuda(name, gpu.card.capability)
     if not narrow:
         return NotImplemented
@@ -258,14 +297,25 @@ def compute_wider(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> Any:
     if name.startswith("_fft"):
         _check_fft(name, args)
     wide = {dtype: WIDER[dtype] for dtype in narrow}
+    if common is torch.complex32:  # to which halves and a complex number are promoted
+        wide[torch.float16] = WIDER[torch.float16]
     result = random.draw(func, _cast(args, wide), _cast(kwargs, wide), gpu)
 
     written = tensors_in(written_by(func, args, kwargs))
     if not written:
-        return _cast(result, _narrowing(wide, dtypes))
+        # An elementwise result has the common dtype, whatever the others are.
+        kept = dtypes if common is None else set()
+        return _cast(result, _narrowing(wide, kept))
     for target, value in zip(written, tensors_in((result,)), strict=True):
         target.copy_(value)
     return written[0] if len(written) == 1 else tuple(written)
+
+
+def _is_about_kernels(error: RuntimeError) -> bool:
+    """Return whether an error of the CPU says that there is no kernel for a dtype."""
+    if isinstance(error, NotImplementedError):
+        return True
+    return any(words in str(error) for words in MESSAGES["no kernel"])
 
 
 def _move(func: Callable, args: tuple, kwargs: dict) -> Tensor:
@@ -291,14 +341,17 @@ def _check_fft(name: str, args: tuple) -> None:
 
 
 def _narrowing(
-    wide: dict[torch.dtype, torch.dtype], dtypes: set[torch.dtype | None]
+    wide: dict[torch.dtype, torch.dtype], kept: set[torch.dtype | None]
 ) -> dict[torch.dtype, torch.dtype]:
-    """Return what results are cast to, which were computed with operands cast to `wide`."""
+    """Return what results are cast to, which were computed with operands cast to `wide`.
+
+    Results of a dtype among those `kept` may have it on CUDA, too.
+    """
     narrowing = {}
     for narrow, wider in wide.items():
-        if wider not in dtypes:
+        if wider not in kept:
             narrowing[wider] = narrow
-    if torch.complex32 in wide and torch.float32 not in dtypes:
+    if torch.complex32 in wide and torch.float32 not in kept:
         narrowing[torch.float32] = torch.float16  # a magnitude, or an angle
     return narrowing
 

@@ -67,7 +67,10 @@ TYPE_OF_CPU = re.compile(r"CPU(?=[A-Z]\w*Type\b)")
 
 @functools.cache
 def kernels() -> dict[str, Any]:
-    """Return the kernel of each of the `operators`, and the dtypes of all `kernels`."""
+    """Return the kernel of each of the `operators`, and the dtypes of all `kernels`.
+
+    Those that are `promoting` choose their code by the common dtype of their operands.
+    """
     return json.loads(TABLE.read_text(encoding="utf-8"))
 
 

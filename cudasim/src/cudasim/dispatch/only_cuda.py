@@ -14,6 +14,7 @@ from torch import Tensor
 from cudasim.dispatch.arguments import all_arguments, tensors_in
 from cudasim.dispatch.operators import Rule, layer, name_of
 from cudasim.dispatch.placement import general, tag_results
+from cudasim.dispatch.promotion import common_float
 from cudasim.dispatch.tags import gpu_of, is_on_cuda, put
 from cudasim.torch_private.operators import schema_of
 from cudasim.words import WORDS
@@ -188,6 +189,8 @@ MULTIPLICATIONS = {
     aten.div_.Tensor: aten.mul_.Tensor,
     aten.div_.Scalar: aten.mul_.Scalar,
 }
+# The real numbers that the kernel divides.
+DIVIDED = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 @layer(*MULTIPLICATIONS)
@@ -199,12 +202,12 @@ def divide_by_number(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> 
     first, second = args[:2]
     if not _is_plain_on_cuda(first) or not _is_number(second):
         return inner(func, args, kwargs)
-    dtype = torch.result_type(first, second)
-    if dtype.is_complex:
+    dtype = common_float((first, second))
+    if dtype not in DIVIDED:
         return inner(func, args, kwargs)
 
     reciprocal = _reciprocal(second, dtype)
-    if dtype is first.dtype:
+    if torch.result_type(first, reciprocal) is dtype:
         return general(MULTIPLICATIONS[func], (first, reciprocal), kwargs)
     product = first * reciprocal  # before `first` may be written to
     return inner(func, args, kwargs).copy_(product)

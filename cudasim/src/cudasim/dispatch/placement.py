@@ -138,7 +138,7 @@ def _compute(operator: Operator, gpu: GPU, args: tuple, kwargs: dict) -> Any:
             return random.draw(func, args, kwargs, gpu, compute)
         return compute(*args, **kwargs)
     except RuntimeError as error:
-        out = compute_wider(func, args, kwargs, gpu)
+        out = compute_wider(func, args, kwargs, gpu, error)
         if out is not NotImplemented:
             return out
         name_backend(error)

@@ -411,29 +411,41 @@ COMMON_DTYPES = (torch.float32, torch.float64)
 
 
 def _has_common_dtype(args: tuple) -> bool:
-    return getattr(args[0], "dtype", None) in COMMON_DTYPES
+    for operand in args:
+        if getattr(operand, "dtype", torch.float32) not in COMMON_DTYPES:
+            return False
+    return True
 
 
 @check(*dtypes.CHECKED, idle=_has_common_dtype)
 def check_dtype(func: Callable, args: tuple, kwargs: dict) -> None:
     """Refuse dtypes for which CUDA has no kernel."""
-    tensors = operands_of(args, kwargs)
-    if tensors and tensors[0].dtype not in COMMON_DTYPES and session.type.is_cuda:
-        gpu = gpu_of(tensors[0])
-        if gpu is not None:
-            dtypes.check(func, args, kwargs, gpu)
+    if _has_common_dtype(args) or not session.type.is_cuda:
+        return
+    gpu = _gpu_of_any(args, kwargs)
+    if gpu is not None:
+        dtypes.check(func, args, kwargs, gpu)
+
+
+def _gpu_of_any(args: tuple, kwargs: dict) -> Home:
+    """Return the GPU of a call, whose first operand may be a number on the CPU."""
+    gpus = map(gpu_of, operands_of(args, kwargs))
+    return next((gpu for gpu in gpus if gpu is not None), None)
 
 
 def _has_usual_dtype(args: tuple) -> bool:
-    return getattr(args[0], "dtype", None) not in dtypes.REFUSED
+    for operand in args:
+        if getattr(operand, "dtype", None) in dtypes.REFUSED:
+            return False
+    return True
 
 
 @check(*itertools.chain(*dtypes.REFUSED.values()), idle=_has_usual_dtype)
 def check_rare_dtype(func: Callable, args: tuple, kwargs: dict) -> None:
     """Refuse dtypes for which the CPU alone has a kernel."""
     if not _has_usual_dtype(args) and session.type.is_cuda:
-        if gpu_of(args[0]) is not None:
-            dtypes.check_rare(func, args)
+        if _gpu_of_any(args, kwargs) is not None:
+            dtypes.check_rare(func, args, kwargs)
 
 
 # Products with a dense matrix, unless one is sparse: of plain tensors none is.

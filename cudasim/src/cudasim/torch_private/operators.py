@@ -22,8 +22,9 @@ CALL_OF_OPERATOR = OpOverload.__call__.__code__
 # The file of what interprets graphs, operator by operator.
 INTERPRETER = torch.fx.interpreter.__file__
 
-# The type of an argument in a schema that takes a tensor.
+# The types of arguments in a schema that take a tensor, and a number of any kind.
 TensorType = torch._C.TensorType
+NumberType = torch._C.NumberType
 
 # Trees of arguments.
 tree_leaves = torch.utils._pytree.tree_leaves
