@@ -40,7 +40,9 @@ def test_one_list_names_what_the_chapters_need():
 
 
 def test_conda_has_the_torchvision_of_the_book():
-    [pinned] = re.findall(r"^torchvision==\S+", text_of("requirements-no-deps.txt"), re.M)
+    [pinned] = re.findall(
+        r"^torchvision==\S+", text_of("requirements-no-deps.txt"), re.M
+    )
     environment = yaml.safe_load(text_of("environment.yml"))
     assert pinned in environment["dependencies"][-1]["pip"]
 
