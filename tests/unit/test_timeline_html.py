@@ -59,6 +59,19 @@ def test_each_span_has_a_bar_in_its_lane(figure):
     assert texts(figure.select(".timeline-lanes div"))[0] == "Python ≈ 10 % busy"
 
 
+def test_what_covers_long_gaps_is_pale():
+    spans = []
+    for start in range(0, 1_000_000, 1000):
+        spans.append(Span("cuda:0 stream 0", "mm", start, start + 990, "kernel"))
+        spans.append(Span("cuda:0 copies in", "copy", start, start + 10, "copy", 64))
+    figure = drawn(*spans)
+    assert len(figure.select("rect.copy")) < 1000
+    assert all("pale" in bar["class"] for bar in figure.select("rect.copy"))
+    assert figure.select("rect.kernel.pale") == []
+    assert "A pale bar stands for many" in figure.get_text()
+    assert "A pale bar" not in drawn(*SPANS).get_text()
+
+
 def test_each_bar_has_a_row_in_the_table(figure):
     assert [texts(row.select("td")) for row in figure.select("tbody tr")] == [
         ["Python", "mm", "operation", "0", "40.00"],

@@ -42,6 +42,7 @@ class Bar(NamedTuple):
     duration: int
     paint: str
     meaning: str
+    pale: bool  # what it stands for leaves gaps of more than half its length
 
     @property
     def idle(self) -> bool:
@@ -80,7 +81,8 @@ def draw(timeline: dict[str, Any], alt: str, span: int, hatch: str) -> str:
         names.append(name)
         lanes.append((translated_name, kinds, busy))
         summaries.append(f"{translated_name}: {count_kinds(kinds)}")
-    bars = [make_bar(timeline, bar) for bar in timeline["bars"]]
+    shares = busy_shares(timeline)
+    bars = [make_bar(timeline, bar, shares) for bar in timeline["bars"]]
 
     return render(
         "timeline.html",
@@ -99,12 +101,28 @@ def draw(timeline: dict[str, Any], alt: str, span: int, hatch: str) -> str:
         keys={bar.meaning: bar.paint for bar in bars},
         kinds={kind: words.name for kind, words in kind_words().items()},
         notes=timeline["notes"],
+        has_pale=any(bar.pale for bar in bars),
         summary=punctuated("; ".join(summaries)),
         number=format_number,
     )
 
 
-def make_bar(timeline: dict[str, Any], bar: list[int]) -> Bar:
+def busy_shares(timeline: dict[str, Any]) -> list[float]:
+    """Return for each lane in which part of its bars' length it works.
+
+    A bar that stands for many short spans covers the gaps between them as well.
+    """
+    lengths = [0] * len(timeline["lanes"])
+    for lane_index, _, _, duration, kind_number, _ in timeline["bars"]:
+        if timeline["kinds"][kind_number] not in IDLE:
+            lengths[lane_index] += duration
+    shares = []
+    for (_, _, busy), length in zip(timeline["lanes"], lengths, strict=True):
+        shares.append(busy * timeline["total"] / length if length else 1.0)
+    return shares
+
+
+def make_bar(timeline: dict[str, Any], bar: list[int], shares: list[float]) -> Bar:
     lane_index, name, start, duration, kind_number, count = bar
     lane, *_ = timeline["lanes"][lane_index]
     translated_lane = translate_name(lane)
@@ -121,6 +139,7 @@ def make_bar(timeline: dict[str, Any], bar: list[int]) -> Bar:
         duration=duration,
         paint=paint(lane, kind),
         meaning=meaning(translated_lane, kind),
+        pale=count > 1 and kind not in IDLE and shares[lane_index] < 0.5,
     )
 
 
