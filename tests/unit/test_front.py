@@ -57,6 +57,6 @@ def test_a_script_changed_after_it_was_measured_is_refused(book_with_version):
 
 
 def test_changed_lines_have_their_sign():
-    assert changed_lines(["a", "b"], ["a", "c"]) == ["-b", "+c"]
+    assert changed_lines(["a", "b"], ["a", "c"]) == ["- b", "+ c"]
     changed = changed_lines(["    for a in b:"], ["    for a in c:", "        a()"])
-    assert changed == ["-for a in b:", "+for a in c:", "+    a()"]
+    assert changed == ["- for a in b:", "+ for a in c:", "+     a()"]

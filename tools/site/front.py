@@ -147,7 +147,7 @@ def changed_lines(before: list[str], after: list[str]) -> list[str]:
     diff = list(unified_diff(before, after, n=0, lineterm=""))[2:]
     changed = [line for line in diff if not line.startswith("@@") and line.strip("+-")]
     code = dedent("\n".join(line[1:] for line in changed)).split("\n")
-    return [line[0] + text for line, text in zip(changed, code, strict=True)]
+    return [f"{line[0]} {text}" for line, text in zip(changed, code, strict=True)]
 
 
 def figures(measured: dict[str, Any]) -> dict[str, Any]:
