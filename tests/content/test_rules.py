@@ -217,7 +217,7 @@ def test_a_chapter_is_as_long_as_it_says(root):
     deeper = prose("deep", "## Deeper: more\n\n" + "word " * 999)
     assert faults_of_length(root, 1, deeper) == []
     [line] = faults_of_length(root, 1, prose("on", "word " * 400))
-    assert line.endswith("says another time; write '**How long.** 3 minutes, and ...'")
+    assert line.endswith("says another time; write '**How long.** 3 minutes, plus ...'")
 
 
 def test_a_chapter_keeps_to_its_budget(root, monkeypatch):

@@ -28,7 +28,6 @@ from tools.book.notebooks import tags
 from tools.book.repository import notebook_links
 from tools.languages.language import read_languages
 from tools.site.folds_and_covers import COVERED
-from tools.site.page import VERSIONS
 from tools.site.timeline import timeline_html
 
 BOOK = Book(ROOT)
@@ -118,9 +117,6 @@ def missing_outputs(page, recording):
             continue
         output_box = output_box_of(box, recording.machine)
         for output in recorded.outputs:
-            # These are for the front page.
-            if VERSIONS in output.get("data", {}):
-                continue
             kind, content = shown_content(output)
             if not is_shown(kind, content, output_box):
                 missing.append((cell.id, content))

@@ -94,14 +94,14 @@ def test_a_recording_says_on_which_card_it_was_made(recorded_on_gpus):
         assert facts.runner == "gpu"
         assert facts.card == "2 x Simulated GPU (T4)"
         assert facts.hardware == "Simulated GPU (T4), Simulated GPU (T4)"
-        assert facts.driver == "0.0.0"
+        assert facts.driver == "580.65.06"
         assert facts.host
         assert "cuda" in facts
     first, second = [row for row in chapters_table(book) if "Simulated GPU (T4)" in row]
     assert "first" in first
     for row in (first, second):
         assert "2 x Simulated GPU (T4)" in row
-        assert "driver 0.0.0" in row
+        assert "driver 580.65.06" in row
         assert "| none |" in row
 
 
