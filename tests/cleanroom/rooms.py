@@ -251,7 +251,8 @@ def make_studio_lab(room: Room) -> None:
 
     lines = "\n".join(of_pip["pip"])
     requirements = room.folder / "environment.txt"
-    requirements.write_text(lines.replace(" .binder/", f" {BINDER}/"))
+    # A folder's name may have a space.
+    requirements.write_text(re.sub(r" \.binder/(\S+)", f' "{BINDER}/\\1"', lines))
     room.pip("--requirement", requirements)
     room.note("left out: conda; its packages here are pip's")
 

@@ -7,7 +7,9 @@
 
   const parts = [...document.querySelectorAll(`${FOLDS} > :not(summary)`)];
   const isOfShownFramework = part => part.closest(".framework")?.checkVisibility() ?? true;
-  const hidden = parts.filter(part => !part.checkVisibility() && isOfShownFramework(part));
+  // Checks are shown to readers who ask for them.
+  const isWanted = part => isOfShownFramework(part) && !part.matches(".checks");
+  const hidden = parts.filter(part => !part.checkVisibility() && isWanted(part));
   return {
     low: low.map(height => `too low for a finger: ${height}`),
     hidden: hidden.map(part => `not printed: ${part.textContent}`),
