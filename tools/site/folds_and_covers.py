@@ -191,7 +191,12 @@ def place(cell: nodes.container) -> nodes.Node:
 
 def add_switches(below: nodes.Node, answers: bool, checks: bool) -> None:
     """Put the switches for all covers and for all checks above a node."""
-    # A block of one framework may hold it, but the switches are for all.
+    # A block of one framework, or a fold, may hold it, but the switches are for all.
+    above = below
+    while above.parent is not None:
+        above = above.parent
+        if isinstance(above, Part):
+            below = above
     while not isinstance(below.parent, nodes.section):
         below = below.parent
     switches = html_part(render("switches.html", answers=answers, checks=checks))
