@@ -195,8 +195,8 @@ def add_switches(below: nodes.Node, answers: bool, checks: bool) -> None:
     above = below
     while above.parent is not None:
         above = above.parent
-        if isinstance(above, Part):
-            below = above
+        if isinstance(above, nodes.section) and isinstance(above[0], Part):
+            below = above  # a section that is folded begins so
     while not isinstance(below.parent, nodes.section):
         below = below.parent
     switches = html_part(render("switches.html", answers=answers, checks=checks))

@@ -47,6 +47,7 @@ FONT = re.compile(r"url\(\.\./fonts/([\w-]+\.woff2)\)")
 LAST = {"cell", "prediction", "choice"}
 SHORT = 80  # letters of a paragraph that are shown, at least
 LONG = 600  # letters of a slide's text, at most
+LINES_OF_CODE = 19  # that a slide shows at once, by deck.css
 
 
 class Slide(NamedTuple):
@@ -85,6 +86,7 @@ def slides_of(chapter: Chapter, site: Path) -> Iterator[Slide]:
         narrow_cover(cover)
     drop_unshown(article, chapter)
     embed_images(article, path.parent)
+    let_code_scroll(article)
     for section in article.select("section"):
         yield from section_slides(section)
 
@@ -116,6 +118,13 @@ def narrow_cover(cover: Tag) -> None:
 
     outputs.unwrap()
     cell.extend([chosen.extract(), cover.extract()])
+
+
+def let_code_scroll(article: Tag) -> None:
+    """Let the keyboard reach code that is longer than its box, which then scrolls."""
+    for code in article.select(".cell_input pre"):
+        if code.text.count("\n") > LINES_OF_CODE:
+            code["tabindex"] = "0"
 
 
 def drop_unshown(article: Tag, chapter: Chapter) -> None:
