@@ -9,7 +9,13 @@ from itertools import pairwise
 import pytest
 from helpers import ROOT, cell, read
 
-from tools.record.clinic import CARDS, key, read_measured, script_paths
+from tools.record.clinic import (
+    CARDS,
+    key,
+    measure_version,
+    read_measured,
+    script_paths,
+)
 
 # The version that each chapter's clinic begins with.
 BEGINS_WITH = {
@@ -47,6 +53,13 @@ def load(number):
 
 def test_what_was_measured_is_up_to_date():
     assert MEASURED["key"] == key(ROOT), "python -m tools clinic"
+
+
+def test_measuring_again_gives_what_is_recorded(monkeypatch):
+    monkeypatch.delenv("PYTHONPATH", raising=False)  # as from a shell, without make
+    last = PATHS[-1]
+    measured = measure_version(last, "T4", ROOT)
+    assert measured == MEASURED["versions"][last.stem]["T4"]
 
 
 @pytest.mark.parametrize(("before", "after"), [*pairwise(range(len(PATHS)))])

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tools.book.runners import behaviour_of_simulator
+from tools.book.runners import SIMULATOR, behaviour_of_simulator
 
 FOLDER = Path("book/clinic")
 MEASURED = FOLDER / "measured.json"
@@ -53,9 +53,12 @@ def key(root: Path) -> str:
     return digest.hexdigest()
 
 
-def measure_version(path: Path, card: str) -> dict[str, Any]:
+def measure_version(path: Path, card: str, root: Path) -> dict[str, Any]:
     """Run a version on simulated GPUs, and return what it takes or its error."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    environment = os.environ | {
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(root / SIMULATOR),
+    }
     process = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(path), card],
         stdout=subprocess.PIPE,  # what goes wrong is said on stderr
@@ -70,7 +73,7 @@ def measure_versions(root: Path) -> dict[str, Any]:
     """Return what all versions take on all cards, with the key of their sources."""
     versions = {}
     for path in script_paths(root):
-        by_card = {card: measure_version(path, card) for card in CARDS}
+        by_card = {card: measure_version(path, card, root) for card in CARDS}
         for card in CARDS[1:]:
             by_card[card].pop("timeline", None)  # the page draws the first card's
         versions[path.stem] = by_card
