@@ -46,13 +46,14 @@ def meta(*shape, dtype=torch.float32):
 
 
 def test_pointwise_reads_its_inputs_and_writes_its_result():
-    x = meta(1000, 1000)
-    work = only(lambda: x + x)
+    x, y = meta(1000, 1000), meta(1000, 1000)
+    work = only(lambda: x + y)
     assert work.kind == "pointwise"
     assert work.flops == 1e6
     assert work.bytes == 12e6
     assert work.precision == "float32"
     assert bytes_of(lambda: x + 1) == 8e6
+    assert bytes_of(lambda: x + x) == 8e6  # fetched once, though it is two operands
     assert bytes_of(lambda: x.add_(1)) == 8e6
     assert bytes_of(x.half) == 6e6
     assert bytes_of(lambda: x > 0) == 5e6
@@ -348,8 +349,8 @@ def test_bytes_of_masks():
 
 
 def test_few_kernels_step_many_parameters():
-    parameters = [meta(100, 100) for _ in range(100)]
-    work = only(lambda: torch._foreach_add_(parameters, parameters))
+    parameters, updates = ([meta(100, 100) for _ in range(100)] for _ in range(2))
+    work = only(lambda: torch._foreach_add_(parameters, updates))
     assert work.kernels == 3
     assert work.bytes == 3 * 100 * 40_000
 

@@ -73,8 +73,14 @@ def _stored_elements(tensor: Tensor) -> int:
 
 
 def _input_size(args: tuple, kwargs: dict) -> int:
+    """Return the bytes that a kernel fetches for its operands.
+
+    A tensor that is an operand twice, as in `A + A`, is fetched once: the second read of
+    each number finds it in the cache.
+    """
     inputs = [value for name, value in kwargs.items() if name != "out"]
-    return size_of(*args, *inputs)
+    by_identity = {id(tensor): tensor for tensor in tensors(*args, *inputs)}
+    return size_of(*by_identity.values())
 
 
 def is_mask(index: Tensor) -> bool:
