@@ -162,6 +162,21 @@ def counts_on(device, path):
 # --- torch.func ---
 
 
+def test_the_profiler_shows_no_function_of_the_simulator(two_gpus, tmp_path):
+    x = torch.ones(3, device="cuda", requires_grad=True)
+    activities = [CPU_ACTIVITY]
+    with torch.profiler.profile(activities=activities, with_stack=True) as profile:
+        x.sum().backward()  # the gradient is made and moved by functions of Python
+    names = [event.name for event in profile.events()]
+    profile.export_chrome_trace(str(tmp_path / "trace.json"))
+    trace = json.loads((tmp_path / "trace.json").read_text(encoding="utf-8"))
+    traced = [event.get("name", "") for event in trace["traceEvents"]]
+    for listed in (names, traced):
+        assert any("_tensor.py" in name and "backward" in name for name in listed)
+        ours = [name for name in listed if "cudasim/" in name and "/tests/" not in name]
+        assert ours == []
+
+
 def test_a_linearized_function_computes_on_its_gpu():
     """d sin(Wx + b) = cos(Wx + b) W dx, with a W that is constant in the graph."""
     layer = nn.Linear(3, 3).cuda(1)

@@ -273,6 +273,50 @@ def test_what_reads_on_the_host_races_with_a_copy_home(two_gpus):
             read(copied)
 
 
+def ask_stream(stream, event):
+    assert stream.query()
+
+
+def ask_event(stream, event):
+    assert event.query()
+
+
+def ask_time(stream, event):
+    # It has an answer only if both events are done, or it raises.
+    assert event.elapsed_time(event) == 0
+
+
+def ask_another_stream(stream, event):
+    assert torch.cuda.default_stream().query()
+
+
+def ask_too_early(stream, event):
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(10**9)
+    assert not stream.query()
+
+
+ANSWERS = {ask_stream: True, ask_event: True, ask_time: True}
+ANSWERS |= {ask_another_stream: False, ask_too_early: False}
+
+
+@pytest.mark.parametrize("ask", ANSWERS)
+def test_the_host_learns_what_is_done_from_an_answer(ask, two_gpus):
+    # cudaStreamQuery returns cudaSuccess if all work of the stream is done, and
+    # cudaErrorNotReady if not; cudaEventElapsedTime does so for its events.
+    stream, target = torch.cuda.Stream(), torch.empty(4, pin_memory=True)
+    x = torch.ones(4, device="cuda")
+    torch.cuda.synchronize()
+    with cudasim.races():
+        with torch.cuda.stream(stream):
+            target.copy_(x, non_blocking=True)
+            event = torch.cuda.Event(enable_timing=True)
+            event.record()
+        ask(stream, event)
+        with nullcontext() if ANSWERS[ask] else pytest.raises(DataRace):
+            target.sum()
+
+
 def test_training_has_no_race():
     with cudasim.simulate(2, races="raise"):
         layers = torch.nn.Linear(6, 5), torch.nn.ReLU(), torch.nn.Linear(5, 2)

@@ -92,6 +92,34 @@ def test_a_generator_of_a_number_is_of_that_gpu():
     assert torch.Generator(1).device == torch.device("cuda:1")
 
 
+def test_no_generator_takes_a_state_that_lies_on_a_gpu(tmp_path):
+    """`check_rng_state` of ATen/core/Generator.h, which CPU and CUDA generators call.
+
+    Programs meet it where `torch.load(..., map_location="cuda")` has moved the states.
+    """
+    state, state_on_cuda = torch.get_rng_state(), torch.cuda.get_rng_state()
+    setters = {
+        torch.set_rng_state: state,
+        torch.Generator().set_state: state,
+        torch.default_generator.set_state: state,
+        torch.cuda.set_rng_state: state_on_cuda,
+        torch.Generator("cuda").set_state: state_on_cuda,
+    }
+    words = "^RNG state must be a torch.ByteTensor$"
+    for set_state, right in setters.items():
+        for wrong in (right.cuda(), right.float()):
+            with pytest.raises(TypeError, match=words):
+                set_state(wrong)
+        set_state(right)
+    with pytest.raises(TypeError, match=words):
+        torch.Generator("cuda").set_state(state_on_cuda.repeat_interleave(2)[::2])
+
+    torch.save(torch.Generator(), tmp_path / "generator.pt")
+    torch.load(tmp_path / "generator.pt", weights_only=False)
+    with pytest.raises(TypeError, match=words):
+        torch.load(tmp_path / "generator.pt", weights_only=False, map_location="cuda")
+
+
 def test_what_computes_for_cuda_alone_draws_from_the_gpu(monkeypatch):
     def drop(x, p, generator=None):
         return torch.rand(x.shape, generator=generator), x

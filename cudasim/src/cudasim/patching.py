@@ -16,6 +16,7 @@ from typing import Any
 from torch.overrides import handle_torch_function, has_torch_function
 
 from cudasim.torch_private import Bindings
+from cudasim.tracebacks import release_operands
 
 Condition = Callable[[], bool] | None
 
@@ -47,11 +48,34 @@ def around(
 
     @functools.wraps(original)
     def replaced(*args, **kwargs) -> Any:
-        if overridable and has_torch_function(args):
-            return handle_torch_function(replaced, args, *args, **kwargs)
-        return function(original, *args, **kwargs)
+        try:
+            if overridable and has_torch_function(args):
+                return handle_torch_function(replaced, args, *args, **kwargs)
+            return function(original, *args, **kwargs)
+        except BaseException as error:
+            release_operands(error)
+            del args, kwargs
+            raise
 
     return replaced
+
+
+def releasing(function: Callable) -> Callable:
+    """Return a function that calls `function`, and holds no operands if that fails.
+
+    What `around` returns does the same.
+    """
+
+    @functools.wraps(function)
+    def call(*args, **kwargs) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except BaseException as error:
+            release_operands(error)
+            del args, kwargs
+            raise
+
+    return call
 
 
 @contextmanager

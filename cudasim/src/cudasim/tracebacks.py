@@ -4,6 +4,8 @@ import linecache
 import os
 import sys
 import sysconfig
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from types import FrameType, TracebackType
 from typing import NamedTuple
@@ -14,8 +16,12 @@ _OURS = (
     "<frozen importlib",
     "<frozen runpy",
 )
-# Where PyTorch calls an operator in Python. On a card, C++ calls it within another.
-_OPERATOR_CALLS = os.path.join("torch", "_ops.py")
+# Where PyTorch calls an operator, or the `__torch_function__` of an operand, in Python. On
+# a card, C++ calls both.
+_CALLED_BY_CPP = (
+    os.path.join("torch", "_ops.py"),
+    os.path.join("torch", "overrides.py"),
+)
 _INSTALLED = {"site-packages", "dist-packages"}
 
 
@@ -26,19 +32,40 @@ def hide_our_lines(error: BaseException, to_program: bool = False) -> None:
     `to_program`, what the simulation raises is traced to the last line of the program, and
     not on to the function of PyTorch that this line calls.
     """
-    waiting = [error]
-    seen = set()
-    while waiting:
-        current = waiting.pop()
-        if current is None or id(current) in seen:
-            continue
-        seen.add(id(current))
+    for current in _with_earlier(error):
         frames = _chain(current.__traceback__)
         kept = _without_our_lines(frames)
         if to_program and frames and frames[-1] not in kept:  # it is the simulation's
             kept = _without_torch_at_end(kept)
         current.__traceback__ = _link(kept)
-        waiting += [current.__cause__, current.__context__]
+
+
+def release_operands(error: BaseException) -> None:
+    """Let go of the tensors that this package's frames in the traceback of `error` hold.
+
+    On a card they would be frames of C++, which are gone when the program handles the
+    error. The lines of the traceback stay, and so does what the program's own frames
+    hold. A frame that still runs has to let go of its tensors itself.
+    """
+    for current in _with_earlier(error):
+        frames = _chain(current.__traceback__)
+        kept = _without_our_lines(frames)
+        for trace in frames:
+            if trace not in kept:
+                with suppress(RuntimeError):  # it still runs
+                    trace.tb_frame.clear()
+
+
+def _with_earlier(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, its cause, the error that was being handled, and so on."""
+    waiting = [error]
+    seen = set()
+    while waiting:
+        current = waiting.pop()
+        if current is not None and id(current) not in seen:
+            seen.add(id(current))
+            yield current
+            waiting += [current.__cause__, current.__context__]
 
 
 def _chain(trace: TracebackType | None) -> list[TracebackType]:
@@ -59,14 +86,14 @@ def _link(chain: list[TracebackType]) -> TracebackType | None:
 
 
 def _without_our_lines(chain: list[TracebackType]) -> list[TracebackType]:
-    """Leave out this package's lines, and the calls of operators that it makes."""
+    """Leave out this package's lines, and the calls of PyTorch that C++ makes on a card."""
     kept = []
     is_our_call = False
     for trace in chain:
         file = trace.tb_frame.f_code.co_filename
         if file.startswith(_OURS):
             is_our_call = True
-        elif not (is_our_call and file.endswith(_OPERATOR_CALLS)):
+        elif not (is_our_call and file.endswith(_CALLED_BY_CPP)):
             is_our_call = False
             kept.append(trace)
     return kept

@@ -224,6 +224,8 @@ class Event(_Event):
             raise RuntimeError(
                 "Both events must be completed before calculating elapsed time."
             )
+        self._order_before(HOST)
+        end_event._order_before(HOST)
         return (end_event._when - self._when) / 1e6
 
     def __del__(self) -> None:
@@ -263,7 +265,11 @@ class Stream(_Stream):
         if session.capturing:
             capture.refuse_stream_query(key_of(self))
         spend("query")
-        return end_of(*key_of(self)) <= now()
+        key = key_of(self)
+        is_done = end_of(*key) <= now()
+        if is_done and session.races is not None:
+            session.races.wait(key)
+        return is_done
 
     def synchronize(self) -> None:
         if session.capturing:

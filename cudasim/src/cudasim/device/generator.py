@@ -82,9 +82,8 @@ class Generator(CppGenerator):
         if not isinstance(state, torch.Tensor):
             got = type(state).__name__
             raise TypeError(f"expected a torch.ByteTensor, but got {got}")
-        if state.dtype != torch.uint8 or state.device.type != "cpu":
-            raise TypeError("RNG state must be a torch.ByteTensor")
-        data = bytes(state.tolist())
+        check_state(state)
+        data = bytes(state.flatten().tolist())
         if len(data) not in (_STATE.size, _STATE.size // 2):
             raise RuntimeError("RNG state is wrong size")
         self._state[:] = _STATE.unpack(data.ljust(_STATE.size, b"\0"))
@@ -109,6 +108,20 @@ class Generator(CppGenerator):
 
 _known: weakref.WeakValueDictionary[int, Generator] = weakref.WeakValueDictionary()
 _drawing: weakref.WeakValueDictionary[int, Generator] = weakref.WeakValueDictionary()
+
+
+def check_state(state: torch.Tensor) -> None:
+    """Refuse what is no state of a generator (`check_rng_state` in ATen/core/Generator.h).
+
+    The states of all generators, also those of GPUs, are tensors on the CPU.
+    """
+    if (
+        state.layout is not torch.strided
+        or state.device.type != "cpu"
+        or state.dtype is not torch.uint8
+        or not state.is_contiguous()
+    ):
+        raise TypeError("RNG state must be a torch.ByteTensor")
 
 
 def find(generator: CppGenerator) -> Generator | None:

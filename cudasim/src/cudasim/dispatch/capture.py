@@ -42,6 +42,7 @@ from cudasim.torch_private.tensors import (
     set_grad_enabled,
     storage_use_count,
 )
+from cudasim.tracebacks import release_operands
 from cudasim.words import WORDS
 
 # Operators that make memory and write nothing there.
@@ -120,6 +121,15 @@ class Capture(LightMode):
         self, func: Any, types: Any, args: tuple, kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
+        try:
+            return self._run_or_record(func, types, args, kwargs)
+        except BaseException as error:
+            release_operands(error)
+            args = kwargs = None
+            raise
+
+    def _run_or_record(self, func: Any, types: Any, args: tuple, kwargs: dict) -> Any:
+        """Run an operation, and record it if its stream is captured."""
         if is_composite(func):
             return decompose(self, func, args, kwargs)
         if any(issubclass(kind, FakeTensor) for kind in types or ()):

@@ -175,12 +175,9 @@ def named_as_on_cuda(func: Callable, args: tuple) -> Iterator[None]:
         yield
     except RuntimeError as error:
         error_on_cuda = as_on_cuda(func, args, error)
-        try:
-            if error_on_cuda is not error:
-                raise error_on_cuda from None
-        finally:
-            del error_on_cuda  # its traceback holds this frame, and so the operands
-        raise
+        if error_on_cuda is error:
+            raise
+        raise error_on_cuda from None
 
 
 @functools.cache

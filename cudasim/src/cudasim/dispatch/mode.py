@@ -18,6 +18,7 @@ from cudasim.dispatch.tags import gpu_of, storage_of
 from cudasim.modes import LightMode
 from cudasim.session import session
 from cudasim.torch_private.dispatch import FakeTensor, FunctionalTensor
+from cudasim.tracebacks import release_operands
 
 # The tensors that PyTorch traces with. They record their own device and hold no data.
 TRACED = (FakeTensor, FunctionalTensor)
@@ -48,105 +49,117 @@ class DeviceMode(LightMode):
         directly.
         """
         try:
-            operator = func._cudasim  # RECORD
-        except AttributeError:
-            operator = operator_of(func)
-        short = operator.direct and (not kwargs or kwargs.keys() <= operator.harmless)
-        # Function modes, if there are any, would see what is read from tensors here.
-        if short and not has_torch_function_unary(None):
-            gpu = UNKNOWN
-            # Times the elements of each operand: at most how many a result has. Only
-            # `max_elements` can tell for an empty operand.
-            quick_bound = operator.bound_factor
-            operands = args
-            if not operator.only_tensors:
-                operands = args[: operator.tensor_positions]
             try:
-                for value in operands:
-                    kind = type(value)
-                    if kind is Tensor or kind is Parameter:
-                        home = None
-                        tag = value.untyped_storage()._cudasim  # TAG
-                        if tag is not None:
-                            home = tag.gpu
-                            if home is None:  # scratch
-                                gpu = UNKNOWN
-                                break
-                            if quick_bound:
-                                quick_bound *= value.numel() or UNKNOWN_SIZE
-                        if home is not gpu:
-                            if gpu is not UNKNOWN:  # several devices
-                                gpu = UNKNOWN
-                                break
-                            gpu = home
-                    elif kind not in NO_TENSORS:
-                        gpu = UNKNOWN
-                        break
-            except RuntimeError:  # it is sparse, or wraps another
+                operator = func._cudasim  # RECORD
+            except AttributeError:
+                operator = operator_of(func)
+            short = operator.direct and (
+                not kwargs or kwargs.keys() <= operator.harmless
+            )
+            # Function modes, if there are any, would see what is read from tensors here.
+            if short and not has_torch_function_unary(None):
                 gpu = UNKNOWN
-
-            if gpu is None:
-                if self.operation.factory_gpu is None:
-                    self.operation.last_gpu = None
-                    if kwargs:
-                        return operator.call(*args, **kwargs)
-                    return operator.call(*args)
-            elif (
-                gpu is not UNKNOWN
-                and gpu.alive
-                and (
-                    quick_bound <= gpu.memory.room
-                    or operator.max_elements(args, tensors_in(args)) < LARGE_RESULT
-                )
-                and (operator.idle is None or operator.idle(args))
-            ):
-                self.operation.last_gpu = gpu
+                # Times the elements of each operand: at most how many a result has. Only
+                # `max_elements` can tell for an empty operand.
+                quick_bound = operator.bound_factor
+                operands = args
+                if not operator.only_tensors:
+                    operands = args[: operator.tensor_positions]
                 try:
-                    if kwargs:
-                        out = operator.call(*args, **kwargs)
-                    else:
-                        out = operator.call(*args)
-                except (IndexError, RuntimeError):
-                    pass  # the long way below raises it in CUDA's words
-                else:
-                    if not operator.makes_tensors:
-                        return out
-                    if (
-                        not operator.single_result
-                        or type(out) is not Tensor
-                        or session.traced
-                    ):
-                        return tag_results(out, gpu)
+                    for value in operands:
+                        kind = type(value)
+                        if kind is Tensor or kind is Parameter:
+                            home = None
+                            tag = value.untyped_storage()._cudasim  # TAG
+                            if tag is not None:
+                                home = tag.gpu
+                                if home is None:  # scratch
+                                    gpu = UNKNOWN
+                                    break
+                                if quick_bound:
+                                    quick_bound *= value.numel() or UNKNOWN_SIZE
+                            if home is not gpu:
+                                if gpu is not UNKNOWN:  # several devices
+                                    gpu = UNKNOWN
+                                    break
+                                gpu = home
+                        elif kind not in NO_TENSORS:
+                            gpu = UNKNOWN
+                            break
+                except RuntimeError:  # it is sparse, or wraps another
+                    gpu = UNKNOWN
+
+                if gpu is None:
+                    if self.operation.factory_gpu is None:
+                        self.operation.last_gpu = None
+                        if kwargs:
+                            return operator.call(*args, **kwargs)
+                        return operator.call(*args)
+                elif (
+                    gpu is not UNKNOWN
+                    and gpu.alive
+                    and (
+                        quick_bound <= gpu.memory.room
+                        or operator.max_elements(args, tensors_in(args)) < LARGE_RESULT
+                    )
+                    and (operator.idle is None or operator.idle(args))
+                ):
+                    self.operation.last_gpu = gpu
                     try:
-                        storage = out.untyped_storage()
-                    except RuntimeError:
-                        return tag_results(out, gpu)
-                    if storage._cudasim is None:
-                        storage._cudasim = Allocation(gpu, storage.nbytes())
-                    return out
+                        if kwargs:
+                            out = operator.call(*args, **kwargs)
+                        else:
+                            out = operator.call(*args)
+                    except (IndexError, RuntimeError):
+                        pass  # the long way below raises it in CUDA's words
+                    else:
+                        if not operator.makes_tensors:
+                            return out
+                        if (
+                            not operator.single_result
+                            or type(out) is not Tensor
+                            or session.traced
+                        ):
+                            return tag_results(out, gpu)
+                        try:
+                            storage = out.untyped_storage()
+                        except RuntimeError:
+                            return tag_results(out, gpu)
+                        if storage._cudasim is None:
+                            storage._cudasim = Allocation(gpu, storage.nbytes())
+                        return out
 
-        kwargs = kwargs or {}
-        values = (*args, *kwargs.values()) if kwargs else args
-        if types and types != PLAIN:
-            if is_traced(types):
-                return func(*args, **kwargs)
-            if any(is_wrapper(tensor) for tensor in tensors_in(values)):
-                # The subclass takes it apart, and the operations within come here.
-                return NotImplemented
+            kwargs = kwargs or {}
+            values = (*args, *kwargs.values()) if kwargs else args
+            if types and types != PLAIN:
+                if is_traced(types):
+                    return func(*args, **kwargs)
+                if any(is_wrapper(tensor) for tensor in tensors_in(values)):
+                    # The subclass takes it apart, and the operations within come here.
+                    return NotImplemented
 
-        run_rule = operator.rule or general
-        return run_rule(func, args, kwargs)
+            run_rule = operator.rule or general
+            return run_rule(func, args, kwargs)
+        except BaseException as error:
+            release_operands(error)
+            args = kwargs = operands = value = values = storage = tag = out = None
+            raise
 
 
 class MissingDtypesMode(DeviceMode):
     """The same for types of device that lack some dtypes: it refuses results of those."""
 
     def __torch_dispatch__(self, *call: Any) -> Any:
-        out = super().__torch_dispatch__(*call)
-        for tensor in tensors_in((out,)):
-            if gpu_of(tensor) is not None:
-                session.type.check_dtype(tensor)
-        return out
+        try:
+            out = super().__torch_dispatch__(*call)
+            for tensor in tensors_in((out,)):
+                if gpu_of(tensor) is not None:
+                    session.type.check_dtype(tensor)
+            return out
+        except BaseException as error:
+            release_operands(error)
+            call = out = tensor = None
+            raise
 
 
 class TimedMode(DeviceMode):
@@ -163,6 +176,10 @@ class TimedMode(DeviceMode):
             if not (thread.skip_next_booking or thread.in_kernel):
                 book(func, args, kwargs or {}, out)
             return out
+        except BaseException as error:
+            release_operands(error)
+            args = kwargs = out = None
+            raise
         finally:
             # Also after an error, or the next operation would not be booked.
             thread.skip_next_booking = False

@@ -143,13 +143,9 @@ def _compute(operator: Operator, gpu: GPU, args: tuple, kwargs: dict) -> Any:
             return out
         name_backend(error)
         error_on_cuda = as_on_cuda(func, args, error)
-        try:
-            if error_on_cuda is not error:
-                raise error_on_cuda from None
-        finally:
-            # Its traceback holds this frame, which would hold the operands with it.
-            del error_on_cuda
-        raise
+        if error_on_cuda is error:
+            raise
+        raise error_on_cuda from None
     finally:
         if operator.out_names:
             for tensor in tensors_in([kwargs[name] for name in operator.out_names]):

@@ -32,7 +32,7 @@ from cudasim.modes import LightMode, decompose, is_composite
 from cudasim.session import StreamKey, session
 from cudasim.torch_private.operators import has_schema, schema_of
 from cudasim.torch_private.tensors import backward_id
-from cudasim.tracebacks import Line, program_lines
+from cudasim.tracebacks import Line, program_lines, release_operands
 from cudasim.words import WORDS
 
 MESSAGES = WORDS["races"]
@@ -391,17 +391,22 @@ class RaceMode(LightMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        if is_composite(func):
-            return decompose(self, func, args, kwargs)
-        if types and types != PLAIN:
-            if is_traced(types):
-                return func(*args, **kwargs)
-            if any(map(is_wrapper, operands_of(args, kwargs))):
-                return NotImplemented
-        out = func(*args, **kwargs)
-        if session.races is not None and out is not NotImplemented:
-            session.races.note(func, args, kwargs, out)
-        return out
+        try:
+            if is_composite(func):
+                return decompose(self, func, args, kwargs)
+            if types and types != PLAIN:
+                if is_traced(types):
+                    return func(*args, **kwargs)
+                if any(map(is_wrapper, operands_of(args, kwargs))):
+                    return NotImplemented
+            out = func(*args, **kwargs)
+            if session.races is not None and out is not NotImplemented:
+                session.races.note(func, args, kwargs, out)
+            return out
+        except BaseException as error:
+            release_operands(error)
+            args = kwargs = out = None
+            raise
 
 
 @contextmanager

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cudasim.device.generator import Generator
+from cudasim.device.generator import Generator, check_state
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.tags import gpu_of
-from cudasim.patches.guards import patch_making
+from cudasim.patches.guards import patch_making, patch_method
 from cudasim.patching import Patches, replaces
 from cudasim.session import session
 from cudasim.torch_private import tensors as private
@@ -99,9 +99,30 @@ def make_generator(
     return new(cls, args, kwargs)
 
 
+def set_generator_state(
+    original: Callable, self: torch.Generator, state: Any
+) -> torch.Generator:
+    """Refuse a state on a GPU, which C++ takes for one on the CPU."""
+    if isinstance(state, Tensor):
+        check_state(state)
+    return original(self, state)
+
+
+def unpickle_generator(
+    original: Callable, self: torch.Generator, pickled: tuple
+) -> None:
+    """Refuse a state that `torch.load` has moved to a GPU."""
+    for value in pickled:
+        if isinstance(value, Tensor):
+            check_state(value)
+    original(self, pickled)
+
+
 def patch_classes(patches: Patches) -> None:
     patch_making(patches, torch.device, make_device)
     patch_making(patches, torch.Generator, make_generator)
+    patch_method(patches, torch.Generator, "set_state", set_generator_state)
+    patch_method(patches, torch.Generator, "__setstate__", unpickle_generator)
     _patch_default_generators(patches)
     _patch_tensor_types(patches)
 

@@ -1,7 +1,8 @@
 """What neither CPython nor PyTorch promises: slots of classes, and C++'s table of devices.
 
 A class in the place of `torch.device` or `torch.Generator` would not be the `type` of
-what C++ makes. So their own get a `__new__`, and the slot by which CPython calls it.
+what C++ makes. So their own get a `__new__`, and the slot by which CPython calls it, and
+methods of theirs are replaced in the dictionary of the class.
 
 C++ ends the process where a traced tensor (`torch.export`) names a type of device that it
 does not know. So it finds there what it knows of the CPU
@@ -28,7 +29,7 @@ from typing import Any
 
 import torch
 
-from cudasim.patching import Patches
+from cudasim.patching import Patches, around
 from cudasim.session import session
 from cudasim.torch_private.devices import REGISTRY
 
@@ -60,14 +61,29 @@ def patch_making(patches: Patches, cls: type, make: Callable) -> None:
     def __new__(kind: type, *args, **kwargs) -> Any:
         return make(own_new, kind, args, kwargs)
 
-    # `__dict__` is a view that cannot be written, of a dictionary that can.
-    (namespace,) = gc.get_referents(cls.__dict__)
-    patches.finally_do(_announce_change, cls)
     patches.finally_do(memory.__setitem__, position, own_slot)
-    patches.replace_item(namespace, "__new__", staticmethod(__new__))
+    _replace_in_class(patches, cls, "__new__", staticmethod(__new__))
 
     # The slot is that of any class with a `__new__` in Python.
     memory[position] = _read_slot(torch.nn.Parameter, NEW_SLOT)
+    _announce_change(cls)
+
+
+def patch_method(patches: Patches, cls: type, name: str, function: Callable) -> None:
+    """Let `function(original, self, ...)` run around a method of a class of C++.
+
+    A method whose name CPython keeps in a slot (`__repr__`, for example) needs more.
+    """
+    original = cls.__dict__[name]
+    _replace_in_class(patches, cls, name, around(function, original))
+
+
+def _replace_in_class(patches: Patches, cls: type, name: str, value: Any) -> None:
+    """Replace an attribute of a class whose attributes CPython does not let one set."""
+    # `__dict__` is a view that cannot be written, of a dictionary that can.
+    (namespace,) = gc.get_referents(cls.__dict__)
+    patches.finally_do(_announce_change, cls)
+    patches.replace_item(namespace, name, value)
     _announce_change(cls)
 
 

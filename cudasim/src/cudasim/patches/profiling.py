@@ -1,6 +1,7 @@
 """`torch.profiler`: it traces what the program calls on the CPU, as if there were no GPU."""
 
 import json
+import re
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from cudasim.words import WORDS
 
 # torch's name of the block in which a dispatch mode, ours, is at work.
 MODE_BLOCK = "PythonDispatchMode"
+# How torch names a call of a function in this package: file, line and function. It leaves
+# out how the path begins, if that is in `sys.path`.
+_OUR_CALL = re.compile(r"(.*[/\\])?cudasim[/\\].*\.py\(\d+\): ")
 
 
 @dataclass
@@ -61,7 +65,9 @@ def parse(original: Callable, *args, **kwargs) -> list[Any]:
     for event in events:
         times = event.time_range
         spans.append(Span(event, event.thread, times.start, times.end, event.name))
-    return _without_mode(events, spans)
+        event.stack = [line for line in event.stack if not _OUR_CALL.match(line)]
+    visible = _without_mode(events, spans)
+    return [event for event in visible if not _OUR_CALL.match(event.name)]
 
 
 @replaces(profiler.profile, "export_chrome_trace")
@@ -76,7 +82,10 @@ def export(original: Callable, self: Any, path: Any, *args, **kwargs) -> Any:
             spans.append(
                 Span(event, thread, begin, begin + event["dur"], event["name"])
             )
-    trace["traceEvents"] = _without_mode(trace["traceEvents"], spans)
+    visible = _without_mode(trace["traceEvents"], spans)
+    trace["traceEvents"] = [
+        event for event in visible if not _OUR_CALL.match(event.get("name", ""))
+    ]
     Path(path).write_text(json.dumps(trace), encoding="utf-8")
     return result
 

@@ -13,7 +13,7 @@ from cudasim.dispatch.tags import TAG, gpu_of, gpu_read, is_scratch
 from cudasim.dispatch.waiting import wait_for, watch_copy
 from cudasim.patches import storage
 from cudasim.patches.moves import move, run_functionalized, seen_on
-from cudasim.patching import Patches, around, changed, checks, replaces
+from cudasim.patching import Patches, around, changed, checks, releasing, replaces
 from cudasim.session import session
 from cudasim.torch_private import dispatch
 from cudasim.torch_private import tensors as private
@@ -47,7 +47,8 @@ def patch_tensor(patches: Patches) -> None:
 
 def _patch_attributes(patches: Patches) -> None:
     # The gradient is read by C++ as before; only what is assigned is looked at.
-    grad = Attribute(_grad.__get__, assign_gradient, _grad.__delete__)
+    assign = releasing(assign_gradient)
+    grad = Attribute(_grad.__get__, assign, _grad.__delete__)
     patches.replace(Tensor, "device", Attribute(device))
     patches.replace(Tensor, f"is_{session.type.name}", Attribute(is_on_gpu))
     patches.replace(Tensor, "is_cpu", Attribute(is_cpu))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.tags import gpu_of
-from cudasim.patching import Patches
+from cudasim.patching import Patches, releasing
 from cudasim.session import session
 from cudasim.torch_private import devices as private
 from cudasim.words import WORDS
@@ -41,7 +41,10 @@ def patch_comm(patches: Patches) -> None:
         "nccl_broadcast": nccl_broadcast,
         "nccl_all_gather": nccl_all_gather,
     }
-    patches.bind(private.COPIES, functions)
+    releasing_functions = {
+        name: releasing(function) for name, function in functions.items()
+    }
+    patches.bind(private.COPIES, releasing_functions)
     patches.replace(private.Broadcast, "backward", staticmethod(broadcast_backward))
 
 
@@ -63,7 +66,8 @@ def _check_on_gpus(tensors: Tensors, role: str, name: str) -> None:
 
 
 def broadcast(tensor: Tensor, devices: Indices) -> list[Tensor]:
-    return [_moved(tensor, _gpu(index)) for index in devices]
+    gpus = [_gpu(index) for index in devices]
+    return [_moved(tensor, gpu) for gpu in gpus]
 
 
 def broadcast_out(tensor: Tensor, out: Tensors) -> list[Tensor]:
