@@ -36,7 +36,7 @@
     return {
       said: joined(
         tr(
-          "{0} rows: Python launches for {1}, the GPU works for {2}, {3} in all: {4} rows a second.",
+          "{0} rows: Python launches for {1}, the GPU works for {2}, {3} in all: {4} rows per second.",
           counted(size),
           inSeconds(CALLS * launch),
           inSeconds(CALLS * kernel),
@@ -80,7 +80,7 @@
     return {
       said: joined(
         tr(
-          "{0}, n = {1}: {2} operations a byte, {3} of {4}.",
+          "{0}, n = {1}: {2} operations per byte, {3} of {4}.",
           operation,
           counted(size),
           counted(short(intensity)),
@@ -93,7 +93,7 @@
       drawn:
         `<g class="grid">${columns.join("")}${rows.join("")}</g><path class="roof" d="${roof}"/>` +
         `<circle cx="${x(intensity)}" cy="${y(speed)}" r="7"/>` +
-        text((LEFT + wide) / 2, bottom + 38, tr("operations a byte"), "middle") +
+        text((LEFT + wide) / 2, bottom + 38, tr("operations per byte"), "middle") +
         text(LEFT + 6, 22, "GFLOP/s"),
     };
   }
