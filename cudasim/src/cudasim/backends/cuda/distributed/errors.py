@@ -58,15 +58,15 @@ def gone(work: str, rank: int, pid: int) -> DistBackendError:
 
 
 def timed_out(
-    work: str, timeout: timedelta, missing: list, arrived: list
+    work: str, waited: float, timeout: timedelta, missing: list, arrived: list
 ) -> DistBackendError:
-    """Return the error of ranks that have come too late."""
-    milliseconds = round(timeout.total_seconds() * 1000)
-    work = work.replace(")", f", Timeout(ms)={milliseconds})")
+    """Return the error of ranks that have not come in `waited` seconds."""
+    timeout_ms = round(timeout.total_seconds() * 1000)
+    work = work.replace(")", f", Timeout(ms)={timeout_ms})")
     reason = f"{ranks(missing, 'has', 'have')} not arrived."
     if arrived:
         reason = f"{ranks(arrived, 'is', 'are')} there; {reason.lower()}"
-    error = DistBackendError(MESSAGES["timeout"].format(work, milliseconds))
+    error = DistBackendError(MESSAGES["timeout"].format(work, int(waited * 1000)))
     error.add_note(reason)
     return error
 

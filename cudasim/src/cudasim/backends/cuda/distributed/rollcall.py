@@ -195,7 +195,7 @@ class Roll:
             if is_late or now - last_look > PATIENCE:
                 last_look = now
                 try:
-                    self._look_for_missing(what, awaited, work, is_late)
+                    self._look_for_missing(what, awaited, work, now - begin, is_late)
                 except dist.DistBackendError as error:
                     if is_late and is_watched and watchdog.ends_process():
                         watchdog.end_process(self.log_prefix, error)
@@ -205,7 +205,12 @@ class Roll:
         return [json.loads(line) for line in self.store.multi_get(keys)]
 
     def _look_for_missing(
-        self, what: str, awaited: Iterable[int], work: str, is_late: bool
+        self,
+        what: str,
+        awaited: Iterable[int],
+        work: str,
+        waited: float,
+        is_late: bool,
     ) -> None:
         """Raise the error of ranks that are late, or whose processes have ended."""
         missing = []
@@ -218,7 +223,9 @@ class Roll:
         if is_late:
             missing_ranks = [self.ranks[rank] for rank in missing]
             arrived_ranks = [self.ranks[rank] for rank in arrived]
-            raise errors.timed_out(work, self.timeout, missing_ranks, arrived_ranks)
+            raise errors.timed_out(
+                work, waited, self.timeout, missing_ranks, arrived_ranks
+            )
 
         for rank in missing:
             if self.store.check([f"here/{rank}"]):
