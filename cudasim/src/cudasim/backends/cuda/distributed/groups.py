@@ -3,7 +3,8 @@
 import atexit
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import sleep  # the machine's, whatever clock runs
@@ -14,7 +15,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from cudasim.backends.cuda.distributed.rollcall import Request, Roll
+from cudasim.backends.cuda.distributed import wrapper
+from cudasim.backends.cuda.distributed.rollcall import INIT, Request, Roll
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.session import session
@@ -119,7 +121,8 @@ def init_process_group(original: Callable, *args: Any, **kwargs: Any) -> None:
     arguments.pop("pg_options", None)  # NCCL's own
     arguments.setdefault("timeout", NCCL_TIMEOUT)
     arguments["backend"] = "gloo"
-    original(**arguments)
+    with _unwrapped():
+        original(**arguments)
     atexit.unregister(wait_for_gloo)  # once, however many groups there were
     atexit.register(wait_for_gloo)
 
@@ -129,7 +132,24 @@ def init_process_group(original: Callable, *args: Any, **kwargs: Any) -> None:
     set_backend(world, requested)
     if gpu is not None:  # the communicator is made at once
         world.bound_device_id = gpu.device
-        roll.meet(Request("INIT", [], []), gpu)
+        roll.meet(Request(INIT, [], [], []), gpu)
+
+
+@contextmanager
+def _unwrapped() -> Iterator[None]:
+    """Keep PyTorch from wrapping gloo's groups: the roll call does the wrapper's work.
+
+    DistributedDataParallel takes the backend of a group called gloo for gloo's own
+    without a look, and crashes (`Logger::set_construction_data_and_log` in
+    torch/csrc/distributed/c10d/logger.cpp).
+    """
+    level = dist.get_debug_level()
+    if wrapper.is_wanted():
+        dist.set_debug_level(dist.DebugLevel.INFO)
+    try:
+        yield
+    finally:
+        dist.set_debug_level(level)
 
 
 def new_group(original: Callable, *args: Any, **kwargs: Any) -> Any:
@@ -152,7 +172,8 @@ def new_group(original: Callable, *args: Any, **kwargs: Any) -> Any:
     arguments.pop("backend_options", None)  # NCCL's own
     if arguments.get("timeout") is None:
         arguments["timeout"] = NCCL_TIMEOUT
-    group = original(**arguments)
+    with _unwrapped():
+        group = original(**arguments)
     if isinstance(group, dist.ProcessGroup):  # else this process is not in it
         session.rolls[group.group_name] = Roll(group, requested, gpu)
         set_backend(group, requested)
