@@ -2,9 +2,11 @@
 
 import atexit
 import functools
+import hashlib
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import sleep  # the machine's, whatever clock runs
@@ -30,6 +32,8 @@ signature_of = functools.cache(inspect.signature)
 # One that lets go of a tensor then aborts
 # (https://github.com/pytorch/pytorch/issues/190489).
 wait_for_gloo = functools.partial(sleep, 0.1)
+# The name of the group that `split_group` makes now.
+name_of_split: ContextVar[str | None] = ContextVar("name_of_split", default=None)
 
 
 class ProcessGroupNCCL:
@@ -199,16 +203,38 @@ def split_group(original: Callable, *args: Any, **kwargs: Any) -> Any:
     if parent is None or parent.bound_gpu is None or not split_ranks:
         return original(**arguments)  # refuses it in torch's words
 
+    parent.splits += 1
     for split in split_ranks:
         ranks = [parent.ranks[number] for number in sorted(split)]
         if parent.ranks[parent.rank] in ranks:
-            return dist.new_group(
-                ranks,
-                timeout=arguments.get("timeout"),
-                use_local_synchronization=True,
-                group_desc=arguments.get("group_desc"),
-            )
+            with _named(f"{parent.name}:split:{parent.splits}:{ranks}"):
+                return dist.new_group(
+                    ranks,
+                    timeout=arguments.get("timeout"),
+                    use_local_synchronization=True,
+                    group_desc=arguments.get("group_desc"),
+                )
     return None
+
+
+@contextmanager
+def _named(text: str) -> Iterator[None]:
+    """Name a new group by a hash of `text`."""
+    name = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+    token = name_of_split.set(name)
+    try:
+        yield
+    finally:
+        name_of_split.reset(token)
+
+
+def name_group(original: Callable, *args: Any, **kwargs: Any) -> str:
+    """Return the name of a new group.
+
+    PyTorch's own depends on how many groups a process is in. The ranks of a new group
+    meet under its name here, and NCCL's split needs none: so a split has one of ours.
+    """
+    return name_of_split.get() or original(*args, **kwargs)
 
 
 def barrier(original: Callable, *args: Any, **kwargs: Any) -> Any:

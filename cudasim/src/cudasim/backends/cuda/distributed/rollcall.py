@@ -117,6 +117,7 @@ class Roll:
         self.is_wrapped = wrapper.is_wanted()
         self.count = 0  # roll calls so far
         self.collectives = 0  # those that NCCL has run
+        self.splits = 0  # how often the group was split
         # (card, peer) of sends and recvs so far.
         self.introduced: set[tuple[int, int]] = set()
 
