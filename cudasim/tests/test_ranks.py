@@ -87,6 +87,25 @@ def test_ranks_that_ask_for_different_collectives(tmp_path):
         assert texts[0, name] == texts[1, name] == "nothing"
 
 
+def test_detailed_checks_are_those_of_pytorch(tmp_path):
+    results = run_script_as_ranks(
+        "ranks_in_detail.py", cwd=tmp_path, TORCH_DISTRIBUTED_DEBUG="DETAIL"
+    )
+    assert [result.returncode for result in results] == [0, 0], results
+    texts = reports(results)
+    for rank in (0, 1):
+        for name in ("size", "type", "shape", "kind", "barrier", "gather"):
+            by_pytorch = texts[rank, f"cpu {name}"].replace("device=cpu", "device=cuda")
+            assert "Collectives differ in the following aspects" in by_pytorch
+            error, *notes = texts[rank, f"cuda {name}"].split(" / ")
+            assert error == by_pytorch
+            assert bool(notes) == (name == "barrier")
+        assert texts[rank, "cpu equal"] == texts[rank, "cuda equal"] == "nothing"
+        # PyTorch does not compare roots.
+        assert texts[rank, "cuda root"].endswith("seconds, or mix up the data.")
+        assert texts[rank, "trained"] == "nothing"
+
+
 @pytest.mark.parametrize(
     ("way", "number", "work", "who"),
     [

@@ -154,6 +154,16 @@ def groups_of_one():
         check(x, own().tolist())
 
 
+def splits_of_ranks_in_different_groups():
+    """Splits do not depend on what other groups each rank is in."""
+    dist.new_group([0])
+    for expected in (2, 4):
+        group = dist.split_group(split_ranks=[[0, 1]])
+        x = torch.full((1,), expected / 2, device=gpu)
+        dist.all_reduce(x, group=group)
+        check(x, [expected])
+
+
 def dropout_on_a_mesh():
     """A mesh splits a group that is bound, and dropout takes an operator to run."""
     mesh = init_device_mesh("cuda", (2, 1), mesh_dim_names=("data", "model"))
@@ -178,6 +188,7 @@ dist.barrier(device_ids=[rank])
 objects()
 other_groups()
 groups_of_one()
+splits_of_ranks_in_different_groups()
 dropout_on_a_mesh()
 uneven = [empty(1), empty(2)]
 report("gather", lambda: dist.all_gather(uneven, empty(3)))

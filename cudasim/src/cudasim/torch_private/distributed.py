@@ -17,6 +17,8 @@ LOGGED_BY_REPLICAS = Attribute(
 VERIFY_PARAMETERS = Attribute(dist, "_verify_params_across_processes")
 # By which `new_group` makes one, and what has imported it by name.
 NEW_GROUP = Attribute(dist.distributed_c10d, "_new_group_with_tag")
+# What names a group: by the ranks in it, and by how many groups this process is in.
+NAME_GROUP = Attribute(dist.distributed_c10d, "_process_group_name")
 # What finds the communicator of NCCL that a new group's is split from.
 SPLIT_SOURCE = Attribute(dist.distributed_c10d, "_get_split_source")
 REDUCE_SCATTER_BASE = Attribute(dist.ProcessGroup, "_reduce_scatter_base")

@@ -58,6 +58,7 @@ def patch_distributed(patches: Patches) -> None:
             patches.wrap(dist.ProcessGroup, name, reductions.method)
     clocks.patch_clocks(patches)
     patches.wrap(*private.NEW_GROUP, groups.new_group)
+    patches.wrap(*private.NAME_GROUP, groups.name_group)
     patches.wrap(*private.SPLIT_SOURCE, groups.split_source)
     patches.replace(*private.DEVICE_TYPES, property(groups.device_types))
     patches.wrap(dist.ProcessGroup, "name", groups.name_of_group)

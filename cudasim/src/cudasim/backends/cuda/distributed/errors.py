@@ -71,8 +71,13 @@ def timed_out(
     return error
 
 
-def mismatch(fingerprints: dict[int, str], timeout: timedelta) -> DistBackendError:
-    """Return the error of ranks that ask for different things."""
+def mismatch(
+    fingerprints: dict[int, str], timeout: timedelta, is_wrapped: bool
+) -> DistBackendError:
+    """Return the error of ranks that ask for different things.
+
+    If the group `is_wrapped`, PyTorch's own check has let them pass.
+    """
     ranks_by_text: dict[str, list[int]] = {}
     for rank, text in fingerprints.items():
         ranks_by_text.setdefault(text, []).append(rank)
@@ -81,7 +86,8 @@ def mismatch(fingerprints: dict[int, str], timeout: timedelta) -> DistBackendErr
         parts.append(f"{ranks(numbers, 'is', 'are')} running collective: {text}")
     different = ", but ".join(parts)
     error = DistBackendError(MESSAGES["mismatch"].format(different))
-    error.add_note(MESSAGES["hang"].format(timeout.total_seconds()))
+    note = MESSAGES["hang"].format(timeout.total_seconds())
+    error.add_note(f"{note}." if is_wrapped else note + MESSAGES["detail"])
     return error
 
 

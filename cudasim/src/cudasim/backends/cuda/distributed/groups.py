@@ -2,8 +2,11 @@
 
 import atexit
 import functools
+import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import sleep  # the machine's, whatever clock runs
@@ -14,7 +17,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from cudasim.backends.cuda.distributed.rollcall import Request, Roll
+from cudasim.backends.cuda.distributed import wrapper
+from cudasim.backends.cuda.distributed.rollcall import INIT, Request, Roll
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.session import session
@@ -28,6 +32,8 @@ signature_of = functools.cache(inspect.signature)
 # One that lets go of a tensor then aborts
 # (https://github.com/pytorch/pytorch/issues/190489).
 wait_for_gloo = functools.partial(sleep, 0.1)
+# The name of the group that `split_group` makes now.
+name_of_split: ContextVar[str | None] = ContextVar("name_of_split", default=None)
 
 
 class ProcessGroupNCCL:
@@ -119,7 +125,8 @@ def init_process_group(original: Callable, *args: Any, **kwargs: Any) -> None:
     arguments.pop("pg_options", None)  # NCCL's own
     arguments.setdefault("timeout", NCCL_TIMEOUT)
     arguments["backend"] = "gloo"
-    original(**arguments)
+    with _unwrapped():
+        original(**arguments)
     atexit.unregister(wait_for_gloo)  # once, however many groups there were
     atexit.register(wait_for_gloo)
 
@@ -129,7 +136,24 @@ def init_process_group(original: Callable, *args: Any, **kwargs: Any) -> None:
     set_backend(world, requested)
     if gpu is not None:  # the communicator is made at once
         world.bound_device_id = gpu.device
-        roll.meet(Request("INIT", [], []), gpu)
+        roll.meet(Request(INIT, [], [], []), gpu)
+
+
+@contextmanager
+def _unwrapped() -> Iterator[None]:
+    """Keep PyTorch from wrapping gloo's groups: the roll call does the wrapper's work.
+
+    DistributedDataParallel takes the backend of a group called gloo for gloo's own
+    without a look, and crashes (`Logger::set_construction_data_and_log` in
+    torch/csrc/distributed/c10d/logger.cpp).
+    """
+    level = dist.get_debug_level()
+    if wrapper.is_wanted():
+        dist.set_debug_level(dist.DebugLevel.INFO)
+    try:
+        yield
+    finally:
+        dist.set_debug_level(level)
 
 
 def new_group(original: Callable, *args: Any, **kwargs: Any) -> Any:
@@ -152,7 +176,8 @@ def new_group(original: Callable, *args: Any, **kwargs: Any) -> Any:
     arguments.pop("backend_options", None)  # NCCL's own
     if arguments.get("timeout") is None:
         arguments["timeout"] = NCCL_TIMEOUT
-    group = original(**arguments)
+    with _unwrapped():
+        group = original(**arguments)
     if isinstance(group, dist.ProcessGroup):  # else this process is not in it
         session.rolls[group.group_name] = Roll(group, requested, gpu)
         set_backend(group, requested)
@@ -178,16 +203,38 @@ def split_group(original: Callable, *args: Any, **kwargs: Any) -> Any:
     if parent is None or parent.bound_gpu is None or not split_ranks:
         return original(**arguments)  # refuses it in torch's words
 
+    parent.splits += 1
     for split in split_ranks:
         ranks = [parent.ranks[number] for number in sorted(split)]
         if parent.ranks[parent.rank] in ranks:
-            return dist.new_group(
-                ranks,
-                timeout=arguments.get("timeout"),
-                use_local_synchronization=True,
-                group_desc=arguments.get("group_desc"),
-            )
+            with _named(f"{parent.name}:split:{parent.splits}:{ranks}"):
+                return dist.new_group(
+                    ranks,
+                    timeout=arguments.get("timeout"),
+                    use_local_synchronization=True,
+                    group_desc=arguments.get("group_desc"),
+                )
     return None
+
+
+@contextmanager
+def _named(text: str) -> Iterator[None]:
+    """Name a new group by a hash of `text`."""
+    name = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+    token = name_of_split.set(name)
+    try:
+        yield
+    finally:
+        name_of_split.reset(token)
+
+
+def name_group(original: Callable, *args: Any, **kwargs: Any) -> str:
+    """Return the name of a new group.
+
+    PyTorch's own depends on how many groups a process is in. The ranks of a new group
+    meet under its name here, and NCCL's split needs none: so a split has one of ours.
+    """
+    return name_of_split.get() or original(*args, **kwargs)
 
 
 def barrier(original: Callable, *args: Any, **kwargs: Any) -> Any:

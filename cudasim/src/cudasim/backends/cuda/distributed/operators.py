@@ -39,6 +39,9 @@ FLATTENED = (
     "reduce_scatter_tensor_coalesced_",
 )
 
+# Those that may have parts of several shapes (`check_same_size` in ProcessGroupWrapper.cpp).
+VARYING = ("all_gather", "reduce_scatter")
+
 
 class Call(NamedTuple):
     """What one collective is asked for on this rank."""
@@ -47,6 +50,7 @@ class Call(NamedTuple):
     tensors: list[Tensor]
     gpu: GPU | None
     compared: list[Tensor]  # those of the tensors that are of one size on every rank
+    verified: list[Tensor]  # those that PyTorch compares in detail
     moved: list[Tensor]  # those whose bytes travel
     times: int = 1  # how often they do
     op: Any = None  # a ReduceOp, or the name of one
@@ -121,6 +125,7 @@ def _call_of(
         tensors,
         gpu,
         compared=_tensors_at(args, collective.compared),
+        verified=_verified(collective, args),
         moved=_tensors_at(args, collective.moved),
         op=reductions.reduction_of_thread.op if "reduce_op" in arguments else None,
         root=arguments.get("root_rank"),
@@ -159,7 +164,9 @@ def _check_on_gpu(call: Call, gpu: GPU, roll: Roll) -> None:
 def announce(call: Call, roll: Roll) -> None:
     """Meet the other ranks, and book the collective."""
     gpu = call.gpu
-    request = Request(_kind(call.name), call.tensors, call.compared, call.root)
+    request = Request(
+        _kind(call.name), call.tensors, call.compared, call.verified, call.root
+    )
     if gpu is not None:
         roll.used_gpus.add(gpu.index)
     if call.peer is None:
@@ -298,6 +305,16 @@ def _parts_differ(collective: Collective, args: tuple) -> bool:
     return len({part.shape for part in parts}) > 1
 
 
+def _verified(collective: Collective, args: tuple) -> list[Tensor]:
+    """Return the tensors that PyTorch compares, which may differ where the parts do."""
+    if collective.word in VARYING and _parts_differ(collective, args):
+        return []
+    tensors = []
+    for position in collective.verified:
+        tensors += _tensors_at(args, position)
+    return tensors
+
+
 def all_to_all(args: tuple) -> Any:
     """Run `alltoall_` by `alltoall_base_`: gloo takes no parts that differ in size."""
     outputs, inputs, group = args[:3]
@@ -376,6 +393,8 @@ def _functional_call(
         inputs if args is None else tensors_in(args),
         gpu,
         compared=[] if collective.compared is None else inputs,
+        # Results have the type of the inputs, and shapes that follow from theirs.
+        verified=inputs * len(collective.verified),
         moved=inputs,
         times=ranks if collective.word == "all_gather" else 1,
         op=arguments.get("reduce_op"),

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import torch.distributed as dist
 from torch import Tensor
 
-from cudasim.backends.cuda.distributed import errors, watchdog
+from cudasim.backends.cuda.distributed import errors, watchdog, wrapper
 from cudasim.backends.cuda.distributed.messages import MessagesToSelf
 from cudasim.backends.cuda.nvidia_smi import is_alive
 from cudasim.device.gpu import GPU
@@ -28,6 +28,7 @@ from cudasim.dispatch.tags import device_of
 from cudasim.session import session
 from cudasim.torch_private.distributed import timeout_of
 
+INIT = "INIT"  # the kind of a request for a communicator
 # Environment variable; 0: no roll call, no fingerprints.
 CHECKS = "CUDASIM_DISTRIBUTED_CHECKS"
 # Roll calls whose lines stay in the store, before they are deleted in one go.
@@ -43,6 +44,7 @@ class Request(NamedTuple):
     kind: str  # of collective, in the words of PyTorch's messages: `ALLREDUCE`, `_ALLGATHER_BASE`
     tensors: list[Tensor]
     compared: list[Tensor]  # those of its tensors that are of one size on every rank
+    verified: list[Tensor]  # those that PyTorch compares in detail
     root: int | None = None
 
     def work(self, number: int) -> str:
@@ -86,6 +88,7 @@ class Answer(NamedTuple):
     card: list | None  # the host, and the number of the GPU there
     key: list
     fingerprint: str
+    detail: wrapper.Fingerprint
 
 
 class Roll:
@@ -111,7 +114,10 @@ class Roll:
         self.used_gpus: set[int] = set()  # for which there are communicators
         self.messages_to_self = MessagesToSelf()
 
-        self.count = 0  # collectives so far
+        self.is_wrapped = wrapper.is_wanted()
+        self.count = 0  # roll calls so far
+        self.collectives = 0  # those that NCCL has run
+        self.splits = 0  # how often the group was split
         # (card, peer) of sends and recvs so far.
         self.introduced: set[tuple[int, int]] = set()
 
@@ -131,7 +137,10 @@ class Roll:
         number = self.count
         self.count += 1
         card = None if gpu is None else [host(), gpu.number]
-        own = Answer(card, request.key(), request.fingerprint(number))
+        detail = wrapper.Fingerprint.of(
+            self.collectives, request.kind, request.verified
+        )
+        own = Answer(card, request.key(), request.fingerprint(number), detail)
         # A communicator is made by the first, which no watchdog sees.
         is_watched = number > 0
         lines = self.exchange(
@@ -142,11 +151,16 @@ class Roll:
             for old in range(number - KEPT_CALLS, number):
                 self.store.delete_key(f"{old}/{self.rank}")
 
+        if self.is_wrapped:
+            details = [wrapper.Fingerprint(*answer.detail) for answer in answers]
+            wrapper.compare(self.rank, details)
         self._compare_cards({rank: answer.card for rank, answer in enumerate(answers)})
         if any(answer.key != own.key for answer in answers):
             fingerprints = [answer.fingerprint for answer in answers]
             texts = dict(zip(self.ranks, fingerprints, strict=True))
-            raise errors.mismatch(texts, self.timeout)
+            raise errors.mismatch(texts, self.timeout, self.is_wrapped)
+        if request.kind != INIT:
+            self.collectives += 1
 
     def meet_peer(self, request: Request, gpu: GPU | None, peer: int) -> None:
         """Wait for the rank `peer` at the first send or recv with it, and compare the GPUs."""

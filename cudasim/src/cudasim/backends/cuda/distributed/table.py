@@ -12,6 +12,7 @@ class Collective(NamedTuple):
     compared: int | None = None  # the tensors that are of one size on every rank
     functions: str = ""  # those of torch.distributed that ask for it
     parts: int | None = None  # a list with a tensor for each rank
+    verified: tuple[int, ...] = ()  # the tensors that PyTorch compares in detail
     contiguous: tuple[int, ...] = ()  # the tensors whose layout PyTorch checks for NCCL
 
     @property
