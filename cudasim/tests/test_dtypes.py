@@ -191,7 +191,7 @@ REFUSED_IN_A_COMMON_DTYPE = {
         ones(torch.float, 1)[0], ones(torch.half, 2)
     ),
     "\"addcmul_cuda\" not implemented for 'ComplexHalf'": lambda: torch.addcmul(
-        ones(torch.half, 2), ones(torch.half, 2), ones(torch.complex32, 2)
+        ones(torch.half, 2), ones(torch.half, 2), ones(torch.complex64, 1)[0]
     ),
     "\"mul_cuda\" not implemented for 'Float8_e4m3fn'": lambda: (
         torch.tensor(2.0) * ones(E4M3, 2)

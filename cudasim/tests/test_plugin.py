@@ -380,7 +380,8 @@ def test_no_copies(gpus):
     x = torch.ones(3, device="cuda:1", requires_grad=True)
     host = torch.ones(3)
     with gpus.no_copies():
-        y = (x.double() * 2 + torch.tensor(1.0)).sum()
+        # A number on the host goes to the kernel from either side.
+        y = (torch.tensor(2.0) * x.double() + torch.tensor(1.0)).sum()
         y.backward()
         x.clone()
         x.to("cuda:1")

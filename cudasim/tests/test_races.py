@@ -238,6 +238,20 @@ def test_a_ring_of_pinned_slots_has_no_race():
             ring[1].fill_(0)
 
 
+def test_both_gpus_wait_for_a_copy_that_raced(two_gpus):
+    side = torch.cuda.Stream(1)
+    with cudasim.races():
+        x = torch.ones(100, device="cuda:0")
+        y = x.to("cuda:1", non_blocking=True)
+        side.wait_stream(torch.cuda.current_stream(1))
+        with torch.cuda.stream(side):
+            y + 1
+        del y
+        with pytest.raises(DataRace, match="_to_copy writes"):
+            x.to("cuda:1", non_blocking=True)  # takes the memory that `side` still reads
+        x.add_(1)  # in the stream of cuda:0 that has waited for the copy
+
+
 def test_few_accesses_to_a_memory_are_remembered():
     def remembered(tensor):
         return len(getattr(tensor.untyped_storage(), ACCESSES).uses)

@@ -273,7 +273,7 @@ def _plan(
 ) -> Plan:
     """Return the plan for a call, from those that are remembered if it is there."""
     key = [isinstance(out, Tensor) and out.is_meta]
-    _describe((*args, *kwargs.values(), out), key)
+    _describe((*args, *kwargs.values(), out), key, {})
     if costing.depends_on_tf32:
         for setting in _TF32_SETTINGS:
             key.append(read_fp32_precision("cuda", setting))
@@ -293,18 +293,23 @@ def _plan(
     return plan
 
 
-def _describe(values: Iterable, key: list) -> None:
-    """Add to `key` all that a cost may depend on. The values of floats do not count."""
+def _describe(values: Iterable, key: list, numbers: dict[int, int]) -> None:
+    """Add to `key` all that a cost may depend on. The values of floats do not count.
+
+    `numbers` holds a number for each tensor so far, by its identity: a tensor that is an
+    operand twice is fetched once.
+    """
     for value in values:
         if is_lazy(value):  # a parameter without a shape yet
             key.append(is_lazy)
         elif isinstance(value, Tensor):
             is_strided = value.layout is torch.strided
             layout = value.stride() if is_strided else value.layout
-            key += (value.shape, layout, value.dtype)
+            number = numbers.setdefault(id(value), len(numbers))
+            key += (value.shape, layout, value.dtype, number)
         elif isinstance(value, list | tuple):
             key.append(len(value))
-            _describe(value, key)
+            _describe(value, key, numbers)
         elif value is None or type(value) in _VALUE_TYPES:
             key.append(value)
 

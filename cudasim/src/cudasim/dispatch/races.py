@@ -178,11 +178,13 @@ class Order:
             self.wait(streams[1], stream)
         if stream != HOST:
             self.wait(HOST, stream)
-        self._check(_name_of(func), stream, reads, writes)
-        if is_peer_copy:
-            self.wait(stream, streams[1])  # both GPUs wait for the copy
-        elif func in COPIES and _host_waits_for_copy(func, args, kwargs, out):
-            self.wait(stream)
+        try:
+            self._check(_name_of(func), stream, reads, writes)
+        finally:  # what waits does so after a race that the program catches, too
+            if is_peer_copy:
+                self.wait(stream, streams[1])  # both GPUs wait for the copy
+            elif func in COPIES and _host_waits_for_copy(func, args, kwargs, out):
+                self.wait(stream)
 
     def _check(
         self,

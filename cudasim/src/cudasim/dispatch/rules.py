@@ -434,10 +434,11 @@ def _gpu_of_any(args: tuple, kwargs: dict) -> Home:
 
 
 def _has_usual_dtype(args: tuple) -> bool:
-    for operand in args:
-        if getattr(operand, "dtype", None) in dtypes.REFUSED:
-            return False
-    return True
+    found = {getattr(operand, "dtype", None) for operand in args}
+    if not dtypes.REFUSED.keys().isdisjoint(found):
+        return False
+    # A half tensor and a complex number are promoted to a complex half.
+    return torch.float16 not in found or found.isdisjoint(dtypes.COMPLEX)
 
 
 @check(*itertools.chain(*dtypes.REFUSED.values()), idle=_has_usual_dtype)

@@ -258,8 +258,8 @@ class _NoCopies(LightMode):
             _refuse_to_copy(func, operands[0], out.device)
         elif func is aten.copy_.default:
             _refuse_to_copy(func, operands[1], operands[0].device)
-        else:  # such as an index on the CPU
+        else:  # such as an index on the CPU; a single number needs no copy
+            operands = [operand for operand in operands if operand.dim()]
             for operand in operands:
-                if operand.dim():  # a single number needs no copy
-                    _refuse_to_copy(func, operand, operands[0].device)
+                _refuse_to_copy(func, operand, operands[0].device)
         return out
