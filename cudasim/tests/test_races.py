@@ -248,7 +248,7 @@ def test_both_gpus_wait_for_a_copy_that_raced(two_gpus):
             y + 1
         del y
         with pytest.raises(DataRace, match="_to_copy writes"):
-            x.to("cuda:1", non_blocking=True)  # takes the memory that `side` still reads
+            x.to("cuda:1", non_blocking=True)  # takes memory that `side` reads
         x.add_(1)  # in the stream of cuda:0 that has waited for the copy
 
 
