@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib.util
+import math
 import types
 import uuid
 
@@ -292,3 +293,35 @@ def test_lengths_of_ctc_loss_may_be_anywhere(home):
     assert loss.is_cuda
     assert loss.item() == pytest.approx(expected.item())
     assert torch.allclose(on_gpu.grad.cpu(), x.grad)
+
+
+@pytest.mark.parametrize(
+    ("home", "elsewhere"), [("cuda", "cpu"), ("cuda", "cuda:1"), ("cpu", "cuda")]
+)
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_targets_of_ctc_loss_may_be_elsewhere(home, elsewhere, dtype):
+    # `ctc_loss_impl` of LossCTC.cpp moves them to the scores' device.
+    scores = torch.zeros(4, 1, 3, device=home).log_softmax(2)
+    targets = torch.tensor([1], dtype=dtype, device=elsewhere)
+    lengths = torch.tensor([4]), torch.tensor([1])
+    loss = F.ctc_loss(scores, targets, *lengths, blank=2)
+    assert loss.device == scores.device
+    # Of the 81 equally likely paths ten are blank but for one run of the label.
+    assert loss.item() == pytest.approx(math.log(81 / 10))
+
+    lists = [4], [1]
+    assert F.ctc_loss(scores, targets, *lists, blank=2).item() == loss.item()
+    loss = torch.nn.CTCLoss(blank=2)(scores, targets[None], *lengths)
+    assert loss.item() == pytest.approx(math.log(81 / 10))
+
+
+def test_ctc_loss_in_the_form_of_cudnn_is_a_limit():
+    scores = torch.zeros(4, 1, 3, device="cuda").log_softmax(2)
+    targets = torch.tensor([1], dtype=torch.int32)
+    with pytest.raises(NotImplementedError, match="ctc_loss in cuDNN's form"):
+        F.ctc_loss(scores, targets, [4], [1])
+
+    # Native code computes scores that are shorter, and all with cuDNN turned off.
+    assert F.ctc_loss(scores, targets, [3], [1]).is_cuda
+    with torch.backends.cudnn.flags(enabled=False):
+        assert F.ctc_loss(scores, targets, [4], [1]).is_cuda

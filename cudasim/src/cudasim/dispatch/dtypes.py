@@ -270,7 +270,7 @@ def check_signal(sizes: list[int]) -> None:
 
 
 def compute_wider(
-    func: Callable, args: tuple, kwargs: dict, gpu: GPU, error: RuntimeError
+    func: Callable, args: tuple, kwargs: dict, gpu: GPU, error: Exception
 ) -> Any:
     """Compute in a wider dtype what CUDA has a kernel for and the CPU has not.
 
@@ -312,7 +312,7 @@ def compute_wider(
     return written[0] if len(written) == 1 else tuple(written)
 
 
-def _is_about_kernels(error: RuntimeError) -> bool:
+def _is_about_kernels(error: Exception) -> bool:
     """Return whether an error of the CPU says that there is no kernel for a dtype."""
     if isinstance(error, NotImplementedError):
         return True

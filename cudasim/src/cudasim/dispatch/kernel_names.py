@@ -5,16 +5,19 @@ The CPU's kernels have other names (`add_stub`, `exp_vml_cpu`), which no GPU wou
 types --sources FOLDER`.
 """
 
+import builtins
 import functools
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
+from cudasim.dispatch.arguments import arguments_by_name
 from cudasim.dispatch.native_functions import backends_of
 from cudasim.dispatch.operators import name_of
 from cudasim.dispatch.tables import TABLES
@@ -65,6 +68,42 @@ OLD_TYPE_OF_CPU = re.compile(r"\btorch\.(?=(?:sparse\.)?[A-Z]\w*Tensor\b)")
 TYPE_OF_CPU = re.compile(r"CPU(?=[A-Z]\w*Type\b)")
 
 
+class DescribedTensor(NamedTuple):
+    """A tensor among the arguments of a call, as C++ prints it."""
+
+    dtype: str
+    sizes: str
+
+
+class OtherWords(NamedTuple):
+    """What CUDA's kernels say where the CPU's say something else of the same fault."""
+
+    pattern: re.Pattern  # of the CPU's words
+    text: str  # with the groups of the pattern, and the tensors of the call by name
+    error: type[Exception] | None = None  # if it is not the CPU's
+    operators: tuple[str, ...] = ()  # all, if none is named
+
+    def put_into(
+        self, error: Exception, match: re.Match, tensors: dict[str, DescribedTensor]
+    ) -> Exception:
+        """Return `error` with CUDA's words where `match` found the CPU's."""
+        text = self.text.format(*match.groups(), **tensors)
+        said = str(error)
+        error_type = self.error or type(error)
+        return error_type(said[: match.start()] + text + said[match.end() :])
+
+
+def _other_words(
+    pattern: str, text: str, error: str = "", operators: Iterable[str] = ()
+) -> OtherWords:
+    error_type = getattr(builtins, error) if error else None
+    return OtherWords(re.compile(pattern), text, error_type, tuple(operators))
+
+
+# The texts of CUDA's come from native/cuda. The first that fits holds.
+OTHER_WORDS = [_other_words(**words) for words in MESSAGES["other words"]]
+
+
 @functools.cache
 def kernels() -> dict[str, Any]:
     """Return the kernel of each of the `operators`, and the dtypes of all `kernels`.
@@ -112,14 +151,14 @@ def type_on_gpu(dtype: torch.dtype) -> str:
     return f"{session.type.key}{name}Type"
 
 
-def _with_types_on_gpu(error: RuntimeError) -> RuntimeError:
+def _with_types_on_gpu(error: Exception) -> Exception:
     """Return `error` with the types of tensors as C++ prints them for those on a GPU."""
     text = OLD_TYPE_OF_CPU.sub("torch.cuda.", str(error))
     text = TYPE_OF_CPU.sub("CUDA", text)
     return error if text == str(error) else type(error)(text)
 
 
-def as_on_cuda(func: Callable, args: tuple, error: RuntimeError) -> RuntimeError:
+def as_on_cuda(func: Callable, args: tuple, error: Exception) -> Exception:
     """Return the error that CUDA raises instead of the CPU's, which may be the same."""
     if not session.type.is_cuda:
         return error
@@ -130,14 +169,15 @@ def as_on_cuda(func: Callable, args: tuple, error: RuntimeError) -> RuntimeError
         return RuntimeError(MESSAGES["sort"])
     if TOPK.fullmatch(str(error)):
         return refusal("topk_out_cuda", args[0].dtype)
-    for of_cpu, of_cuda in MESSAGES["other words"].items():
-        if of_cpu in str(error):
-            return type(error)(str(error).replace(of_cpu, of_cuda, 1))
+    operator = name_of(func)
+    for words in OTHER_WORDS:
+        match = words.pattern.search(str(error))
+        if match is not None and (not words.operators or operator in words.operators):
+            return words.put_into(error, match, _described_tensors(func, args))
     match = REFUSAL.fullmatch(str(error))
     if match is None:
         return error
 
-    operator = name_of(func)
     cpp_name = match["dtype"] or match["unsupported"]
     dtype = _dtypes().get(cpp_name)
     kernel = kernel_name(operator, match["kernel"] or "")
@@ -151,7 +191,16 @@ def as_on_cuda(func: Callable, args: tuple, error: RuntimeError) -> RuntimeError
     return refusal(kernel, dtype)
 
 
-def name_backend(error: RuntimeError) -> None:
+def _described_tensors(func: Callable, args: tuple) -> dict[str, DescribedTensor]:
+    described = {}
+    for name, value in arguments_by_name(func, args, {}).items():
+        if isinstance(value, Tensor) and value.dtype in CPP_NAMES:
+            sizes = str(list(value.shape))
+            described[name] = DescribedTensor(CPP_NAMES[value.dtype], sizes)
+    return described
+
+
+def name_backend(error: Exception) -> None:
     """Put CUDA into the error for an operator without a kernel for the CPU.
 
     If CUDA has the kernel, the error says that it is missing here.
@@ -173,7 +222,7 @@ def named_as_on_cuda(func: Callable, args: tuple) -> Iterator[None]:
     """Raise the error of CUDA for that of the CPU's kernel, which runs within."""
     try:
         yield
-    except RuntimeError as error:
+    except (RuntimeError, IndexError) as error:
         error_on_cuda = as_on_cuda(func, args, error)
         if error_on_cuda is error:
             raise

@@ -137,8 +137,9 @@ def _compute(operator: Operator, gpu: GPU, args: tuple, kwargs: dict) -> Any:
         if operator.draws_random:
             return random.draw(func, args, kwargs, gpu, compute)
         return compute(*args, **kwargs)
-    except RuntimeError as error:
-        out = compute_wider(func, args, kwargs, gpu, error)
+    except (RuntimeError, IndexError) as error:
+        with named_as_on_cuda(func, args):
+            out = compute_wider(func, args, kwargs, gpu, error)
         if out is not NotImplemented:
             return out
         name_backend(error)

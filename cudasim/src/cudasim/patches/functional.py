@@ -18,7 +18,6 @@ from cudasim.patching import checks, replaces
 from cudasim.session import session
 from cudasim.torch_private import tensors as private
 from cudasim.torch_private.dispatch import in_transform
-from cudasim.torch_private.operators import tree_map_only
 from cudasim.words import WORDS
 
 # The errors for an `out` that is `there`, and not `here` with the other tensors.
@@ -27,6 +26,7 @@ RESULTS = WORDS["results"]
 # TensorShape.cpp, Sorting.cpp, RNN.h, TensorAdvancedIndexing.cpp).
 APART = WORDS["functions"]
 
+INTEGRAL = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 REAL_TRANSFORMS = ("rfft", "ihfft")  # of real numbers
 TRANSFORMS = [
     name + dimensions
@@ -235,12 +235,62 @@ def _usual_dims(name: str, input: Tensor) -> Sequence[int]:
 
 @replaces(torch, "ctc_loss")
 def ctc_loss(
-    original: Callable, log_probs: Tensor, targets: Tensor, *args, **kwargs
+    original: Callable,
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    *args,
+    **kwargs,
 ) -> Tensor:
-    """Read the lengths as numbers, on whatever device.
+    """Read the lengths as numbers, on whatever device, and move the targets.
 
     C++ does the same (LossCTC.cpp), but not under a dispatch mode.
     """
-    if gpu_of(log_probs) is not None:
-        args, kwargs = tree_map_only(Tensor, Tensor.tolist, (args, kwargs))
-    return original(log_probs, targets, *args, **kwargs)
+    if any(
+        map(gpu_of, tensors_in((log_probs, targets, input_lengths, target_lengths)))
+    ):
+        input_lengths = _as_numbers(input_lengths, "input_lengths")
+        target_lengths = _as_numbers(target_lengths, "target_lengths")
+        if _is_for_cudnn(log_probs, targets, input_lengths, target_lengths, blank):
+            raise NotImplementedError(APART["ctc_loss"])
+        if device_of(targets) != device_of(log_probs):
+            targets = targets.to(log_probs.device, torch.int64)
+    return original(
+        log_probs, targets, input_lengths, target_lengths, blank, *args, **kwargs
+    )
+
+
+def _as_numbers(lengths: Any, name: str) -> Any:
+    if not isinstance(lengths, Tensor):
+        return lengths
+    if lengths.dtype not in INTEGRAL:
+        raise RuntimeError(f"{name} must be integral")
+    return lengths.flatten().tolist()
+
+
+def _is_for_cudnn(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Sequence[int],
+    target_lengths: Sequence[int],
+    blank: int,
+) -> bool:
+    """Return whether cuDNN computes a loss of targets on the CPU (cudnn/LossCTC.cpp)."""
+    if gpu_of(log_probs) is None or gpu_of(targets) is not None:
+        return False
+    if not session.type.has_cudnn or not torch.backends.cudnn.enabled:
+        return False
+    has_form = (
+        blank == 0
+        and log_probs.dim() == 3
+        and log_probs.dtype is torch.float32
+        and targets.dim() == 1
+        and targets.dtype is torch.int32
+        and targets.is_contiguous()
+    )
+    if not has_form or any(length != len(log_probs) for length in input_lengths):
+        return False
+    pairs = zip(input_lengths, target_lengths, strict=False)
+    return all(target <= length and target < 256 for length, target in pairs)
