@@ -1,6 +1,7 @@
 """`torch.distributed` with a process for each GPU: NCCL is asked for, gloo does the work."""
 
 import warnings
+from datetime import timedelta
 
 import pytest
 import torch
@@ -371,3 +372,9 @@ def test_replicas_have_their_buckets_from_the_start(alone, as_view):
         out.backward()
         del out
         assert torch.cuda.memory_allocated() == expected
+
+
+def test_the_default_timeout_is_that_of_nccl(two_gpus):
+    from torch.distributed.constants import default_pg_nccl_timeout
+
+    assert default_pg_nccl_timeout == timedelta(minutes=10)

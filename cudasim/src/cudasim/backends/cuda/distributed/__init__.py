@@ -70,6 +70,8 @@ def patch_distributed(patches: Patches) -> None:
     _replace_copies(patches)
     # Within distributed_c10d the answer stays no: yes there means a class that is not there.
     patches.replace(dist, "is_nccl_available", lambda: True)
+    for module in (dist.constants, dist.distributed_c10d):
+        patches.replace(module, "default_pg_nccl_timeout", groups.NCCL_TIMEOUT)
     patches.replace(dist, "ProcessGroupNCCL", groups.ProcessGroupNCCL)
     patches.replace(torch.cuda.nccl, "version", lambda: errors.NCCL_VERSION)
 
