@@ -107,6 +107,16 @@ def test_times_stand_by_runner_though_all_print_the_same(root):
     ]
 
 
+def test_whose_times_are_shown_is_said_once(root):
+    with changed(root / "notebooks" / "first.ipynb") as chapter:
+        cell(chapter, "show").metadata["tags"] = ["times"]
+    said = [text("≈ 1 s, modelled for a T4\n")]
+    keep_all(root, "first", said, [text("≈ 1 s\n")], ON_GPUS)
+    shown = page_of("first", root)
+    notes = [runner.times_note for runner in shown.outputs_by_runner["show"]]
+    assert notes[:2] == ["", "Times measured on a processor."]
+
+
 def test_a_card_has_no_tab_under_the_cells_that_wait(root):
     keep(root, "first", "h100", {"make": [text("one\n")], "show": ON_GPUS}, **CARD)
     edit(root, "first", "show", "print('on', x)")

@@ -64,7 +64,7 @@ class RunnerOutputs:
     machine: str  # tabs with the same one switch together
     label: str
     facts: str  # hardware, software and date
-    times_note: str  # a sentence on their source, "" where the outputs hold no times
+    times_note: str  # a sentence on their source, "" where they hold no times or say it
     outputs: list[NotebookNode]
 
 
@@ -123,8 +123,9 @@ def outputs_of(cell: NotebookNode, page: Page) -> list[RunnerOutputs]:
     for recording in page.recordings:
         if cell.id not in recording.current_cells:
             continue
+        outputs = recording.current_cells[cell.id].outputs
         times_note = ""
-        if shows_times:
+        if shows_times and not _say(outputs, recording.times_source):
             source = translate_times_source(recording.times_source)
             times_note = tr("Times {0}.").format(source)
         by_runner.append(
@@ -135,7 +136,7 @@ def outputs_of(cell: NotebookNode, page: Page) -> list[RunnerOutputs]:
                 label=tr(recording.label),
                 facts=recording_facts(recording),
                 times_note=times_note,
-                outputs=page_safe(recording.current_cells[cell.id].outputs, alt),
+                outputs=page_safe(outputs, alt),
             )
         )
     if not by_runner:
@@ -145,6 +146,13 @@ def outputs_of(cell: NotebookNode, page: Page) -> list[RunnerOutputs]:
             "execute it: make book",
         )
     return by_runner
+
+
+def _say(outputs: list[NotebookNode], words: str) -> bool:
+    """Return whether some output has `words` in its text."""
+    texts = [output.get("text", "") for output in outputs]
+    texts += [output.get("data", {}).get("text/plain", "") for output in outputs]
+    return any(words in text for text in texts)
 
 
 def can_share(cell: NotebookNode, by_runner: list[RunnerOutputs]) -> bool:
