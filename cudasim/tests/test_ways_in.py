@@ -117,6 +117,25 @@ def test_a_program_that_enables_has_its_own_traceback(tmp_path):
     assert "placement.py" in full.stderr
 
 
+CELLS = """
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell.instance(colors="nocolor")
+    shell.run_cell("import cudasim; cudasim.enable()")
+    shell.run_cell("import torch; torch.ones(2, device='cuda') + torch.ones(2)")
+"""
+
+
+def test_a_cell_of_a_notebook_shows_no_lines_of_the_simulator(tmp_path):
+    script = write(tmp_path / "cells.py", CELLS)
+    shown = run(script, cwd=tmp_path).stdout
+    assert "Expected all tensors to be on the same device" in shown
+    assert "Cell In[1]" in shown
+    assert "File " not in shown
+    full = run(script, cwd=tmp_path, CUDASIM_FULL_TRACEBACK="1").stdout
+    assert "placement.py" in full
+
+
 @pytest.mark.parametrize(
     ("word", "code", "text"), [("none", 0, ""), ("seven", 7, ""), ("text", 1, "why\n")]
 )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from types import TracebackType
+from typing import Any
 
 import torch
 
@@ -19,6 +20,7 @@ from cudasim.device.specs import Card
 from cudasim.dispatch import autocast, booking
 from cudasim.dispatch.mode import mode_for
 from cudasim.dispatch.races import Order, with_race_mode
+from cudasim.importing import after_import
 from cudasim.installed import minor_version
 from cudasim.notices import SimulationWarning, exempt_from_errors
 from cudasim.patches import attention, classes, compiler, factories, guards, readings
@@ -31,6 +33,7 @@ from cudasim.torch_private.dispatch import TorchDispatchMode, innermost_mode
 from cudasim.tracebacks import hide_our_lines
 from cudasim.words import WORDS
 
+IPYTHON = "IPython.core.interactiveshell"  # shows the errors of a notebook's cells
 TESTED = (TRIED[0], TRIED[-1])  # the first and last minor versions of torch
 
 BACKENDS = {"cuda": cuda.patch_cuda, "mps": mps.patch_mps}
@@ -162,6 +165,7 @@ def _begin(wanted: config.Config, card: Card, inherited: bool) -> TorchDispatchM
         patch(session.patches)
     show_error = partial(_show_error, sys.excepthook)
     session.patches.replace_item(vars(sys), "excepthook", show_error)
+    session.patches.finally_do(after_import(IPYTHON, _patch_ipython))
 
     mode_class = mode_for(wanted.type, session.clock)
     if wanted.races:
@@ -183,6 +187,22 @@ def _show_error(
         hide_our_lines(error)
         trace = error.__traceback__
     original(kind, error, trace)
+
+
+def _patch_ipython() -> None:
+    shell = sys.modules[IPYTHON].InteractiveShell
+    session.patches.wrap(shell, "showtraceback", _show_error_of_cell)
+
+
+def _show_error_of_cell(
+    original: Callable, shell: Any, exc_tuple: tuple | None = None, *args, **kwargs
+) -> None:
+    """Show the error of a notebook's cell without our lines, as IPython shows it."""
+    error = exc_tuple[1] if exc_tuple else sys.exc_info()[1]
+    if error is not None and not config.shows_full_tracebacks():
+        hide_our_lines(error)
+        exc_tuple = (type(error), error, error.__traceback__)
+    original(shell, exc_tuple, *args, **kwargs)
 
 
 def _announcement(wanted: config.Config, card: Card) -> str:
