@@ -62,6 +62,27 @@ def test_operations_draw_from_the_generator_of_their_gpu(draw):
     assert_draws_from_its_own_generator(lambda: draw(x))
 
 
+WITH_A_GENERATOR = {
+    "bernoulli": lambda x, g: torch.bernoulli(x * 0.5, generator=g),
+    "binomial": lambda x, g: torch.binomial(x * 9, x * 0.5, generator=g),
+    "multinomial": lambda x, g: torch.multinomial(x, 2, generator=g),
+    "poisson": lambda x, g: torch.poisson(x, generator=g),  # C++ names it by its place
+    "poisson by place": lambda x, g: torch.poisson(x, g),
+}
+
+
+@pytest.mark.parametrize("draw", WITH_A_GENERATOR.values(), ids=WITH_A_GENERATOR)
+def test_operations_draw_from_the_generator_that_is_named(draw):
+    generator = torch.Generator(G1)
+    x = torch.ones(20, device=G1)
+    before = torch.cuda.get_rng_state(1)
+    first = draw(x, generator.manual_seed(7))
+    assert torch.equal(draw(x, generator.manual_seed(7)), first)
+    assert torch.equal(torch.cuda.get_rng_state(1), before)
+    with pytest.raises(RuntimeError, match="Expected a 'cuda' device type"):
+        draw(x, torch.Generator())
+
+
 @pytest.mark.parametrize("fill", IN_PLACE.values(), ids=IN_PLACE)
 def test_tensors_are_filled_from_the_generator_of_their_gpu(fill):
     def draw():

@@ -233,7 +233,7 @@ class Capture(LightMode):
         self._free_unused()
         written = tensors_in(written_by(func, args, kwargs))
         self._save(written)
-        source = self._source(func, kwargs, gpu)
+        source = self._source(func, args, kwargs, gpu)
         grad = torch.is_grad_enabled()
         known = _keys(operands_of(args, kwargs))
 
@@ -252,11 +252,13 @@ class Capture(LightMode):
         self.steps.append(Step(func, args, kwargs, results, source, grad))
         return out
 
-    def _source(self, func: Callable, kwargs: dict, gpu: GPU) -> Source | None:
+    def _source(
+        self, func: Callable, args: tuple, kwargs: dict, gpu: GPU
+    ) -> Source | None:
         """Return the generator that an operation on `gpu` draws from, if it draws."""
         if random.kind(func) == random.PLAIN:
             return None
-        given = kwargs.get("generator")
+        given = random.given_generator(func, args, kwargs)
         # A factory is given what its generator has drawn already.
         generator = find_drawing(given)
         if generator is None:
@@ -474,6 +476,7 @@ def _call(step: Step) -> Any:
         return step.func(*step.args, **step.kwargs)
     generator, state = step.source
     with changed(generator, _state=state):
-        if find_drawing(step.kwargs.get("generator")) is not None:
+        given = random.given_generator(step.func, step.args, step.kwargs)
+        if find_drawing(given) is not None:
             generator.draw()  # as the factory did before it ran the operation
         return step.func(*step.args, **step.kwargs)

@@ -179,7 +179,7 @@ def _run_without_gpu(
     if state.factory_gpu is not None and not unplaced:
         return _run_in_factory(func, args, kwargs, on_host, state.factory_gpu)
 
-    generator = kwargs.get("generator")
+    generator = random.given_generator(func, args, kwargs)
     if generator is not None and find(generator) is not None:
         raise random.wrong_generator("cpu", session.type.name)
     if on_host:

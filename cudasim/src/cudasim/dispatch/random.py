@@ -11,7 +11,7 @@ import torch
 from cudasim.device.generator import find
 from cudasim.device.gpu import GPU
 from cudasim.session import session
-from cudasim.torch_private.operators import schema_of
+from cudasim.torch_private.operators import has_schema, schema_of
 from cudasim.torch_private.tensors import CppGenerator
 
 # How an operation draws: not at all, from its argument `generator`, or from the default one.
@@ -28,6 +28,22 @@ def kind(func: Callable) -> int:
         return PLAIN
     names = [argument.name for argument in schema_of(func).arguments]
     return NAMED if "generator" in names else GLOBAL
+
+
+@functools.cache
+def _generator_position(func: Callable) -> int | None:
+    if not has_schema(func):
+        return None
+    names = [argument.name for argument in schema_of(func).arguments]
+    return names.index("generator") if "generator" in names else None
+
+
+def given_generator(func: Callable, args: tuple, kwargs: dict) -> CppGenerator | None:
+    """Return the generator that the program named, by its place or by its name."""
+    position = _generator_position(func)
+    if position is not None and position < len(args):
+        return args[position]
+    return kwargs.get("generator")
 
 
 def wrong_generator(expected: str, found: str) -> RuntimeError:
@@ -68,7 +84,10 @@ def draw(
     if drawing == PLAIN:
         return compute(*args, **kwargs)
     if drawing == NAMED:
-        generator = source(gpu, kwargs.get("generator"))
+        generator = source(gpu, given_generator(func, args, kwargs))
+        position = _generator_position(func)
+        if position < len(args):
+            return compute(*args[:position], generator, *args[position + 1 :], **kwargs)
         return compute(*args, **{**kwargs, "generator": generator})
     with default_seeded(gpu.generator.draw().initial_seed()):
         return compute(*args, **kwargs)
