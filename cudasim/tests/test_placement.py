@@ -69,3 +69,20 @@ def test_types_of_old():
     assert torch.LongTensor.dtype == torch.int64
     assert torch.FloatTensor([1, 2]).device == CPU
     assert on_gpu.type(torch.FloatTensor).device == CPU
+
+
+# Of those that compare the devices of all their arguments (`native_functions.yaml`).
+NEXT_TO_A_NUMBER = {
+    "other": lambda x, number: torch.equal(x, number),
+    "max": lambda x, number: x.clamp(max=number),
+    "min": lambda x, number: x.clamp_min(number),
+}
+
+
+@pytest.mark.parametrize("name", NEXT_TO_A_NUMBER)
+def test_some_kernels_refuse_a_number_that_is_on_the_host(name):
+    x = torch.ones(3, device=G0)
+    with pytest.raises(RuntimeError, match=f"but got {name} is on cpu"):
+        NEXT_TO_A_NUMBER[name](x, torch.tensor(1.0))
+    assert (x * torch.tensor(2.0)).device == G0
+    assert torch.maximum(x, torch.tensor(2.0)).device == G0

@@ -238,6 +238,22 @@ def test_a_ring_of_pinned_slots_has_no_race():
             ring[1].fill_(0)
 
 
+def test_batch_norm_writes_its_statistics(two_gpus):
+    norm = torch.nn.BatchNorm2d(2).cuda()
+    image = torch.ones(1, 2, 3, 3, device="cuda")
+    side = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with cudasim.races(), torch.no_grad():
+        norm(image)
+        with torch.cuda.stream(side):
+            with pytest.raises(DataRace, match="clone reads"):
+                norm.running_mean.clone()
+        torch.cuda.synchronize()
+        norm.eval()(image)
+        with torch.cuda.stream(side):
+            norm.running_mean.clone()
+
+
 def test_both_gpus_wait_for_a_copy_that_raced(two_gpus):
     side = torch.cuda.Stream(1)
     with cudasim.races():

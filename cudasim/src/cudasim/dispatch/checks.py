@@ -86,8 +86,6 @@ def common_gpu(func: Callable, args: tuple, kwargs: dict) -> GPU:
 @functools.cache
 def checks_arguments(func: Callable) -> bool:
     """Return whether CUDA's kernel requires all tensors, even numbers, on one device."""
-    if torch.Tag.pointwise in func.tags:
-        return False
     if base_name(func) in INNER_OPERATORS:
         return True
     return checking_kernel(func.name()) is not None

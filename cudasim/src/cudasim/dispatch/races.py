@@ -39,6 +39,13 @@ MESSAGES = WORDS["races"]
 ACCESSES = "_cudasim_accesses"  # the attribute of a storage that holds its `MemoryUses`
 
 # Operators that do not read their operands, by how their names begin.
+# Operators that write running statistics, of which their schemas say nothing.
+UPDATING_STATISTICS = {
+    "batch_norm_gather_stats",
+    "batch_norm_gather_stats_with_counts",
+    "cudnn_batch_norm",
+    "native_batch_norm",
+}
 UNREAD = (
     "new_",
     "empty_like",
@@ -376,6 +383,11 @@ def accesses(
                 reads += tensors_in((arguments.get(argument.name),))
 
     writes = tensors_in(written_by(func, args, kwargs))
+    if name in UPDATING_STATISTICS:
+        arguments = arguments_by_name(func, args, kwargs)
+        if arguments.get("training", True):
+            writes += tensors_in((arguments.get("running_mean"),))
+            writes += tensors_in((arguments.get("running_var"),))
     if not name.startswith(UNWRITTEN):
         results = out if len(schema.returns) > 1 else (out,)
         for declared, result in zip(schema.returns, results, strict=False):

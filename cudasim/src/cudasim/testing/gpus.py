@@ -78,6 +78,8 @@ class Gpus(list[Gpu]):
         if memory is None and not is_initialized():
             return
 
+        for gpu in self:  # what the last test left in a stream is done
+            torch.accelerator.synchronize(gpu.index)
         torch.accelerator.set_device_index(0)
         torch.accelerator.empty_cache()
         if hasattr(module, "set_sync_debug_mode"):
