@@ -99,7 +99,8 @@ def english_headings() -> dict[str, str]:
     """Return what each heading in the language of the site is in English."""
     headings: dict[str, str] = {}
     for entry in spoken().catalog:
-        if entry.string and entry.id.startswith("#"):
+        # What awaits a translator (it is fuzzy) is shown in English.
+        if entry.string and not entry.fuzzy and entry.id.startswith("#"):
             headings[plain(entry.string)] = plain(entry.id)
     return headings
 
