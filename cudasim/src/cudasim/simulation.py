@@ -195,7 +195,11 @@ def _patch_ipython() -> None:
 
 
 def _show_error_of_cell(
-    original: Callable, shell: Any, exc_tuple: tuple | None = None, *args, **kwargs
+    original: Callable,
+    shell: Any,
+    exc_tuple: tuple | None = None,
+    *args: Any,
+    **kwargs: Any,
 ) -> None:
     """Show the error of a notebook's cell without our lines, as IPython shows it."""
     error = exc_tuple[1] if exc_tuple else sys.exc_info()[1]
