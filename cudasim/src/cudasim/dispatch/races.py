@@ -375,19 +375,17 @@ def accesses(
     """
     schema = schema_of(func)
     name = _name_of(func)
+    arguments = arguments_by_name(func, args, kwargs)
     reads = []
     if not name.startswith(UNREAD):
-        arguments = arguments_by_name(func, args, kwargs)
         for argument in schema.arguments:
             if argument.alias_info is None:
                 reads += tensors_in((arguments.get(argument.name),))
 
     writes = tensors_in(written_by(func, args, kwargs))
-    if name in UPDATING_STATISTICS:
-        arguments = arguments_by_name(func, args, kwargs)
-        if arguments.get("training", True):
-            writes += tensors_in((arguments.get("running_mean"),))
-            writes += tensors_in((arguments.get("running_var"),))
+    if name in UPDATING_STATISTICS and arguments.get("training", True):
+        for statistic in ("running_mean", "running_var"):
+            writes += tensors_in((arguments.get(statistic),))
     if not name.startswith(UNWRITTEN):
         results = out if len(schema.returns) > 1 else (out,)
         for declared, result in zip(schema.returns, results, strict=False):
