@@ -69,7 +69,7 @@ SUMS = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
 # Bytes of a number -> whole numbers that have as many.
 SAME_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 COMPLEX = (torch.complex64, torch.complex128)
-REAL_AND_COMPLEX = (torch.float32, torch.float64, torch.complex64, torch.complex128)
+REAL_AND_COMPLEX = (torch.float32, torch.float64, *COMPLEX)
 # Of the dtypes without kernels, those that cuDNN knows (native/cudnn/Types.cpp).
 KNOWN_TO_CUDNN = (torch.int8, torch.uint8, torch.int32)
 
