@@ -39,6 +39,11 @@ FLOAT_BY_DTYPE: list[str] = _LISTS["float_by_dtype"]
 # operation -> its overload with an argument `dtype`
 FLOAT_BY_OVERLOAD: dict[str, str] = _LISTS["float_by_overload"]
 WIDEST: list[str] = _LISTS["widest"]
+# Operators whose kernel is chosen by functions of Python, which `patches/fused.py` replaces.
+CHOSEN_IN_PYTHON: dict[OpOverload, str] = {
+    torch.ops.aten.softmax.int: "softmax",
+    torch.ops.aten.log_softmax.int: "log_softmax",
+}
 
 
 class Kernel(NamedTuple):
@@ -206,6 +211,8 @@ def _compute_in_float(
     if arguments.get("dtype") is not None or not _is_eligible(args[0]):
         return func(*args, **kwargs)
     arguments = {**default_arguments(func), **arguments, "dtype": torch.float32}
+    if func in CHOSEN_IN_PYTHON:
+        return getattr(torch, CHOSEN_IN_PYTHON[func])(*arguments.values())
     return (with_dtype or func)(**arguments)
 
 

@@ -250,6 +250,12 @@ def check_norm(image: Tensor, *others: Any) -> None:
             raise RuntimeError(f"expected scalar type {expected} but found {actual}")
 
 
+def check_dropout(numbers: Tensor) -> None:
+    """Check that the numbers that are dropped are real ones (native/cuda/Dropout.cu)."""
+    if not numbers.is_floating_point():
+        raise refusal("fused_dropout", numbers.dtype)
+
+
 def check_int_product(first: Tensor, second: Tensor) -> None:
     """Check the shapes of a product of 8-bit integers (native/cuda/Blas.cpp)."""
     if not first.dim() == second.dim() == 2:

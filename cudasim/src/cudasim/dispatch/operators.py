@@ -42,6 +42,13 @@ class Layer(NamedTuple):
     is_idle: Idle
 
 
+class Substitute(NamedTuple):
+    """A function that computes on CUDA GPUs in the place of the CPU's kernel."""
+
+    function: Callable
+    is_idle: Idle  # whether the CPU's kernel does what CUDA's does
+
+
 class Check(NamedTuple):
     """A function that refuses arguments of some operators, whose devices were compared."""
 
@@ -55,8 +62,8 @@ RULES: dict[Callable, Rule] = {}
 # The same for kinds of operators: each returns the rule of an operator, or None. No
 # operator is of two kinds.
 RULE_FINDERS: list[Callable[[Callable], Rule | None]] = []
-# What computes on a GPU in the place of the CPU's kernels, which are missing.
-SUBSTITUTES: dict[Callable, Callable] = {}
+# What computes on a GPU in the place of the CPU's kernels, which are missing or differ.
+SUBSTITUTES: dict[Callable, Substitute] = {}
 # What is checked of some operators' arguments on a GPU, in the order of registration.
 CHECKS: list[Check] = []
 # The layers around rules, in the order in which they are registered.
@@ -87,16 +94,20 @@ def rule(*operators: Callable) -> Callable:
     return register
 
 
-def substitute(*operators: Callable) -> Callable:
-    """Let the decorated function compute `operators` on CUDA GPUs, which alone have them.
+def substitute(*operators: Callable, idle: Idle = lambda args: False) -> Callable:
+    """Let the decorated function compute `operators` on CUDA GPUs.
 
-    It is called as the operators are, after their devices were compared. Like a kernel of
-    the CPU, it returns plain tensors, which are placed on the GPU afterwards, and draws
-    random numbers from its argument `generator` or, without one, from the default generator.
+    They alone have these operators, or have kernels that differ from the CPU's, except
+    where `idle` returns True for the arguments.
+
+    The function is called as the operators are, after their devices were compared. Like a
+    kernel of the CPU, it returns plain tensors, which are placed on the GPU afterwards, and
+    draws random numbers from its argument `generator` or, without one, from the default
+    generator.
     """
 
     def register(function: Callable) -> Callable:
-        SUBSTITUTES.update(dict.fromkeys(operators, function))
+        SUBSTITUTES.update(dict.fromkeys(operators, Substitute(function, idle)))
         return function
 
     return register
@@ -182,11 +193,13 @@ class Operator:
         self.rule = _wrap(own_rule, layers)
         # What refuses its arguments, once their devices are known to agree.
         self.checks = _of_operator(CHECKS, func)
-        # None where there are neither layers nor checks, which is the same as idle ones.
-        around = (*layers, *self.checks)
-        self.idle = _all_idle([function.is_idle for function in around])
-        # What computes on a CUDA GPU if the CPU has no kernel; else None.
+        # What computes on a CUDA GPU if the CPU has no such kernel; else None.
         self.substitute = SUBSTITUTES.get(func)
+        # None where there is none of these three, which is the same as idle ones.
+        around = [*layers, *self.checks]
+        if self.substitute is not None:
+            around.append(self.substitute)
+        self.idle = _all_idle([function.is_idle for function in around])
         # Whether the mode may run it without looking at its rule.
         self.direct = False
         # The keyword arguments with which it may.
@@ -196,7 +209,7 @@ class Operator:
         if has_schema(func):
             self._read_arguments(func)
             self._read_results(func)
-            if own_rule is not None or self.substitute is not None:
+            if own_rule is not None:
                 self.direct = False
 
     def _read_arguments(self, func: Callable) -> None:

@@ -132,8 +132,10 @@ def _compute(operator: Operator, gpu: GPU, args: tuple, kwargs: dict) -> Any:
     func = operator.func
     try:
         compute = operator.call
-        if operator.substitute is not None and session.type.is_cuda:
-            compute = operator.substitute
+        substitute = operator.substitute
+        if substitute is not None and session.type.is_cuda:
+            if not substitute.is_idle(args):
+                compute = substitute.function
         if operator.draws_random:
             return random.draw(func, args, kwargs, gpu, compute)
         return compute(*args, **kwargs)

@@ -453,6 +453,7 @@ def check_rare_dtype(func: Callable, args: tuple, kwargs: dict) -> None:
 PRODUCTS = (aten.mm.default, aten.mv.default)
 # The checks of other operators' arguments.
 CHECKS: dict[Callable, Callable] = {
+    aten.native_dropout.default: dtypes.check_dropout,
     aten.native_layer_norm.default: dtypes.check_norm,
     aten.native_group_norm.default: dtypes.check_norm,
     private.int_mm: dtypes.check_int_product,

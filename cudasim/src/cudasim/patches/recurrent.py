@@ -26,7 +26,7 @@ from cudasim.torch_private.dispatch import in_transform, is_batched, is_tracing
 from cudasim.torch_private.operators import recurrent as kernels
 from cudasim.words import WORDS
 
-FUNCTIONS = (torch, private.recurrent_functions)
+FUNCTIONS = (torch, private.functions)
 MESSAGES = WORDS["recurrent"]
 PLAIN = (Tensor, torch.nn.Parameter)
 
@@ -130,7 +130,7 @@ class Cell(NamedTuple):
         """Return the next state: of an LSTM two tensors, else one."""
         products = self.weights[: 4 if self.has_biases else 2]
         if self.name != "lstm":
-            run = getattr(private.recurrent_functions, f"{self.name}_cell")
+            run = getattr(private.functions, f"{self.name}_cell")
             return (run(input, state[0], *products),)
         hidden, cell = state
         w_ih, w_hh, *biases = products

@@ -4,7 +4,7 @@ Their arguments are trees of lists and dicts with tensors as leaves.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch._ops
@@ -139,6 +139,26 @@ int4_mm = torch.ops.aten._weight_int4pack_mm.default
 # Convolutions of each channel by itself.
 conv_depthwise2d = torch.ops.aten._conv_depthwise2d.default
 conv_depthwise2d_out = torch.ops.aten._conv_depthwise2d.out
+
+
+class Softmax(NamedTuple):
+    """The kernels of a kind of softmax, and the name of the functions that choose them."""
+
+    name: str
+    forward: OpOverload
+    backward: OpOverload
+
+
+softmax = Softmax(
+    "softmax",
+    torch.ops.aten._softmax.default,
+    torch.ops.aten._softmax_backward_data.default,
+)
+log_softmax = Softmax(
+    "log_softmax",
+    torch.ops.aten._log_softmax.default,
+    torch.ops.aten._log_softmax_backward_data.default,
+)
 
 
 class attention:

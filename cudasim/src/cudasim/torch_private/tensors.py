@@ -107,7 +107,7 @@ ATTENTION = Attribute(torch._C._nn, "scaled_dot_product_attention")
 ONE_HOT = Attribute(torch._C._nn, "one_hot")
 PARSE_TO = Attribute(torch._C._nn, "_parse_to")
 STFT = Attribute(torch._VF, "stft")
-recurrent_functions = torch._VF
+functions = torch._VF
 
 # What recurrent layers ask before they pack their weights for cuDNN.
 HAS_CUDNN_PACKING = Attribute(torch, "_use_cudnn_rnn_flatten_weight")

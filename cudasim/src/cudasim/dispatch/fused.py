@@ -1,0 +1,82 @@
+"""Kernels of CUDA that need less memory than the CPU's, or no step before them.
+
+The files named below are in aten/src/ATen/native of PyTorch.
+"""
+
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from cudasim.dispatch.operators import substitute
+from cudasim.dispatch.substitutes import require
+from cudasim.torch_private.operators import Softmax, log_softmax, softmax
+from cudasim.words import WORDS
+
+aten = torch.ops.aten
+MESSAGES = WORDS["kernels"]
+
+
+# Softmax of halves, in float32 (cuda/SoftMax.cu).
+
+
+def _forward(softmax: Softmax, input: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    require(input.dtype is torch.float16, MESSAGES["half to float"])
+    return softmax.forward(input.float(), dim, False)
+
+
+def _backward(
+    softmax: Softmax, grad: Tensor, output: Tensor, dim: int, dtype: torch.dtype
+) -> Tensor:
+    is_known = grad.dtype is torch.float32 and dtype is torch.float16
+    require(is_known, MESSAGES["softmax dtypes"])
+    return softmax.backward(grad, output, dim, grad.dtype).to(dtype)
+
+
+def _stays_narrow(args: tuple) -> bool:
+    return not args[2]
+
+
+def _has_dtype_of_input(args: tuple) -> bool:
+    return args[0].dtype is args[3]
+
+
+for _softmax in (softmax, log_softmax):
+    substitute(_softmax.forward, idle=_stays_narrow)(partial(_forward, _softmax))
+    substitute(_softmax.backward, idle=_has_dtype_of_input)(
+        partial(_backward, _softmax)
+    )
+
+
+# The logarithm of the sigmoid (cuda/Activation.cpp, Activation.cpp). The CPU's kernel keeps
+# a buffer for its backward, and CUDA's an empty one.
+
+
+@substitute(aten.log_sigmoid_forward.default)
+def log_sigmoid(input: Tensor) -> tuple[Tensor, Tensor]:
+    output, _ = aten.log_sigmoid_forward.default(input)
+    return output, input.new_empty(0)
+
+
+@substitute(aten.log_sigmoid_forward.output)
+def log_sigmoid_out(
+    input: Tensor, *, output: Tensor, buffer: Tensor
+) -> tuple[Tensor, Tensor]:
+    aten.log_sigmoid_forward.output(input, output=output, buffer=input.new_empty(0))
+    return output, buffer
+
+
+@substitute(
+    aten.log_sigmoid_backward.default,
+    aten.log_sigmoid_backward.grad_input,
+)
+def log_sigmoid_backward(
+    grad: Tensor, input: Tensor, buffer: Tensor, *, grad_input: Tensor | None = None
+) -> Tensor:
+    """Compute the buffer of the CPU's kernel again."""
+    buffer = input.abs().neg_().exp_()
+    if grad_input is None:
+        return aten.log_sigmoid_backward.default(grad, input, buffer)
+    return aten.log_sigmoid_backward.grad_input(
+        grad, input, buffer, grad_input=grad_input
+    )
