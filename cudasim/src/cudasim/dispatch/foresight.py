@@ -7,6 +7,7 @@ surely small is counted once it is there, which costs less time.
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -79,7 +80,16 @@ def _sparse_product_size(
 
 
 def _sizes_on_meta(func: Callable, args: tuple, kwargs: dict) -> list[int]:
-    """Return the sizes that the kernel for the meta device, which has no data, gives."""
+    """Return the sizes of the results on the meta device; an empty list if unknown."""
+    out = run_on_meta(func, args, kwargs)
+    return [tensor.untyped_storage().nbytes() for tensor in tensors_in((out,))]
+
+
+def run_on_meta(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Return what the kernel for the meta device, which has no data, makes of a call.
+
+    It is None if there is no such kernel, or if the arguments are wrong.
+    """
     kwargs = dict(kwargs)
     if "device" in kwargs:
         kwargs["device"] = META
@@ -88,10 +98,9 @@ def _sizes_on_meta(func: Callable, args: tuple, kwargs: dict) -> list[int]:
         kwargs["generator"] = None
     try:
         args, kwargs = map_tensors(_on_meta, (args, kwargs))
-        out = func(*args, **kwargs)
-    except Exception:  # there is no such kernel, or the arguments are wrong
-        return []
-    return [tensor.untyped_storage().nbytes() for tensor in tensors_in((out,))]
+        return func(*args, **kwargs)
+    except Exception:
+        return None
 
 
 def _on_meta(tensor: Tensor) -> Tensor:

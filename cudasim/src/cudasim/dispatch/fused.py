@@ -54,8 +54,10 @@ for _softmax in (softmax, log_softmax):
 
 @substitute(aten.log_sigmoid_forward.default)
 def log_sigmoid(input: Tensor) -> tuple[Tensor, Tensor]:
-    output, _ = aten.log_sigmoid_forward.default(input)
-    return output, input.new_empty(0)
+    """Lay the result out as the operand, as CUDA's kernel does."""
+    output, buffer = aten.empty_like.default(input), input.new_empty(0)
+    aten.log_sigmoid_forward.output(input, output=output, buffer=input.new_empty(0))
+    return output, buffer
 
 
 @substitute(aten.log_sigmoid_forward.output)

@@ -158,6 +158,14 @@ def gradient(original: Callable, input: Tensor, *args, **kwargs) -> tuple[Tensor
         raise
 
 
+@replaces(torch, "group_norm", overridable=True, when=lambda: session.type.is_cuda)
+def group_norm(original: Callable, input: Tensor, *args, **kwargs) -> Tensor:
+    """Make images contiguous first, as the kernel of a GPU wants them (group_norm.cpp)."""
+    if gpu_of(input) is not None:
+        input = input.contiguous()
+    return original(input, *args, **kwargs)
+
+
 @replaces(torch.linalg, "lstsq", when=lambda: session.type.has_cudnn)
 def lstsq(
     original: Callable, *args, driver: str | None = None, **kwargs
