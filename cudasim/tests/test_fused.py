@@ -1,7 +1,7 @@
 """Kernels that CUDA has for what the CPU computes in several steps, or with more memory.
 
-The bytes are those of the tensors that the kernels make: cuda/Dropout.cu, SoftMax.cpp and
-cuda/Activation.cpp in aten/src/ATen/native of PyTorch.
+The bytes are those of the tensors that the kernels make: cuda/Dropout.cu, SoftMax.cpp,
+cuda/Activation.cpp and cuda/layer_norm_kernel.cu in aten/src/ATen/native of PyTorch.
 """
 
 import pytest
@@ -10,13 +10,13 @@ import torch.nn.functional as F
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
-SIZE = 2**20  # numbers
+SIZE = 2**18  # numbers
 FLOAT, HALF, MASK = 4, 2, 1  # bytes of a number
 
 
 def numbers(dtype, device="cuda"):
     generator = torch.Generator().manual_seed(0)
-    values = torch.randn(1024, 1024, generator=generator).to(device, dtype)
+    values = torch.randn(256, 1024, generator=generator).to(device, dtype)
     return values.requires_grad_()
 
 
@@ -94,3 +94,65 @@ def test_log_sigmoid_has_an_empty_buffer():
     result.sum().backward()
     F.logsigmoid(on_host).sum().backward()
     torch.testing.assert_close(x.grad.cpu(), on_host.grad)
+
+
+@pytest.mark.parametrize("dtype, width", [(torch.float32, FLOAT), (torch.half, HALF)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rms_norm_is_one_kernel_that_keeps_a_number_for_each_row(
+    dtype, width, weighted
+):
+    results = {}
+    for device in ("cuda", "cpu"):
+        x = numbers(dtype, device)
+        weight = None
+        if weighted:
+            weight = torch.linspace(1, 2, 1024, dtype=dtype, device=device)
+            weight.requires_grad_()
+        held, peak, result = bytes_a_number(lambda x=x, w=weight: rms_norm(x, w))
+        if device == "cuda":
+            assert held == peak == width + FLOAT / 1024
+            assert type(result.grad_fn).__name__ == "FusedRmsNormBackward0"
+
+        leaves = [x] if weight is None else [x, weight]
+        gradients = torch.autograd.grad(result.float().square().sum(), leaves)
+        results[device] = [tensor.detach().cpu() for tensor in (result, *gradients)]
+    torch.testing.assert_close(results["cuda"], results["cpu"])
+
+
+def test_rms_norm_has_second_derivatives():
+    results = []
+    for device in ("cuda", "cpu"):
+        x = numbers(torch.float32, device)
+        loss = rms_norm(x).square().sum()
+        (slope,) = torch.autograd.grad(loss, x, create_graph=True)
+        (second,) = torch.autograd.grad(slope.square().sum(), x)
+        results.append(second.cpu())
+    torch.testing.assert_close(*results)
+
+
+def rms_norm(x, weight=None):
+    return F.rms_norm(x, (1024,), weight, 1e-5)
+
+
+def test_rms_norm_is_not_fused_for_several_dtypes_or_with_its_channels_last():
+    x = numbers(torch.half)
+    with pytest.warns(UserWarning, match="Cannot dispatch to fused implementation"):
+        mixed = rms_norm(x, torch.ones(1024, device="cuda"))
+    image = torch.ones(2, 3, 4, 5, device="cuda", requires_grad=True)
+    for_last = image.contiguous(memory_format=torch.channels_last)
+    of_image = F.rms_norm(for_last, (5,))
+    for result in (mixed, of_image):
+        assert type(result.grad_fn).__name__ != "FusedRmsNormBackward0"
+    assert type(F.rms_norm(image, (5,)).grad_fn).__name__ == "FusedRmsNormBackward0"
+    with pytest.raises(RuntimeError, match="Given normalized_shape"):
+        F.rms_norm(image, (4,))
+
+
+def test_rms_norm_under_autocast_is_computed_in_float():
+    x = numbers(torch.half)
+    with torch.autocast("cuda"):
+        result = rms_norm(x)
+    assert result.dtype is torch.float32
+    assert type(result.grad_fn).__name__ == "FusedRmsNormBackward0"
+    with torch.inference_mode():
+        assert torch.equal(rms_norm(x.detach().float()), result)

@@ -43,6 +43,7 @@ WIDEST: list[str] = _LISTS["widest"]
 CHOSEN_IN_PYTHON: dict[OpOverload, str] = {
     torch.ops.aten.softmax.int: "softmax",
     torch.ops.aten.log_softmax.int: "log_softmax",
+    torch.ops.aten.rms_norm.default: "rms_norm",
 }
 
 
@@ -179,6 +180,8 @@ def _cast_operands(
     Autograd records the casts.
     """
     args, kwargs = _cast((args, kwargs), dtype or _low_dtype())
+    if func in CHOSEN_IN_PYTHON:
+        return getattr(torch, CHOSEN_IN_PYTHON[func])(*args, **kwargs)
     return func(*args, **kwargs)
 
 

@@ -1,16 +1,26 @@
-"""Kernels of CUDA that need less memory than the CPU's, or no step before them.
+"""Kernels of CUDA that do in one step, or with less memory, what the CPU's do.
 
 The files named below are in aten/src/ATen/native of PyTorch.
 """
 
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from cudasim.dispatch.operators import substitute
+from cudasim.dispatch.dtypes import widened
+from cudasim.dispatch.operators import rule, substitute
+from cudasim.dispatch.placement import general
 from cudasim.dispatch.substitutes import require
-from cudasim.torch_private.operators import Softmax, log_softmax, softmax
+from cudasim.torch_private.operators import (
+    Softmax,
+    fused_rms_norm,
+    fused_rms_norm_backward,
+    log_softmax,
+    softmax,
+)
 from cudasim.words import WORDS
 
 aten = torch.ops.aten
@@ -82,3 +92,39 @@ def log_sigmoid_backward(
     return aten.log_sigmoid_backward.grad_input(
         grad, input, buffer, grad_input=grad_input
     )
+
+
+# The fused normalization by the root of the mean square (cuda/layer_norm_kernel.cu).
+
+
+@rule(fused_rms_norm)
+def rms_norm(func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Run as one kernel what PyTorch takes apart on the CPU."""
+    return general(func, args, kwargs)
+
+
+@substitute(fused_rms_norm_backward)
+def rms_norm_backward(
+    grad: Tensor,
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    rstd: Tensor,
+    weight: Tensor | None,
+    output_mask: Sequence[bool],
+) -> tuple[Tensor | None, Tensor | None]:
+    """Return the gradients of the input and of the weight, of those that are asked for."""
+    first = input.dim() - len(normalized_shape)
+    of_row = list(range(first, input.dim()))
+    wide_grad = widened(grad)
+    normalized = widened(input) * rstd
+
+    input_grad = weight_grad = None
+    if output_mask[0]:
+        scaled = wide_grad if weight is None else wide_grad * widened(weight)
+        mean = (normalized * scaled).mean(of_row, keepdim=True)
+        input_grad = ((scaled - normalized * mean) * rstd).to(input.dtype)
+        input_grad = input_grad.contiguous()
+    if output_mask[1] and weight is not None:
+        weight_grad = (wide_grad * normalized).sum_to_size(weight.shape)
+        weight_grad = weight_grad.to(weight.dtype)
+    return input_grad, weight_grad

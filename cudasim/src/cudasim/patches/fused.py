@@ -4,19 +4,39 @@ C++ reads a tensor's device itself, before any dispatch mode sees an operation. 
 functions are replaced. The files named below are in aten/src/ATen/native of PyTorch.
 """
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.library import Library
 
 from cudasim.dispatch.tags import gpu_of
 from cudasim.patching import replaces
 from cudasim.session import session
 from cudasim.torch_private import tensors as private
-from cudasim.torch_private.dispatch import in_transform, is_tracing
-from cudasim.torch_private.operators import Softmax, log_softmax, softmax
+from cudasim.torch_private.dispatch import (
+    DispatchKey,
+    DispatchKeySet,
+    in_transform,
+    is_tracing,
+)
+from cudasim.torch_private.operators import (
+    Softmax,
+    destroy,
+    fused_rms_norm,
+    log_softmax,
+    softmax,
+)
+
+# The keys of a tensor on the host, in a dispatch mode.
+HOST_KEYS = (
+    DispatchKeySet(DispatchKey.AutogradCPU)
+    | DispatchKeySet(DispatchKey.CPU)
+    | DispatchKeySet(DispatchKey.Python)
+)
+CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
 def _has_kernels() -> bool:
@@ -67,3 +87,63 @@ for _kernel in (softmax, log_softmax):
         overridable=True,
         when=_has_kernels,
     )(partial(_softmax_of_halves, _kernel))
+
+
+@replaces(torch, "rms_norm", overridable=True, when=_has_kernels)
+def rms_norm(
+    original: Callable,
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    """Normalize with one kernel, which keeps a number for each row (layer_norm.cpp)."""
+    is_fused = (
+        _runs_on_gpu(input)
+        # Of what is cast, C++ calls this function again.
+        and not torch.is_autocast_enabled(session.type.name)
+        and _has_fused_rms_norm(input, tuple(normalized_shape), weight)
+    )
+    if not is_fused:
+        return original(input, normalized_shape, weight, eps)
+    kernel = _rms_norm_with_gradients()
+    output, _ = kernel(input, normalized_shape, weight, eps)
+    return output
+
+
+def _has_fused_rms_norm(
+    input: Tensor, shape: tuple[int, ...], weight: Tensor | None
+) -> bool:
+    """Return whether C++ takes the fused kernel, and has nothing to refuse."""
+    if not shape or input.shape[-len(shape) :] != shape or input.is_complex():
+        return False
+    if weight is not None:
+        if weight.shape != shape or weight.dtype != input.dtype:
+            return False
+    last = CHANNELS_LAST.get(input.dim())
+    if last is None or input.is_contiguous():
+        return True
+    return not input.is_contiguous(memory_format=last)
+
+
+@cache
+def _rms_norm_with_gradients() -> Callable:
+    """Return autograd's kernel of the fused operator.
+
+    On the CPU the operator has none, as it is several others there. Any type of device with
+    a kernel of its own has autograd's: so one that is never used gets one.
+    """
+    library = Library("aten", "IMPL", DispatchKey.XPU.name)
+    library.impl(fused_rms_norm, _run_nowhere)
+    session.patches.finally_do(_forget, library)
+    kernel = torch.library.get_kernel(fused_rms_norm, DispatchKey.AutogradXPU.name)
+    return partial(kernel.call_boxed, HOST_KEYS)
+
+
+def _run_nowhere(*args: Any) -> None:
+    raise AssertionError("there is no tensor of such a device")
+
+
+def _forget(library: Library) -> None:
+    destroy(library)
+    _rms_norm_with_gradients.cache_clear()

@@ -161,6 +161,11 @@ log_softmax = Softmax(
 )
 
 
+# Normalization by the root of the mean square.
+fused_rms_norm = torch.ops.aten._fused_rms_norm.default
+fused_rms_norm_backward = torch.ops.aten._fused_rms_norm_backward.default
+
+
 class attention:
     """The kernels of attention: CUDA's, also of packed sequences, and the CPU's."""
 
