@@ -363,25 +363,24 @@ REFUSED = {
         "ProcessGroupNCCL::scatter: invalid root rank: 5",
         lambda: dist.scatter(wide(2), None, 5),
     ),
-    # `throw_nccl_error` of torch/csrc/cuda/nccl.cpp.
     "a message to a rank that is not there": (
-        RuntimeError,
-        r"NCCL Error 4: invalid argument \(run with NCCL_DEBUG=WARN for details\)",
+        dist.DistBackendError,
+        r"Send : invalid root 5 \(root should be in the 0\.\.1 range\)",
         lambda: dist.send(wide(2), 5),
     ),
     "a message from a rank that is not there": (
-        RuntimeError,
-        "NCCL Error 4: invalid argument",
+        dist.DistBackendError,
+        "Recv : invalid root 5",
         lambda: dist.irecv(wide(2), 5),
     ),
     "a batch for a rank that is not there": (
-        RuntimeError,
-        "NCCL Error 4: invalid argument",
+        dist.DistBackendError,
+        "Send : invalid root 5",
         lambda: dist.batch_isend_irecv([dist.P2POp(dist.isend, wide(2), 5)]),
     ),
     "objects for a rank that is not there": (
-        RuntimeError,
-        "NCCL Error 4: invalid argument",
+        dist.DistBackendError,
+        "Send : invalid root 5",
         lambda: dist.send_object_list([1], 5, device=torch.device("cuda")),
     ),
     "gathering several at once": (

@@ -3,7 +3,7 @@
 What solves them is in a note (`BaseException.add_note`), as it is ours.
 
 They are those of torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp and
-ProcessGroupWrapper.cpp, of torch/csrc/cuda/nccl.cpp, of NCCL's src/init.cc and
+ProcessGroupWrapper.cpp, of NCCL's src/init.cc and
 src/misc/argcheck.cc, and as printed in
 https://github.com/pytorch/pytorch/issues/47885,
 https://github.com/Intellindust-AI-Lab/DEIMv2/issues/155 and
@@ -51,14 +51,9 @@ def invalid_argument(last: str) -> DistBackendError:
 
 
 def invalid_root(word: str, root: int, size: int) -> DistBackendError:
-    """Return the error of a `broadcast` or `reduce` with a root that no rank has."""
+    """Return the error of a function, by `word`, with a root or peer that no rank has."""
     function = word.capitalize()
     return invalid_argument(MESSAGES["root"].format(function, root, size))
-
-
-def invalid_peer() -> RuntimeError:
-    """Return the error of a message to or from a rank that is not in the group."""
-    return RuntimeError(MESSAGES["code"].format(4, MESSAGES["invalid argument"]))
 
 
 def aborted(rank: int) -> DistBackendError:

@@ -186,10 +186,9 @@ def _check_by_nccl(call: Call, gpu: GPU, roll: Roll) -> None:
     refusals.refuse_types(call.name, call.tensors)
     if call.op is not None:
         refusals.refuse_reduction(call.op, call.tensors[0].dtype)
-    if call.peer is not None:
-        refusals.refuse_peers(call.peer, roll)
-    elif call.root is not None:
-        refusals.refuse_ranks(COLLECTIVES[call.name].word, call.root, roll.size)
+    for rank in (call.root, call.peer):
+        if rank is not None:
+            refusals.refuse_ranks(call.name, rank, roll)
     refusals.refuse_old_cards(call.name, call.tensors, gpu)
 
 

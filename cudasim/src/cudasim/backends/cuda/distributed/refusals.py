@@ -61,19 +61,15 @@ def refuse_roots(name: str, root: int | None, size: int) -> None:
         raise ValueError(MESSAGES["root rank"].format(word, root))
 
 
-def refuse_ranks(word: str, root: int, size: int) -> None:
-    """Refuse a root outside of the group where NCCL does."""
-    if root not in range(size):
-        raise errors.invalid_root(word, root, size)
-
-
-def refuse_peers(peer: int, roll: Roll) -> None:
-    """Refuse a message to or from a rank outside of the group."""
-    if peer in range(roll.size):
+def refuse_ranks(name: str, rank: int, roll: Roll) -> None:
+    """Refuse a root or a peer outside of the group where NCCL does."""
+    if rank in range(roll.size):
         return
-    error = errors.invalid_peer()
-    if not (roll.is_eager or roll.messages_to_self.is_batch):
-        error.add_note(MESSAGES["no peer"].format(peer, roll.size))
+    word = COLLECTIVES[name].word
+    error = errors.invalid_root(word, rank, roll.size)
+    is_message = word in ("send", "recv")
+    if is_message and not (roll.is_eager or roll.messages_to_self.is_batch):
+        error.add_note(MESSAGES["no peer"].format(rank, roll.size))
     raise error
 
 
