@@ -342,6 +342,16 @@ REFUSED = {
         r"got \(3\)\)",
         lambda: dist.gather(wide(2), [wide(3)]),
     ),
+    "two tensors of one process": (
+        RuntimeError,
+        "Expecting one tensor only but got multiple. You are probably using multiple",
+        lambda: dist.group.WORLD.allreduce([wide(2), wide(2)]),
+    ),
+    "two parts of one process": (
+        RuntimeError,
+        "Expecting one tensor only but got multiple",
+        lambda: dist.group.WORLD.allgather([[wide(2)], [wide(2)]], [wide(2), wide(2)]),
+    ),
     "a root that is not there, to broadcast": (
         dist.DistBackendError,
         r"(?s)invalid argument .*\nBroadcast : invalid root 5 "

@@ -161,6 +161,8 @@ def check_and_announce(call: Call, roll: Roll) -> None:
 def _check_on_gpu(call: Call, gpu: GPU, roll: Roll) -> None:
     """Refuse what PyTorch's group refuses before it looks for a communicator."""
     refusals.refuse_roots(call.name, call.root, roll.size)
+    if call.args is not None:
+        refusals.refuse_several(call.name, call.args)
     stream = session.stream_key(gpu.index)
     if roll.size > 1 and session.capturing.get(stream) is not None:
         raise NotImplementedError("cudasim: a CUDA graph here holds no collectives")

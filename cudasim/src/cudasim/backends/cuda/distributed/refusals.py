@@ -61,6 +61,16 @@ def refuse_roots(name: str, root: int | None, size: int) -> None:
         raise ValueError(MESSAGES["root rank"].format(word, root))
 
 
+def refuse_several(name: str, args: tuple) -> None:
+    """Refuse several tensors of one process: PyTorch had them on a GPU each, once."""
+    collective = COLLECTIVES[name]
+    if "coalesced" in name or collective.word == "all_to_all":
+        return
+    own = args[0] if collective.parts is None else args[1 - collective.parts]
+    if isinstance(own, list) and len(own) != 1:
+        raise RuntimeError(MESSAGES["several"])
+
+
 def refuse_ranks(name: str, rank: int, roll: Roll) -> None:
     """Refuse a root or a peer outside of the group where NCCL does."""
     if rank in range(roll.size):
