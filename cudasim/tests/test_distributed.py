@@ -13,6 +13,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import distribute_tensor
 
+from cudasim.installed import minor_version
+
 BOTH = "cpu:gloo,cuda:nccl"
 
 
@@ -137,6 +139,109 @@ def test_reductions_that_nccl_does_not_know(alone, op, message):
         dist.all_reduce(integers, op=op)
 
 
+# What versions of torch require of nvidia-nccl-cu13 (METADATA of their wheels).
+NCCL_OF_WHEELS = {
+    (2, 11): (2, 28, 9),
+    (2, 12): (2, 29, 7),
+    (2, 13): (2, 29, 7),
+    (2, 14): (2, 30, 7),
+}
+
+
+def test_the_version_of_nccl_is_that_of_the_wheel(two_gpus):
+    assert torch.cuda.nccl.version() == NCCL_OF_WHEELS[minor_version(torch.__version__)]
+
+
+def test_float8_is_moved_by_old_cards_and_not_reduced(alone):
+    """As in `taskAppend` of NCCL's src/enqueue.cc, since 2.28; a T4 is an sm75."""
+    alone("nccl")
+    numbers = torch.tensor([1.0, 2.0], device="cuda").to(torch.float8_e5m2)
+    copy = torch.zeros_like(numbers)
+    dist.all_gather([copy], numbers)
+    dist.broadcast(copy, 0)
+    assert copy.tolist() == [1, 2]
+    for reduce in (dist.all_reduce, lambda x: dist.reduce(x, 0)):
+        with pytest.raises(dist.DistBackendError, match=r"FP8 reduction .* sm90"):
+            reduce(numbers)
+
+
+def test_a_work_is_one_of_nccl(alone):
+    """As `WorkNCCL::getDuration` of ProcessGroupNCCL.cpp says."""
+    alone("nccl")
+    work = dist.all_reduce(torch.ones(1, device="cuda"), async_op=True)
+    work.block_current_stream()
+    with pytest.raises(RuntimeError, match="only works if timing was enabled"):
+        work._get_duration()
+
+
+ENDED = r"^NCCL communicator was aborted on rank 0\. $"
+ENDS = {
+    "destroyed": dist.destroy_process_group,
+    "aborted": lambda group: group.abort(),
+    "shut down": lambda group: group.shutdown(),
+    "aborted by its backend": lambda group: group._get_backend(
+        torch.device("cuda")
+    ).abort(),
+}
+
+
+@pytest.mark.parametrize("way", ENDS)
+def test_a_group_that_has_ended_communicates_no_more(alone, way):
+    """As `NCCLComm::getNcclComm` of NCCLUtils.cpp says."""
+    alone("nccl")
+    group = dist.new_group([0])
+    x = torch.ones(1, device="cuda")
+    calls = [
+        lambda: group.allreduce([x]),
+        lambda: group.broadcast(x, 0),
+        lambda: group.allgather([[x]], [x]),
+        lambda: group.alltoall_base(x, x, [], []),
+        lambda: group.gather([[x]], [x]),
+        lambda: group.barrier(),
+    ]
+    for call in calls:
+        call()
+    ENDS[way](group)
+    for call in calls:
+        with pytest.raises(dist.DistBackendError, match=ENDED):
+            call()
+    dist.all_reduce(x)  # other groups do, and those that are made now
+    dist.all_reduce(x, group=dist.new_group([0]))
+
+
+def test_what_a_group_has_not_made_does_not_end_with_it(alone):
+    """NCCL's communicators are made as they are needed, one for each GPU."""
+    alone("nccl")
+    group = dist.new_group([0])
+    group.allreduce([torch.ones(1, device="cuda:0")])
+    group.abort()
+    x = torch.ones(1, device="cuda:1")
+    group.allreduce([x])
+    with pytest.raises(dist.DistBackendError, match=ENDED):
+        group.allreduce([torch.ones(1, device="cuda:0")])
+
+
+def test_an_aborted_world_is_not_the_next_one(alone):
+    alone("nccl", device_id=torch.device("cuda:0"))  # its communicator is made at once
+    world = dist.group.WORLD
+    world.abort()
+    x = torch.ones(1, device="cuda:0")
+    calls = [
+        lambda: dist.all_reduce(x),
+        lambda: dist.broadcast(x, 0),
+        lambda: all_reduce(x, "sum", world),
+        lambda: nn.parallel.DistributedDataParallel(nn.Linear(1, 1).cuda()),
+    ]
+    for call in calls:
+        with pytest.raises(dist.DistBackendError, match=ENDED):
+            call()
+    dist.destroy_process_group()
+    alone("nccl")
+    dist.all_reduce(x)
+    with pytest.raises(dist.DistBackendError, match=ENDED):
+        world.allreduce([x])
+
+
 def wide(*shape):
     return torch.ones(*shape, device="cuda:0")
 
@@ -236,6 +341,57 @@ REFUSED = {
         r"ProcessGroupNCCL::gather: invalid tensor size at index 0 \(expected \(2\), "
         r"got \(3\)\)",
         lambda: dist.gather(wide(2), [wide(3)]),
+    ),
+    "two tensors of one process": (
+        RuntimeError,
+        "Expecting one tensor only but got multiple. You are probably using multiple",
+        lambda: dist.group.WORLD.allreduce([wide(2), wide(2)]),
+    ),
+    "two parts of one process": (
+        RuntimeError,
+        "Expecting one tensor only but got multiple",
+        lambda: dist.group.WORLD.allgather([[wide(2)], [wide(2)]], [wide(2), wide(2)]),
+    ),
+    "a root that is not there, to broadcast": (
+        dist.DistBackendError,
+        r"(?s)invalid argument .*\nBroadcast : invalid root 5 "
+        r"\(root should be in the 0\.\.1 range\)",
+        lambda: dist.broadcast(wide(2), 5),
+    ),
+    "a root that is not there, to reduce": (
+        dist.DistBackendError,
+        r"Reduce : invalid root -1 \(root should be in the 0\.\.1 range\)",
+        lambda: dist.reduce(wide(2), -1),
+    ),
+    "a root that is not there, to gather": (
+        ValueError,
+        "ProcessGroupNCCL::gather: invalid root rank: 5",
+        lambda: dist.gather(wide(2), None, 5),
+    ),
+    "a root that is not there, to scatter": (
+        ValueError,
+        "ProcessGroupNCCL::scatter: invalid root rank: 5",
+        lambda: dist.scatter(wide(2), None, 5),
+    ),
+    "a message to a rank that is not there": (
+        dist.DistBackendError,
+        r"Send : invalid root 5 \(root should be in the 0\.\.1 range\)",
+        lambda: dist.send(wide(2), 5),
+    ),
+    "a message from a rank that is not there": (
+        dist.DistBackendError,
+        "Recv : invalid root 5",
+        lambda: dist.irecv(wide(2), 5),
+    ),
+    "a batch for a rank that is not there": (
+        dist.DistBackendError,
+        "Send : invalid root 5",
+        lambda: dist.batch_isend_irecv([dist.P2POp(dist.isend, wide(2), 5)]),
+    ),
+    "objects for a rank that is not there": (
+        dist.DistBackendError,
+        "Send : invalid root 5",
+        lambda: dist.send_object_list([1], 5, device=torch.device("cuda")),
     ),
     "gathering several at once": (
         NotImplementedError,

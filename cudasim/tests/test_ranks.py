@@ -6,11 +6,14 @@ import signal
 import pytest
 from programs import reports, run_script_as_ranks
 
+from cudasim.backends.cuda.distributed.errors import nccl_version
+
 
 def duplicate(rank, bus=1000):
+    version = ".".join(map(str, nccl_version()))
     return (
         "DistBackendError: NCCL error in: torch/csrc/distributed/c10d/NCCLUtils.cpp, invalid usage "
-        "(run with NCCL_DEBUG=WARN for details), NCCL version 2.27.5 / ncclInvalidUsage: This "
+        f"(run with NCCL_DEBUG=WARN for details), NCCL version {version} / ncclInvalidUsage: This "
         "usually reflects invalid usage of NCCL library. / Last error: / Duplicate GPU detected : "
         f"rank {rank} and rank {1 - rank} both on CUDA device {bus}"
     )
@@ -111,11 +114,18 @@ def test_detailed_checks_are_those_of_pytorch(tmp_path):
     [
         ("collective", 2, "ALLREDUCE", "Rank 0 is there; rank 1"),
         ("recv", 1, "RECV", "Rank 1"),
+        # Only collectives have a number: what made the communicator has none.
+        ("collective bound", 2, "ALLREDUCE", "Rank 0 is there; rank 1"),
+        ("recv bound", 1, "RECV", "Rank 1"),
     ],
 )
 def test_a_rank_that_never_arrives(tmp_path, way, number, work, who):
     results = run_script_as_ranks(
-        "ranks_missing.py", "late", way, cwd=tmp_path, TORCH_NCCL_BLOCKING_WAIT="1"
+        "ranks_missing.py",
+        "late",
+        *way.split(),
+        cwd=tmp_path,
+        TORCH_NCCL_BLOCKING_WAIT="1",
     )
     error = reports(results)[0, "waits"]
     head, elapsed, tail = re.fullmatch(
@@ -152,3 +162,38 @@ def test_a_rank_that_has_ended(tmp_path, way):
     error = r"ncclRemoteError: A call failed .* / Last error: / Rank 1 \(process \d+\) has ended"
     assert re.search(error, reports(results)[0, "waits"])
     assert results[0].returncode == 3
+
+
+# As https://github.com/pytorch/pytorch prints them, but for the number of the line.
+LOGGED = re.compile(
+    r"\[rank(\d)\]:\[W\d+ [\d:.]+ ProcessGroupNCCL\.cpp\] Warning: (.*) "
+    r"\(function operator\(\)\)"
+)
+SINGLE = (
+    "An unbatched P2P op (send/recv) was called on this ProcessGroup with size 2.  "
+)
+LAZY = f"{SINGLE}In lazy initialization mode, this will result"
+EAGER = "[PG ID 0 PG GUID 0(default_pg) Rank {}] " + SINGLE + "In eager initialization"
+ORDER = "Detected non-contiguous tensor in P2P operations. "
+LEFT = "WARNING: destroy_process_group() was not called before program exit, "
+
+
+@pytest.mark.parametrize(("way", "single"), [("lazy", LAZY), ("eager", EAGER)])
+def test_warnings_of_cpp_are_logged_once(tmp_path, way, single):
+    results = run_script_as_ranks("ranks_warned.py", way, cwd=tmp_path)
+    for rank, result in enumerate(results):
+        assert result.returncode == 0, result
+        expected = [ORDER, single.format(rank)]
+        if rank == 0:  # the first of a machine
+            expected.append(LEFT)
+        logged = LOGGED.findall(result.stderr)
+        assert {who for who, _ in logged} == {str(rank)}
+        for (_, text), begin in zip(logged, expected, strict=True):
+            assert text.startswith(begin)
+
+
+def test_the_level_of_the_log_silences_warnings(tmp_path):
+    results = run_script_as_ranks(
+        "ranks_warned.py", "lazy", cwd=tmp_path, TORCH_CPP_LOG_LEVEL="ERROR"
+    )
+    assert not any(LOGGED.search(result.stderr) for result in results)

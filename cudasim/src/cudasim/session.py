@@ -5,6 +5,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch.library import Library
@@ -125,7 +126,9 @@ class Session:
         self.watching = False
 
         # Groups of processes in which gloo stands for NCCL.
-        self.rolls: dict[str, Any] = {}  # the `Roll` of each group, by name
+        # The `Roll` of each group, also of one that has ended.
+        self.rolls: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+        self.groups_made = 0  # so far
         self.group_starts = 0  # how often the default group was initialised
 
     def find_gpus(self) -> None:

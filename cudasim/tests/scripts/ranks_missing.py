@@ -1,4 +1,7 @@
-"""Rank 0 waits for rank 1, which comes late or has ended: `(late | ended) (collective | recv)`."""
+"""Rank 0 waits for rank 1, which comes late or has ended.
+
+Arguments: `(late | ended) (collective | recv) [bound]`.
+"""
 
 import os
 import sys
@@ -23,7 +26,8 @@ def wait_for_the_other():
 
 
 seconds = 2 if late else 100
-gpu = join(timeout=timedelta(seconds=seconds))
+options = {"device_id": torch.device("cuda", rank)} if "bound" in sys.argv else {}
+gpu = join(timeout=timedelta(seconds=seconds), **options)
 x = torch.ones(4, device=gpu)
 dist.all_reduce(x)
 

@@ -67,6 +67,25 @@ def send_in_the_order_of_memory():
         assert received.tolist() == x.tolist()
 
 
+def send_in_a_group_that_has_ended():
+    group = dist.new_group([0, 1])
+
+    def pass_on():
+        if rank == 0:
+            group.send([own()], 1, 0).wait()
+        else:
+            group.recv([own()], 0, 0).wait()
+
+    pass_on()
+    group.shutdown()
+    try:
+        pass_on()
+    except dist.DistBackendError as error:  # of the communicator of these two
+        assert str(error) == f"NCCL communicator was aborted on rank {rank}. "
+    else:
+        raise AssertionError("a group that has ended passed on a message")
+
+
 def send_to_itself_in_a_batch():
     from_self, from_other = torch.zeros(2, 4, device=gpu)
     messages = [
@@ -149,6 +168,7 @@ average_integers()
 average_halves_that_would_overflow()
 reduce_to_one()
 send_in_the_order_of_memory()
+send_in_a_group_that_has_ended()
 send_to_itself_in_a_batch()
 capture_a_collective()
 capture_a_functional_collective()

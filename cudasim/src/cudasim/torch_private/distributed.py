@@ -21,11 +21,16 @@ NEW_GROUP = Attribute(dist.distributed_c10d, "_new_group_with_tag")
 NAME_GROUP = Attribute(dist.distributed_c10d, "_process_group_name")
 # What finds the communicator of NCCL that a new group's is split from.
 SPLIT_SOURCE = Attribute(dist.distributed_c10d, "_get_split_source")
+Backend = torch._C._distributed_c10d.Backend  # that a group has for a type of device
+DURATION = Attribute(dist.Work, "_get_duration")
 REDUCE_SCATTER_BASE = Attribute(dist.ProcessGroup, "_reduce_scatter_base")
 CoalescingManager = torch.distributed.distributed_c10d._CoalescingManager
 
 # The store by which the ranks of the default group found each other.
 default_store = torch.distributed.distributed_c10d._get_default_store
+
+# The group of a name.
+resolve_group = torch.distributed.distributed_c10d._resolve_process_group
 
 # The operators of the functional collectives, which DTensor and compiled programs call.
 functional_operators = torch.ops._c10d_functional
@@ -39,9 +44,14 @@ def finished_work(results: list[torch.Tensor]) -> torch.ScriptObject:
     return work.boxed()
 
 
-def timeout_of(group: dist.ProcessGroup) -> timedelta:
-    """Return how long the collectives of `group` wait for a rank."""
-    return group._get_backend(torch.device("cpu")).options._timeout
+def gloo_of(group: dist.ProcessGroup) -> dist.ProcessGroupGloo:
+    """Return what does the work of `group`."""
+    return group._get_backend(torch.device("cpu"))
+
+
+def timeout_of(gloo: dist.ProcessGroupGloo) -> timedelta:
+    """Return how long the collectives of a group wait for a rank."""
+    return gloo.options._timeout
 
 
 def set_backend(group: dist.ProcessGroup, name: str) -> None:

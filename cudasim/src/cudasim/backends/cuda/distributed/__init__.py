@@ -24,6 +24,7 @@ from cudasim.backends.cuda.distributed import (
     groups,
     reductions,
     replicas,
+    works,
 )
 from cudasim.backends.cuda.distributed import operators as operators
 from cudasim.backends.cuda.distributed.table import FUNCTIONS
@@ -35,11 +36,10 @@ COMMUNICATING: dict[str, Callable] = dict.fromkeys(FUNCTIONS, collectives.collec
 COMMUNICATING["barrier"] = groups.barrier
 COMMUNICATING["send"] = collectives.message
 COMMUNICATING["recv"] = collectives.message
-# What runs around each function that makes groups, or ends them.
+# What runs around each function that makes groups.
 ABOUT_GROUPS: dict[str, Callable] = {
     "init_process_group": groups.init_process_group,
     "split_group": groups.split_group,
-    "destroy_process_group": groups.destroy_process_group,
 }
 SINCE_2_12 = ("all_gather_single", "reduce_scatter_single")
 
@@ -62,6 +62,10 @@ def patch_distributed(patches: Patches) -> None:
     patches.wrap(*private.SPLIT_SOURCE, groups.split_source)
     patches.replace(*private.DEVICE_TYPES, property(groups.device_types))
     patches.wrap(dist.ProcessGroup, "name", groups.name_of_group)
+    for name in ("abort", "shutdown"):
+        patches.wrap(dist.ProcessGroup, name, groups.end_group)
+        patches.wrap(private.Backend, name, groups.end_backend)
+    works.patch_works(patches)
     patches.wrap(*private.LOGGED_BY_REPLICAS, groups.logged_by_replicas)
     patches.wrap(*private.BROADCAST_COALESCED, replicas.broadcast_coalesced)
     patches.wrap(*private.VERIFY_PARAMETERS, replicas.verify_parameters)
@@ -73,7 +77,7 @@ def patch_distributed(patches: Patches) -> None:
     for module in (dist.constants, dist.distributed_c10d):
         patches.replace(module, "default_pg_nccl_timeout", groups.NCCL_TIMEOUT)
     patches.replace(dist, "ProcessGroupNCCL", groups.ProcessGroupNCCL)
-    patches.replace(torch.cuda.nccl, "version", lambda: errors.NCCL_VERSION)
+    patches.replace(torch.cuda.nccl, "version", errors.nccl_version)
 
 
 def _wrap(patches: Patches, name: str, around: Callable) -> None:

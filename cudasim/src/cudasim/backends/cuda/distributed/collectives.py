@@ -2,14 +2,17 @@
 
 import operator
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+import torch.distributed as dist
 from torch import Tensor
 
 from cudasim.backends.cuda.distributed import errors
 from cudasim.backends.cuda.distributed.groups import bind_arguments, roll_of
+from cudasim.backends.cuda.distributed.rollcall import Request, Roll
+from cudasim.backends.cuda.distributed.works import works_of_nccl
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.torch_private.distributed import CoalescingManager
 from cudasim.torch_private.tensors import use_count
@@ -31,6 +34,8 @@ def collective(original: Callable, *args: Any, **kwargs: Any) -> Any:
     work = original(**arguments)
     if work is None:
         wait_for_release(tensors, use_counts)
+    elif isinstance(work, dist.Work):
+        works_of_nccl.add(work)
     return work
 
 
@@ -50,9 +55,11 @@ def wait_for_release(tensors: list[Tensor], use_counts: list[int]) -> None:
 
 def message(original: Callable, *args: Any, **kwargs: Any) -> Any:
     """Send or receive; where gloo gives up waiting, the error names the rank."""
+    begin = time.monotonic()
     try:
         return collective(original, *args, **kwargs)
     except RuntimeError as error:
+        waited = time.monotonic() - begin
         arguments = bind_arguments(original, args, kwargs)
         roll = roll_of(arguments.get("group"))
         if roll is None or "Timed out" not in str(error):
@@ -61,8 +68,9 @@ def message(original: Callable, *args: Any, **kwargs: Any) -> Any:
         in_group = arguments.get("group_src", arguments.get("group_dst"))
         if in_group is not None:
             peer = roll.ranks[in_group]
-        work = f"WorkNCCL(OpType={original.__name__.upper()})"
-        raise errors.timed_out(work, roll.timeout, [peer], []) from error
+        kind = original.__name__.upper()
+        work = Request(kind, [arguments["tensor"]], [], []).work(roll.messages)
+        raise errors.timed_out(work, waited, roll.timeout, [peer], []) from error
 
 
 def batch(original: Callable, *args: Any, **kwargs: Any) -> Any:
@@ -71,6 +79,7 @@ def batch(original: Callable, *args: Any, **kwargs: Any) -> Any:
     roll = roll_of(operations[0].group) if operations else None
     if roll is None:
         return original(operations)
+    roll.messages += 1
     with roll.messages_to_self.batch():
         return original(operations)
 
@@ -78,6 +87,13 @@ def batch(original: Callable, *args: Any, **kwargs: Any) -> Any:
 def coalescing(original: Callable, *args: Any, **kwargs: Any) -> AbstractContextManager:
     """Run collectives one by one where a device is named: gloo cannot put them together."""
     arguments = bind_arguments(original, args, kwargs)
-    if arguments.get("device") is not None and roll_of(arguments.get("group")):
-        return nullcontext(CoalescingManager())
+    roll = roll_of(arguments.get("group"))
+    if arguments.get("device") is not None and roll is not None:
+        return _one_by_one(roll)
     return original(**arguments)
+
+
+@contextmanager
+def _one_by_one(roll: Roll) -> Iterator[CoalescingManager]:
+    with roll.messages_to_self.batch():
+        yield CoalescingManager()

@@ -3,7 +3,8 @@
 What solves them is in a note (`BaseException.add_note`), as it is ours.
 
 They are those of torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp and
-ProcessGroupWrapper.cpp, of src/init.cc (NCCL 2.27), and as printed in
+ProcessGroupWrapper.cpp, of NCCL's src/init.cc and
+src/misc/argcheck.cc, and as printed in
 https://github.com/pytorch/pytorch/issues/47885,
 https://github.com/Intellindust-AI-Lab/DEIMv2/issues/155 and
 https://github.com/XPixelGroup/BasicSR/issues/737.
@@ -11,20 +12,34 @@ https://github.com/XPixelGroup/BasicSR/issues/737.
 
 from datetime import timedelta
 
+import torch
 from torch.distributed import DistBackendError
 
 from cudasim.backends.cuda.nvidia_smi import bus_number
+from cudasim.installed import minor_version
 from cudasim.words import WORDS
 
 MESSAGES = WORDS["NCCL"]
-NCCL_VERSION = (2, 27, 5)  # that of PyTorch's own builds for CUDA 12
+# Those that versions of PyTorch require of NCCL in their builds for CUDA 13.
+NCCL_VERSIONS = {
+    (2, 11): (2, 28, 9),
+    (2, 12): (2, 29, 7),
+    (2, 14): (2, 30, 7),
+}
+
+
+def nccl_version() -> tuple[int, int, int]:
+    """Return the version of NCCL that the installed PyTorch has on a card."""
+    installed = minor_version(torch.__version__)
+    known = [version for version in NCCL_VERSIONS if version <= installed]
+    return NCCL_VERSIONS[max(known)]
 
 
 def nccl_error(
     kind: str, explanation: str, last: str, file: str = "NCCLUtils.cpp"
 ) -> DistBackendError:
     """Return an error that NCCL has returned to PyTorch's `file`."""
-    version = ".".join(map(str, NCCL_VERSION))
+    version = ".".join(map(str, nccl_version()))
     message = MESSAGES["error"]
     return DistBackendError(message.format(file, kind, version, explanation, last))
 
@@ -33,6 +48,17 @@ def invalid_argument(last: str) -> DistBackendError:
     """Return the error of a collective whose arguments NCCL itself refuses."""
     kind = MESSAGES["invalid argument"]
     return nccl_error(kind, MESSAGES["argument"], last, "ProcessGroupNCCL.cpp")
+
+
+def invalid_root(word: str, root: int, size: int) -> DistBackendError:
+    """Return the error of a function, by `word`, with a root or peer that no rank has."""
+    function = word.capitalize()
+    return invalid_argument(MESSAGES["root"].format(function, root, size))
+
+
+def aborted(rank: int) -> DistBackendError:
+    """Return the error of `rank` as it uses a communicator that was aborted or destroyed."""
+    return DistBackendError(MESSAGES["aborted"].format(rank))
 
 
 def to_self(word: str) -> DistBackendError:

@@ -17,13 +17,15 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from cudasim.backends.cuda.distributed import wrapper
+from cudasim.backends.cuda.distributed import logs, wrapper
 from cudasim.backends.cuda.distributed.rollcall import INIT, Request, Roll
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.session import session
-from cudasim.torch_private.distributed import DEVICE_TYPES, set_backend
+from cudasim.torch_private.distributed import DEVICE_TYPES, Backend, set_backend
+from cudasim.words import WORDS
 
+MESSAGES = WORDS["NCCL"]
 # torch's default_pg_nccl_timeout; gloo's is 30 minutes.
 NCCL_TIMEOUT = timedelta(minutes=10)
 _device_types = DEVICE_TYPES.read()  # PyTorch's own
@@ -63,7 +65,7 @@ def roll_of(group: Any = None) -> Roll | None:
     group = group or dist.group.WORLD
     if not isinstance(group, dist.ProcessGroup):
         return None
-    return session.rolls.get(group.group_name)
+    return session.rolls.get(group)
 
 
 def bound_device(device: Any) -> GPU | None:
@@ -116,7 +118,6 @@ def init_process_group(original: Callable, *args: Any, **kwargs: Any) -> None:
         requested = nccl_in(arguments["backend"])
     else:  # torch takes that of the accelerator
         requested = "undefined" if gpu is None else "nccl"
-    session.rolls.clear()
     session.group_starts += 1
     if requested is None:
         original(**arguments)
@@ -127,12 +128,13 @@ def init_process_group(original: Callable, *args: Any, **kwargs: Any) -> None:
     arguments["backend"] = "gloo"
     with _unwrapped():
         original(**arguments)
-    atexit.unregister(wait_for_gloo)  # once, however many groups there were
-    atexit.register(wait_for_gloo)
+    for at_exit in (wait_for_gloo, warn_of_groups):
+        atexit.unregister(at_exit)  # once, however many groups there were
+        atexit.register(at_exit)
 
     world = dist.group.WORLD
     roll = Roll(world, requested, gpu)
-    session.rolls[world.group_name] = roll
+    session.rolls[world] = roll
     set_backend(world, requested)
     if gpu is not None:  # the communicator is made at once
         world.bound_device_id = gpu.device
@@ -179,7 +181,7 @@ def new_group(original: Callable, *args: Any, **kwargs: Any) -> Any:
     with _unwrapped():
         group = original(**arguments)
     if isinstance(group, dist.ProcessGroup):  # else this process is not in it
-        session.rolls[group.group_name] = Roll(group, requested, gpu)
+        session.rolls[group] = Roll(group, requested, gpu)
         set_backend(group, requested)
         if gpu is not None:
             group.bound_device_id = gpu.device
@@ -247,19 +249,32 @@ def barrier(original: Callable, *args: Any, **kwargs: Any) -> Any:
     return original(**arguments)
 
 
-def destroy_process_group(original: Callable, group: Any = None) -> None:
-    """End a group; a process that is not in it has a number in its place."""
-    is_world = group in (None, dist.group.WORLD)
+def end_group(original: Callable, group: dist.ProcessGroup) -> None:
+    """Abort a group, or shut it down as `destroy_process_group` does."""
+    roll = session.rolls.get(group)
+    if roll is not None:
+        roll.end()
     original(group)
-    if is_world:
-        session.rolls.clear()
-    elif isinstance(group, dist.ProcessGroup):
-        session.rolls.pop(group.group_name, None)
+
+
+def end_backend(original: Callable, backend: Backend) -> None:
+    """Abort what does the work of a group, or shut it down."""
+    for roll in session.rolls.values():
+        if roll.gloo is backend:
+            roll.end()
+    original(backend)
+
+
+def warn_of_groups() -> None:
+    """Warn of groups that nothing has ended, as their destructor does (`~ProcessGroupNCCL`)."""
+    for roll in session.rolls.values():
+        if not roll.has_ended and roll.rank % len(session.gpus) == 0:
+            logs.warn_once(MESSAGES["not destroyed"])
 
 
 def device_types(group: dist.ProcessGroup) -> list[torch.device]:
     """Return the types of device for which a group has a backend; gloo has one for all."""
-    roll = session.rolls.get(group.group_name)
+    roll = session.rolls.get(group)
     if roll is not None and roll.only_nccl:
         return [torch.device("cuda")]
     return _device_types.__get__(group)
@@ -267,7 +282,7 @@ def device_types(group: dist.ProcessGroup) -> list[torch.device]:
 
 def name_of_group(original: Callable, self: dist.ProcessGroup) -> str:
     """Return the name of a group's backend (`getBackendName` of ProcessGroupNCCL.hpp)."""
-    roll = session.rolls.get(self.group_name)
+    roll = session.rolls.get(self)
     return "nccl" if roll is not None and roll.only_nccl else original(self)
 
 

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from cudasim.backends.cuda.distributed import reductions, refusals
+from cudasim.backends.cuda.distributed import logs, reductions, refusals
 from cudasim.backends.cuda.distributed.clocks import book
 from cudasim.backends.cuda.distributed.rollcall import Request, Roll
 from cudasim.backends.cuda.distributed.table import COLLECTIVES, PAIRWISE, Collective
@@ -26,9 +26,17 @@ from cudasim.dispatch.scratch import is_called_by_engine
 from cudasim.dispatch.tags import gpu_of, is_scratch, put
 from cudasim.session import session
 from cudasim.torch_private.dispatch import DispatchKey, DispatchKeySet
-from cudasim.torch_private.distributed import finished_work, functional_operators
+from cudasim.torch_private.distributed import (
+    finished_work,
+    functional_operators,
+    resolve_group,
+)
 from cudasim.torch_private.operators import schema_of, tree_map_only
+from cudasim.words import WORDS
 
+MESSAGES = WORDS["NCCL"]
+# An environment variable: whether to warn of messages outside of a batch.
+SERIALIZATION_WARNING = "TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING"
 wait = dist.Work.wait  # PyTorch's own: the virtual clock does not see it
 SPARSE_KEYS = DispatchKeySet(DispatchKey.SparseCUDA)
 QUANTIZED_KEYS = DispatchKeySet(DispatchKey.QuantizedCUDA)
@@ -76,7 +84,7 @@ def operator(func: Callable, args: tuple, kwargs: dict) -> Any:
     if len(gpus) == 1:
         _place_buckets(tensors, gpu)
     group = dist.ProcessGroup.unbox(arguments["process_group"])
-    roll = session.rolls.get(group.group_name)
+    roll = session.rolls.get(group)
     if roll is not None:
         if name == "barrier":
             gpu = _gpu_of_barrier(roll)
@@ -144,11 +152,17 @@ def check_and_announce(call: Call, roll: Roll) -> None:
             raise RuntimeError(refusals.CPU)
     elif call.name != "barrier":
         _check_on_gpu(call, call.gpu, roll)
+    roll.refuse_aborted(call.gpu, call.peer)
+    if call.gpu is not None:
+        _check_by_nccl(call, call.gpu, roll)
     announce(call, roll)
 
 
 def _check_on_gpu(call: Call, gpu: GPU, roll: Roll) -> None:
-    """Refuse what is refused on this rank alone, in the order of PyTorch's checks."""
+    """Refuse what PyTorch's group refuses before it looks for a communicator."""
+    refusals.refuse_roots(call.name, call.root, roll.size)
+    if call.args is not None:
+        refusals.refuse_several(call.name, call.args)
     stream = session.stream_key(gpu.index)
     if roll.size > 1 and session.capturing.get(stream) is not None:
         raise NotImplementedError("cudasim: a CUDA graph here holds no collectives")
@@ -156,9 +170,28 @@ def _check_on_gpu(call: Call, gpu: GPU, roll: Roll) -> None:
     refusals.refuse_devices(call.tensors, roll.bound_gpu)
     if call.args is not None:
         refusals.refuse_layouts(call.name, call.args, call.tensors, roll.size)
-    refusals.refuse_types(call.name, call.tensors, gpu)
+    if call.peer is not None and not roll.messages_to_self.is_batch:
+        _warn_of_single_message(roll)
+
+
+def _warn_of_single_message(roll: Roll) -> None:
+    """Warn once of a message outside of a batch (`pointToPoint` in ProcessGroupNCCL.cpp)."""
+    if not roll.is_eager:
+        logs.warn_once(MESSAGES["single message"].format(roll.size))
+    elif logs.is_on(SERIALIZATION_WARNING):
+        warning = MESSAGES["serialized message"].format(roll.size)
+        logs.warn_once(f"{roll.log_prefix} {warning}")
+
+
+def _check_by_nccl(call: Call, gpu: GPU, roll: Roll) -> None:
+    """Refuse what is refused as NCCL is called with a communicator."""
+    refusals.refuse_types(call.name, call.tensors)
     if call.op is not None:
         refusals.refuse_reduction(call.op, call.tensors[0].dtype)
+    for rank in (call.root, call.peer):
+        if rank is not None:
+            refusals.refuse_ranks(call.name, rank, roll)
+    refusals.refuse_old_cards(call.name, call.tensors, gpu)
 
 
 def announce(call: Call, roll: Roll) -> None:
@@ -169,11 +202,14 @@ def announce(call: Call, roll: Roll) -> None:
     )
     if gpu is not None:
         roll.used_gpus.add(gpu.index)
+    if call.peer is not None and not roll.messages_to_self.is_batch:
+        roll.messages += 1
     if call.peer is None:
         roll.meet(request, gpu)
     elif call.peer != roll.rank:
         roll.meet_peer(request, gpu, call.peer)
     if gpu is not None:
+        roll.communicators.add(roll.communicator(gpu, call.peer))
         word = COLLECTIVES[call.name].word
         book(roll, word, gpu.index, call.size, call.own_stream, call.peer)
 
@@ -195,7 +231,7 @@ def _gpu_of_barrier(roll: Roll) -> GPU:
 def refuse_monitored_barrier(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Run a barrier that only gloo has, by its backend for the CPU."""
     group = dist.ProcessGroup.unbox(args[1])
-    roll = session.rolls.get(group.group_name)
+    roll = session.rolls.get(group)
     if roll is not None and roll.only_nccl:
         raise RuntimeError(refusals.CPU)
     return func(*args, **kwargs)
@@ -358,8 +394,7 @@ def functional(name: str, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Run a functional collective, checked as its operator `name` is."""
     arguments = arguments_by_name(func, args, kwargs)
     gpu = gpu_of(tensors_in(args[:1])[0])
-    group = arguments["group_name"]
-    roll = session.rolls.get(getattr(group, "group_name", group))
+    roll = _roll_named(arguments["group_name"])
     if roll is not None and gpu is None and roll.only_nccl:
         raise RuntimeError(refusals.CPU)
     if roll is None or gpu is None:
@@ -369,6 +404,16 @@ def functional(name: str, func: Callable, args: tuple, kwargs: dict) -> Any:
     if arguments.get("reduce_op") != "avg":
         return _run(func, args, kwargs)
     return _average(func, args, kwargs, roll.size)
+
+
+def _roll_named(group: str | dist.ProcessGroup) -> Roll | None:
+    """Return the roll of a group, or of the one with that name."""
+    if isinstance(group, str):
+        try:
+            group = resolve_group(group)
+        except RuntimeError:  # the operator says so itself
+            return None
+    return session.rolls.get(group)
 
 
 def _functional_call(

@@ -57,7 +57,7 @@ def method(
 ) -> Any:
     """Run a method of a group with the reduction that gloo has to do, and note the other."""
     tensors = tensors_in((*args, *kwargs.values()))
-    is_ours = group.group_name in session.rolls
+    is_ours = group in session.rolls
     if not is_ours or not tensors or all(gpu_of(tensor) is None for tensor in tensors):
         return original(group, *args, **kwargs)
 

@@ -4,19 +4,18 @@ The texts are those of torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp
 (`check_gpu_single_tensor`, `check_gpu_tensors_same_device`, `getNcclDataType`,
 `getNcclReduceOp`, `initNCCLComm`, and the checks that each collective begins with), of
 ProcessGroup.hpp (`getBackend`), of torch/csrc/cuda/nccl.cpp (`to_nccl_data_type`), and of
-NCCL's src/enqueue.cc.
+NCCL's src/enqueue.cc and src/misc/argcheck.cc.
 """
 
-import functools
-import warnings
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from cudasim.backends.cuda.distributed import errors
-from cudasim.backends.cuda.distributed.table import COLLECTIVES, PAIRWISE, Collective
+from cudasim.backends.cuda.distributed import errors, logs
+from cudasim.backends.cuda.distributed.rollcall import Roll
+from cudasim.backends.cuda.distributed.table import COLLECTIVES, Collective
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.dtypes import scalar_type
@@ -53,6 +52,35 @@ def refuse_operators(name: str, tensors: list[Tensor]) -> None:
         )
     if name == "allreduce_" and any(tensor.is_sparse for tensor in tensors):
         raise RuntimeError(MESSAGES["sparse"])
+
+
+def refuse_roots(name: str, root: int | None, size: int) -> None:
+    """Refuse a root outside of the group where PyTorch's group does."""
+    word = COLLECTIVES[name].word
+    if word in ("gather", "scatter") and root not in range(size):
+        raise ValueError(MESSAGES["root rank"].format(word, root))
+
+
+def refuse_several(name: str, args: tuple) -> None:
+    """Refuse several tensors of one process: PyTorch had them on a GPU each, once."""
+    collective = COLLECTIVES[name]
+    if "coalesced" in name or collective.word == "all_to_all":
+        return
+    own = args[0] if collective.parts is None else args[1 - collective.parts]
+    if isinstance(own, list) and len(own) != 1:
+        raise RuntimeError(MESSAGES["several"])
+
+
+def refuse_ranks(name: str, rank: int, roll: Roll) -> None:
+    """Refuse a root or a peer outside of the group where NCCL does."""
+    if rank in range(roll.size):
+        return
+    word = COLLECTIVES[name].word
+    error = errors.invalid_root(word, rank, roll.size)
+    is_message = word in ("send", "recv")
+    if is_message and not (roll.is_eager or roll.messages_to_self.is_batch):
+        error.add_note(MESSAGES["no peer"].format(rank, roll.size))
+    raise error
 
 
 def refuse_devices(tensors: list[Tensor], bound_gpu: GPU | None) -> None:
@@ -93,12 +121,7 @@ def _check_message(tensor: Tensor) -> None:
         return
     if not is_dense(tensor):
         raise ValueError("Tensors for P2P must be non-overlapping and dense")
-    warn_of_order()
-
-
-@functools.cache
-def warn_of_order() -> None:
-    warnings.warn(MESSAGES["order"], stacklevel=2)
+    logs.warn_once(MESSAGES["order"])
 
 
 def is_in_order(tensor: Tensor) -> bool:
@@ -170,7 +193,7 @@ def _refuse_flat(name: str, args: tuple, size: int) -> None:
         raise ValueError(of_sizes)
 
 
-def refuse_types(name: str, tensors: list[Tensor], gpu: GPU) -> None:
+def refuse_types(name: str, tensors: list[Tensor]) -> None:
     word = COLLECTIVES[name].word
     if name == "allreduce_coalesced_" and len({tensor.dtype for tensor in tensors}) > 1:
         raise TypeError("Tensors must have identical type")
@@ -178,8 +201,6 @@ def refuse_types(name: str, tensors: list[Tensor], gpu: GPU) -> None:
         dtype = tensor.dtype
         if dtype in OPAQUE_FLOAT8 and "reduce" in word:
             raise RuntimeError(MESSAGES["float8"])
-        if dtype in REDUCED_FLOAT8 and word not in PAIRWISE:
-            _refuse_old_card(gpu)
         if dtype in TYPES or (dtype.is_complex and name in VIEWED_AS_REAL):
             continue
         if word in ("all_to_all", "gather", "scatter"):
@@ -187,11 +208,15 @@ def refuse_types(name: str, tensors: list[Tensor], gpu: GPU) -> None:
         raise TypeError(MESSAGES["type"].format(scalar_type(dtype)))
 
 
-def _refuse_old_card(gpu: GPU) -> None:
-    """Refuse 8-bit floats on cards before Hopper: NCCL 2.27 does so for all collectives.
+def refuse_old_cards(name: str, tensors: list[Tensor], gpu: GPU) -> None:
+    """Refuse to reduce 8-bit floats on cards before Hopper.
 
-    Published in test_allgather_float8 of PyTorch's test/distributed/test_c10d_nccl.py.
+    Since NCCL 2.28, collectives that only move them are not refused (`taskAppend` in its
+    src/enqueue.cc).
     """
+    is_reduction = "reduce" in COLLECTIVES[name].word
+    if not is_reduction or REDUCED_FLOAT8.isdisjoint(t.dtype for t in tensors):
+        return
     if torch.cuda.get_device_capability(gpu.device) < FLOAT8_CAPABILITY:
         raise errors.invalid_argument(MESSAGES["old card"])
 

@@ -26,7 +26,10 @@ from cudasim.device.gpu import GPU
 from cudasim.dispatch.dtypes import scalar_type
 from cudasim.dispatch.tags import device_of
 from cudasim.session import session
-from cudasim.torch_private.distributed import timeout_of
+from cudasim.torch_private.distributed import gloo_of, timeout_of
+
+# What names a communicator of a group: the index of a GPU, or the ranks at its two ends.
+Key = int | tuple[int, int]
 
 INIT = "INIT"  # the kind of a request for a communicator
 # Environment variable; 0: no roll call, no fingerprints.
@@ -103,21 +106,30 @@ class Roll:
     ) -> None:
         self.requested = requested
         self.bound_gpu = bound_gpu
+        self.is_eager = bound_gpu is not None  # its communicator is made at once
         self.only_nccl = "cpu" not in requested  # there would be no backend for the CPU
         self.name = group.group_name
         self.log_prefix = watchdog.prefix_of(group)
+        session.groups_made += 1
         self.rank = group.rank()
         self.size = group.size()
         self.ranks = dist.get_process_group_ranks(group)
-        self.timeout: timedelta = timeout_of(group)
+        self.gloo = gloo_of(group)
+        self.timeout: timedelta = timeout_of(self.gloo)
         self.barrier_gpu: GPU | None = None  # that `barrier(device_ids=)` names
-        self.used_gpus: set[int] = set()  # for which there are communicators
+        self.used_gpus: set[int] = set()  # that have communicated
+        self.communicators: set[Key] = set()  # those that there are
+        if bound_gpu is not None:
+            self.communicators.add(bound_gpu.index)
+        self.aborted: set[Key] = set()  # those of them that are of no more use
+        self.has_ended = False  # whether it was aborted or shut down
         self.messages_to_self = MessagesToSelf()
 
         self.is_wrapped = wrapper.is_wanted()
         self.count = 0  # roll calls so far
         self.collectives = 0  # those that NCCL has run
         self.splits = 0  # how often the group was split
+        self.messages = 0  # sends and recvs, or batches of them, that NCCL has run
         # (card, peer) of sends and recvs so far.
         self.introduced: set[tuple[int, int]] = set()
 
@@ -130,25 +142,60 @@ class Roll:
         self.store = dist.PrefixStore(prefix, store)
         self.store.set(f"here/{self.rank}", json.dumps([host(), os.getpid()]))
 
+    def communicator(self, gpu: GPU, peer: int | None) -> Key:
+        """Return what names the communicator for a collective, or for a message of `peer`.
+
+        Single messages have communicators of two ranks, unless the group's own was made
+        at once (`pointToPoint` in torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp).
+        """
+        if peer is None or self.is_eager or self.messages_to_self.is_batch:
+            return gpu.index
+        return min(self.rank, peer), max(self.rank, peer)
+
+    def end(self) -> None:
+        """Abort the communicators that there are, or destroy them: no one can use them."""
+        self.has_ended = True
+        self.aborted |= self.communicators
+
+    def refuse_aborted(self, gpu: GPU | None, peer: int | None) -> None:
+        """Refuse to use a communicator that is aborted or destroyed.
+
+        Another that the group has not used so far is made anew, as on a card. Where C++
+        has not said which GPU it uses, any will do.
+        """
+        if not self.aborted:
+            return
+        rank = self.rank
+        if gpu is not None:
+            key = self.communicator(gpu, peer)
+            if key not in self.aborted:
+                return
+            if isinstance(key, tuple):
+                rank = int(key[0] != self.rank)  # of the two
+        elif not self.only_nccl:
+            return
+        raise errors.aborted(rank)
+
     def meet(self, request: Request, gpu: GPU | None) -> None:
         """Wait until every rank has come, as NCCL does, and compare what they say."""
         if self.size == 1 or os.environ.get(CHECKS) == "0":
             return
-        number = self.count
+        call = self.count
         self.count += 1
+        number = self.collectives + 1
         card = None if gpu is None else [host(), gpu.number]
         detail = wrapper.Fingerprint.of(
             self.collectives, request.kind, request.verified
         )
         own = Answer(card, request.key(), request.fingerprint(number), detail)
         # A communicator is made by the first, which no watchdog sees.
-        is_watched = number > 0
+        is_watched = call > 0
         lines = self.exchange(
-            f"{number}", own, request.work(number + 1), is_watched=is_watched
+            f"{call}", own, request.work(number), is_watched=is_watched
         )
         answers = [Answer(*line) for line in lines]
         if self.count % KEPT_CALLS == 0:  # all have read what came before this one
-            for old in range(number - KEPT_CALLS, number):
+            for old in range(call - KEPT_CALLS, call):
                 self.store.delete_key(f"{old}/{self.rank}")
 
         if self.is_wrapped:
@@ -168,7 +215,8 @@ class Roll:
             return
         if (gpu.number, peer) not in self.introduced:
             own_card = [host(), gpu.number]
-            (other_card,) = self.exchange("p2p", own_card, request.work(1), peer)
+            work = request.work(self.messages)
+            (other_card,) = self.exchange("p2p", own_card, work, peer)
             self._compare_cards({self.rank: own_card, peer: other_card})
             self.introduced.add((gpu.number, peer))
 

@@ -31,7 +31,7 @@ def ends_process() -> bool:
 
 def prefix_of(group: dist.ProcessGroup) -> str:
     """Return what stands before each line about a new group (`createLogPrefix`)."""
-    number = len(session.rolls)  # of the groups before it
+    number = session.groups_made  # before it
     name = group.group_name
     if group.group_desc not in ("", "undefined"):
         name += f"({group.group_desc})"
