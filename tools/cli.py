@@ -152,7 +152,7 @@ def rules() -> None:
 
 @command()
 def links() -> None:
-    """Write the chapters' rows of links and set-up cells for the repository in _config.yml."""
+    """Write the chapters' rows of links and setup cells for the repository in _config.yml."""
     from tools.book.links import write_links
 
     changed = write_links(the_book())

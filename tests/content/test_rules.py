@@ -251,6 +251,24 @@ def test_most_of_the_code_is_in_sight(root, monkeypatch):
     assert line.endswith("in sight; take it out of tools/rules/sight.yml")
 
 
+def test_a_folded_repeat_of_what_an_earlier_chapter_showed_is_left_out(small_book):
+    first = code("first", "import math\n\ndef half(x):\n    return x / 2  # as shown")
+    write(small_book, "first", TITLE, first, code("last", "half(1)"))
+    known = "import math\n\n\ndef half(x):\n    return x / 2\n"
+    repeat = folded("again", known, "hide-cell", title="# @title Again\n")
+    more = folded("more", known + "y = 1", "hide-cell", title="# @title More\n")
+    for cell, in_sight in (repeat, True), (more, False):
+        write(small_book, "second", TITLE, cell, code("last", "half(2)"))
+        book = Book(small_book)
+        lines = broken_rules(book.chapters["second"], book)
+        assert any("lines of code are in sight" in line for line in lines) != in_sight
+    # Nothing is left out of the chapter that comes first.
+    write(small_book, "first", TITLE, repeat, code("last", "half(1)"))
+    book = Book(small_book)
+    [line] = broken_rules(book.chapters["first"], book)
+    assert ": 25 % of its lines of code are in sight" in line
+
+
 TIME, NO_TIME = text("≈ 8.1 ms\n"), text("8.1 ms\n")
 DRAWN_TIME = display("<svg><!-- time ≈ --></svg>", "image/svg+xml")
 

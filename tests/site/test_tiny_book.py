@@ -222,7 +222,7 @@ def test_without_scripts_checks_are_folds(browser, tiny_site):
 
 # Folds: what is not on the path.
 
-FOLDS = ["Run this chapter: links and set-up", "Checks", "Helper code", "Checks"]
+FOLDS = ["Run this chapter: links and setup", "Checks", "Helper code", "Checks"]
 
 
 def test_folds_are_closed_until_a_link_leads_into_them(browser, tiny_site):

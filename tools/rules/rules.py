@@ -56,6 +56,8 @@ def _faults(chapter: Chapter, book: Book) -> Iterator[Fault]:
         yield from rule(chapter)
     for rule in RULES_OF_TEXT[chapter.kind]:
         yield from rule(chapter)
+    if chapter.kind == Kind.LESSON:
+        yield from code_in_sight(chapter, book)
 
     recordings = book.recordings_of(chapter.name)
     yield from times_without_tag(chapter, recordings)
@@ -163,7 +165,6 @@ RULES_OF_TEXT = {
     Kind.LESSON: (
         opening,
         within_budget,
-        code_in_sight,
         *PREDICTION_RULES,
         *QUESTION_RULES,
     ),

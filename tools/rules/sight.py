@@ -1,6 +1,9 @@
 """The notebook is the page: what is folded, how much is not, and links that travel with it."""
 
+import ast
 import re
+
+from nbformat import NotebookNode
 
 from tools.book.addresses import is_text, relative_targets
 from tools.book.book import Book
@@ -51,9 +54,14 @@ def folded_everywhere(chapter: Chapter) -> Faults:
                 yield Fault(cell, "is folded on the page alone", advice)
 
 
-def code_in_sight(chapter: Chapter) -> Faults:
-    """Of a chapter's lines of code, checks left out, no more than a few are folded."""
-    share = share_in_sight(chapter)
+def code_in_sight(chapter: Chapter, book: Book) -> Faults:
+    """Of a chapter's lines of code, checks left out, no more than a few are folded.
+
+    A folded cell that only repeats what an earlier chapter showed is left out, too. The
+    clinics fold such a cell: the training script, a file of `book/clinic` that the earlier
+    clinics have shown, first as a whole and then repair by repair.
+    """
+    share = share_in_sight(chapter, shown_before(chapter, book))
     least = EXCEPTIONS.get(chapter.name, LEAST)
     if share < least:
         words = f"{share} % of its lines of code are in sight, {least} at least"
@@ -63,16 +71,19 @@ def code_in_sight(chapter: Chapter) -> Faults:
         yield Fault(None, words, "take it out of tools/rules/sight.yml")
 
 
-def share_in_sight(chapter: Chapter) -> int:
+def share_in_sight(chapter: Chapter, known: set[str]) -> int:
     """Return how many percent of a chapter's lines of code are not folded.
 
-    Left out are empty lines and titles, the set-up, checks, and the cells of exercises.
+    Left out are empty lines and titles, the setup, checks, the cells of exercises, and
+    folded cells all of whose statements are `known`.
     """
     shown = 0
     total = 0
     for cell in _own_code(chapter):
         folding = FOLDING & set(tags(cell))
         if CHECKS in folding:
+            continue
+        if folding and statements(chapter, cell) <= known:
             continue
         for line in cell.source.splitlines():
             if line.strip() and not line.startswith(TITLE):
@@ -81,8 +92,25 @@ def share_in_sight(chapter: Chapter) -> int:
     return 100 * shown // total if total else 100
 
 
-def _own_code(chapter: Chapter) -> list:
-    """Return the code cells of a chapter, without its set-up and its exercises."""
+def shown_before(chapter: Chapter, book: Book) -> set[str]:
+    """Return the statements that are in sight in the chapters before this one."""
+    shown: set[str] = set()
+    for earlier in book.chapters.values():
+        if earlier.name == chapter.name:
+            break
+        for cell in _own_code(earlier):
+            if not FOLDING & set(tags(cell)):
+                shown |= statements(earlier, cell)
+    return shown
+
+
+def statements(chapter: Chapter, cell: NotebookNode) -> set[str]:
+    """Return the statements of a cell, each in one spelling and without comments."""
+    return {ast.unparse(node) for node in syntax_tree(chapter, cell).body}
+
+
+def _own_code(chapter: Chapter) -> list[NotebookNode]:
+    """Return the code cells of a chapter, without its setup and its exercises."""
     cells = chapter.keyed_cells
     return [cell for cell in cells if not EXERCISE_PART.fullmatch(cell.id)]
 

@@ -2,7 +2,7 @@
 
 A fold is one line until a reader opens it. There is one around each section whose heading
 begins with `Deeper: `, and one around neighbouring cells with the tag `hide-cell`; at the
-head of a chapter it holds the links, the legend of the tabs and the set-up, too.
+head of a chapter it holds the links, the legend of the tabs and the setup, too.
 
 A cover hides what answers a prediction until the reader asks for it: the output, the words, and
 all that follows up to the next heading.
@@ -76,12 +76,12 @@ def add_folds(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def fold_head(doctree: nodes.document) -> None:
-    """Fold the links and the set-up at the head of the chapter, once for each framework."""
+    """Fold the links and the setup at the head of the chapter, once for each framework."""
     paragraphs = [*doctree.findall(nodes.paragraph)]
     for paragraph in paragraphs:
         if paragraph.astext().startswith(tr("Run this chapter:")):
             link_download(paragraph)
-            fold(nodes_of_head(paragraph), tr("Run this chapter: links and set-up"))
+            fold(nodes_of_head(paragraph), tr("Run this chapter: links and setup"))
 
 
 def link_download(links: nodes.paragraph) -> None:
