@@ -3,6 +3,7 @@
 import copy
 import gc
 from contextlib import contextmanager, suppress
+from inspect import signature
 
 import pytest
 import torch
@@ -83,6 +84,52 @@ def test_a_graph_warns_of_an_input_that_is_gone():
     inputs.clear()
     with pytest.warns(UserWarning, match="of which the program holds nothing"):
         graph.replay()
+
+
+@pytest.mark.skipif(
+    "check_input_liveness" not in signature(torch.cuda.graph).parameters,
+    reason="since PyTorch 2.13",
+)
+def test_a_replay_is_refused_if_an_input_is_gone():
+    """The words, and what counts as an input, are those of torch/utils/_cuda_debug.py."""
+    inputs = {
+        "on the GPU": torch.ones(2, device="cuda"),
+        "pinned": torch.ones(2).pin_memory(),
+        "pageable": torch.ones(()),
+    }
+    pool = torch.cuda.graph_pool_handle()
+
+    def work():
+        result = inputs["on the GPU"] + inputs["pageable"]
+        return result.copy_(inputs["pinned"], non_blocking=True)
+
+    def capture(work):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=pool, check_input_liveness=True):
+            result = work()
+        return graph, result
+
+    first, inputs["from the pool"] = capture(work)
+    second, _ = capture(work)  # holds the same inputs, which makes no difference
+    of_pool, _ = capture(lambda: inputs["from the pool"] + 1)
+    del inputs["from the pool"], inputs["pageable"]
+    for graph in (first, second, of_pool):
+        graph.replay()
+
+    del inputs["on the GPU"]
+    for graph in (first, second):
+        with pytest.raises(
+            RuntimeError, match=r"^CUDA graph .* 1 dead tensor"
+        ) as error:
+            graph.replay()
+        assert "in test_a_replay_is_refused_if" in str(error.value).split("Deletion")[1]
+    of_pool.replay()
+    del inputs["pinned"]
+    with pytest.raises(RuntimeError, match=r"detected 2 dead tensor\(s\)"):
+        first.replay()
+    first.reset()
+    second, _ = capture(lambda: torch.ones(2, device="cuda"))
+    second.replay()
 
 
 def test_a_graph_may_outlive_its_simulation():

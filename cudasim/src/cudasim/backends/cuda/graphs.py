@@ -26,6 +26,7 @@ from cudasim.device.pools import PoolId
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch.capture import Capture, refuse_segment
 from cudasim.dispatch.host_memory import host_memory
+from cudasim.dispatch.liveness import Inputs
 from cudasim.dispatch.waiting import CAPTURING
 from cudasim.patching import Patches
 from cudasim.session import session
@@ -80,8 +81,6 @@ class CUDAGraph:
         capture_error_mode: str = "global",
         check_input_liveness: bool = False,
     ) -> None:
-        if check_input_liveness:
-            raise NotImplementedError("cudasim: check_input_liveness is not known here")
         if self._instantiated:
             raise RuntimeError(MESSAGES["captured"])
         if self._captured:  # kept, and given up for another
@@ -99,7 +98,8 @@ class CUDAGraph:
         self.register_generator_state(gpu.generator)
         self._gpu = gpu
         self._pool = pool or (self._number, 0)
-        self._capture = capture = Capture(key, capture_error_mode)
+        inputs = Inputs() if check_input_liveness else None
+        self._capture = capture = Capture(key, capture_error_mode, inputs)
         capture.graph = ref(self)
         for holder in self._holders.values():
             states = (holder.state, list(holder.state))
@@ -169,6 +169,8 @@ class CUDAGraph:
             raise RuntimeError(
                 "Called CUDAGraph::replay without a preceding successful capture."
             )
+        if self._capture.inputs is not None:
+            self._capture.inputs.check(self._pool)
         self._instantiated = True  # at the latest now
         clock = session.clock
         with clock.graph(*key_of()) if clock else nullcontext():
