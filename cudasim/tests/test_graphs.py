@@ -190,6 +190,41 @@ NOT_WHILE_CAPTURING = "operation not permitted when stream is capturing"
 INVALIDATED = "operation failed due to a previous error during capture"
 
 
+def test_what_a_graph_cannot_do_is_refused():
+    graph = torch.cuda.CUDAGraph(keep_graph=True)
+    with torch.cuda.graph(graph):
+        torch.ones(2, device="cuda")
+    hook = "register_replay_start_hook"  # since PyTorch 2.14
+    if hasattr(torch.cuda.CUDAGraph, hook):
+        with pytest.raises(
+            NotImplementedError, match="cudasim does not know CUDAGraph"
+        ):
+            getattr(graph, hook)(print)
+    with pytest.raises(NotImplementedError, match="no objects of CUDA"):
+        graph.get_graph_data()
+
+
+def test_the_blocks_of_a_pool_are_known_by_their_addresses():
+    """`checkPoolLiveAllocations` in c10/cuda/CUDACachingAllocator.cpp"""
+    pool = torch.cuda.graph_pool_handle()
+    other_stream = torch.cuda.Stream()
+    torch._C._cuda_beginAllocateCurrentStreamToPool(0, pool)
+    kept = torch.ones(2, device="cuda")
+    with torch.cuda.stream(other_stream):
+        elsewhere = torch.ones(2, device="cuda")
+    torch._C._cuda_endAllocateToPool(0, pool)
+    (segment,) = torch.cuda.memory_snapshot(pool)
+    address = segment["address"]
+
+    are_live = torch._C._cuda_checkPoolLiveAllocations
+    assert are_live(0, pool, {address})
+    assert not are_live(0, pool, set())
+    del kept, elsewhere
+    assert are_live(0, pool, set())
+    with pytest.raises(RuntimeError, match="Could not find pool of id"):
+        are_live(0, (0, 10**6), set())
+
+
 @contextmanager
 def capturing(mode="global"):
     """Capture a graph on a stream of its own, and give it up at the end."""

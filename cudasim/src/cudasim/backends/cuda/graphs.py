@@ -217,6 +217,9 @@ class CUDAGraph:
         lines.append("}")
         return "\n".join(lines) + "\n"
 
+    def get_graph_data(self) -> NoReturn:
+        self.raw_cuda_graph()
+
     def raw_cuda_graph(self) -> NoReturn:
         if not self._keep:
             raise RuntimeError(MESSAGES["raw is not kept"])
@@ -330,12 +333,31 @@ def begin_pool_of_thread(index: int, pool: PoolId) -> None:
     _memory(index).begin_pool(pool, lambda: threading.get_ident() == thread)
 
 
+def begin_pool_of_stream(index: int, pool: PoolId) -> None:
+    stream = session.stream_key(index)
+    _memory(index).begin_pool(pool, lambda: session.stream_key(index) == stream)
+
+
 def end_pool(index: int, pool: PoolId) -> None:
     _memory(index).end_pool(pool)
 
 
 def release_pool(index: int, pool: PoolId) -> None:
     _memory(index).release_pool(pool)
+
+
+def check_live_allocations(index: int, pool: PoolId, expected: set[int]) -> bool:
+    """Return whether the blocks in use of a pool begin at the `expected` addresses.
+
+    The addresses are those of `memory_snapshot` (`checkPoolLiveAllocations` in
+    c10/cuda/CUDACachingAllocator.cpp).
+    """
+    memory = _memory(index)
+    memory.settle()
+    if pool not in memory.private:
+        raise RuntimeError("Could not find pool of id")
+    used = {block.address for block in memory.used.values() if block.pool.id == pool}
+    return used == expected
 
 
 def empty_host_cache() -> None:
@@ -345,10 +367,12 @@ def empty_host_cache() -> None:
 FUNCTIONS = {
     "beginAllocateToPool": begin_pool,
     "beginAllocateCurrentThreadToPool": begin_pool_of_thread,
+    "beginAllocateCurrentStreamToPool": begin_pool_of_stream,
     "endAllocateToPool": end_pool,
     "releasePool": release_pool,
     "getCheckpointState": checkpoint,
     "setCheckpointPoolState": set_checkpoint,
+    "checkPoolLiveAllocations": check_live_allocations,
     "isCurrentStreamCapturing": is_capturing,
 }
 
