@@ -144,6 +144,7 @@ conv_depthwise2d_out = torch.ops.aten._conv_depthwise2d.out
 class attention:
     """The kernels of attention: CUDA's, also of packed sequences, and the CPU's."""
 
+    choice = torch.ops.aten._fused_sdp_choice.default
     flash = torch.ops.aten._scaled_dot_product_flash_attention.default
     flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_backward.default
     efficient = torch.ops.aten._scaled_dot_product_efficient_attention.default
