@@ -31,6 +31,7 @@ from cudasim.dispatch.copies import Copy, copy_of, keep_pinned
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.foresight import LARGE_RESULT
 from cudasim.dispatch.kernel_names import named_as_on_cuda
+from cudasim.dispatch.lists import check_types
 from cudasim.dispatch.operators import (
     RULE_FINDERS,
     Rule,
@@ -272,12 +273,15 @@ Home = GPU | None  # where an operation runs; None is the CPU
 def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Run an operation on lists of tensors, each position on a device of its own."""
     lists = []
-    scalars = []
+    others = []
     for value in (*args, *kwargs.values()):
-        if isinstance(value, Tensor):
-            scalars.append(value)
-        elif isinstance(value, list | tuple) and value and isinstance(value[0], Tensor):
+        if isinstance(value, list | tuple) and value and isinstance(value[0], Tensor):
             lists.append(value)
+        else:
+            others.append(value)
+    if not lists:
+        return func(*args, **kwargs)  # which refuses empty lists
+    scalars = [value for value in others if isinstance(value, Tensor)]
 
     homes = _homes(func, args, kwargs, lists, scalars)
     if session.lost_one:
@@ -285,6 +289,8 @@ def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
             gpu.check()
     if scalars and homes[0] is not None:
         _check_scalar(func, scalars[0], lists[0][0], homes[0])
+    if any(homes):
+        check_types(func, lists, others)
     reserved = [None] * len(homes)
     if operator_of(func).makes_tensors:
         elements = sum([tensor.numel() for tensor in lists[0]])
