@@ -152,10 +152,9 @@ def test_nothing_is_selected_by_an_index_of_any_dtype():
         ones(2, 3).index_select(0, ones(1))
 
 
-@pytest.mark.parametrize("clip", ["clip_grad_norm_", "clip_grad_value_"])
-def test_clipping_names_the_backend_of_sparse_gradients(clip):
+def test_clipping_names_the_backend_of_sparse_gradients():
     table = torch.nn.Embedding(10, 3, sparse=True, device="cuda")
     table(ones(2, dtype=LONG)).sum().backward()
-    function = getattr(torch.nn.utils, clip)
-    words = raised(lambda: function(table.parameters(), 1.0), NotImplementedError)
+    clip = torch.nn.utils.clip_grad_value_
+    words = raised(lambda: clip(table.parameters(), 1.0), NotImplementedError)
     assert "from the 'SparseCUDA' backend" in words
