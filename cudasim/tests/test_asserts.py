@@ -130,6 +130,12 @@ SIZES = {
         x, "sum", lengths=on_gpu(4, -1), unsafe=True
     ),
     "embedding_bag": lambda x: F.embedding_bag(on_gpu(0), x.view(3, 1), on_gpu(0, 7)),
+    "a bag that ends before it begins": lambda x: F.embedding_bag(
+        on_gpu(0, 1, 2), x.view(3, 1), on_gpu(0, 2, 1)
+    ),
+    "the largest of such a bag": lambda x: F.embedding_bag(
+        on_gpu(0, 1, 2), x.view(3, 1), on_gpu(0, 2, 1), mode="max"
+    ),
     "sparse_csr_tensor": lambda x: torch.sparse_csr_tensor(
         on_gpu(0, 1), on_gpu(7), x[:1], (1, 1), check_invariants=True
     ),

@@ -126,6 +126,27 @@ def test_which_kernel_is_taken():
     assert "Attention" not in attend(double, double, double).grad_fn.name()
 
 
+def test_the_number_of_the_kernel_that_would_be_taken():
+    """`select_sdp_backend` in aten/src/ATen/native/transformers/cuda/sdp_utils.cpp"""
+    choice = torch._fused_sdp_choice
+    query = half(1, 2, 8, 16)
+    single = query.float()
+    mask = torch.ones(8, 8, dtype=torch.bool, device="cuda")
+    assert choice(query, query, query) == FLASH.value
+    assert choice(query, query, query, mask) == EFFICIENT.value
+    assert choice(single, single, single) == EFFICIENT.value
+    assert choice(*[single.double()] * 3) == SDPBackend.MATH.value
+    assert choice(*[query.transpose(-1, -2)] * 3) == SDPBackend.MATH.value
+    with sdpa_kernel(CUDNN):
+        assert choice(query, query, query) == CUDNN.value
+    on_host = single.cpu()
+    assert choice(on_host, on_host, on_host) == FLASH.value
+    with pytest.raises(RuntimeError, match="on the same device"):
+        choice(single, on_host, single)
+    with sdpa_kernel([]), pytest.raises(RuntimeError, match="No viable backend"):
+        choice(single, single, single)
+
+
 def test_a_second_derivative_is_refused_and_math_has_it():
 
     def second():

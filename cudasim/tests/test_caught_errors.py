@@ -18,6 +18,7 @@ REFUSED = {
     "attention": lambda: torch.nn.functional.scaled_dot_product_attention(
         ones(2, 3), ones(2, 4), ones(2, 3)
     ),
+    "autocast": lambda: in_autocast(lambda: ones(3) @ ones(5, 5)),
     "array": lambda: ones(3).numpy(),
     "gradient": lambda: setattr(ones(3), "grad", torch.ones(3)),
     "copies": lambda: torch._C._broadcast(ones(3), [0, 7]),
@@ -28,6 +29,11 @@ SETTINGS = {"plain": {}, "clock": {"clock": "modelled"}, "races": {"races": "rai
 
 def ones(*shape):
     return torch.ones(*shape, device="cuda")
+
+
+def in_autocast(action):
+    with torch.autocast("cuda"):
+        action()
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)

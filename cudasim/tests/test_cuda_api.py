@@ -3,8 +3,10 @@
 import ctypes
 import importlib.util
 import math
+import re
 import types
 import uuid
+from pathlib import Path
 
 import pytest
 import torch
@@ -64,7 +66,7 @@ if importlib.util.find_spec("pynvml"):  # simulated GPUs have no sensors
 else:
     missing = (ModuleNotFoundError, "nvidia-ml-py does not seem")
     REFUSED |= dict.fromkeys(["device_memory_used", *NVML.split()], missing)
-MODULES = torch.cuda, torch.accelerator
+MODULES = torch.cuda, torch.accelerator, torch.cuda.memory
 FUNCTIONS = [(module, name) for module in MODULES for name in module.__all__]
 
 
@@ -88,6 +90,28 @@ def test_an_allocator_cannot_be_swapped_once_cuda_has_begun():
     torch.cuda.init()
     message = raised(lambda: torch.cuda.change_current_allocator(ALLOCATOR))
     assert message == "Can't swap an already initialized allocator"
+
+
+def test_no_function_of_a_build_for_cuda_is_missing():
+    """Those that PyTorch's Python code names, or its stubs."""
+    only_hip = {"_cuda_getHipblasltVersion"}
+    misspelt = {"_cuda_tunableop_get_rotation_buffer_size"}  # in the stubs
+    names = set()
+    folder = Path(torch.__file__).parent
+    for path in folder.rglob("*.py"):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        names.update(re.findall(r"_C\.(_cuda_\w+)", text))
+    stubs = (folder / "_C" / "__init__.pyi").read_text(encoding="utf-8")
+    names.update(re.findall(r"^def (_cuda_\w+)", stubs, re.MULTILINE))
+    missing = {name for name in names if not hasattr(torch._C, name)}
+    assert missing - only_hip - misspelt == set()
+    assert len(names) > 80
+
+
+def test_the_allocators_can_be_named():
+    allocator = torch.cuda.memory._get_current_allocator()
+    assert allocator.allocator() is not None
+    assert torch.cuda.memory._host_allocator() != 0
 
 
 def test_the_current_gpu_is_that_of_its_thread():

@@ -264,6 +264,40 @@ def test_divisions_by_zero_refuse_unsigned_numbers(dtype):
     assert answer.startswith('NotImplementedError: "remainder_cuda" not implemented')
 
 
+# The calls of lists, and the kernel of CUDA; native/cuda/Foreach*.cu and ForeachUtils.h.
+LISTS = {
+    "foreach_binary_op_scalar_cuda": lambda x: torch._foreach_mul(x, 2),
+    "foreach_binary_op_scalar_cuda_": lambda x: torch._foreach_add_(x, 2),
+    "foreach_binary_op_list_cuda": lambda x: torch._foreach_sub(x, x),
+    "foreach_binary_op_scalarlist_cuda": lambda x: torch._foreach_add(x, [2]),
+    "foreach_binary_op_scalarlist_cuda_": lambda x: torch._foreach_sub(x, [2]),
+    "foreach_unary_op_cuda": lambda x: torch._foreach_neg(x),
+    "foreach_unary_op_cuda_": lambda x: torch._foreach_neg_(x),
+    "foreach_zero_cuda_": lambda x: torch._foreach_zero_(x),
+    "foreach_tensor_max_cuda_scalar_type": lambda x: torch._foreach_max(x),
+}
+
+
+@pytest.mark.parametrize("kernel", LISTS)
+def test_lists_of_unsigned_numbers_are_refused_by_the_kernels_of_cuda(kernel):
+    message = raised(lambda: LISTS[kernel]([ones(torch.uint16, 2)]))
+    assert message.endswith(f"Error: \"{kernel}\" not implemented for 'UInt16'")
+
+
+def test_lists_that_become_floats_are_computed_one_by_one():
+    numbers = [ones(torch.uint16, 2)]
+    for results in (torch._foreach_mul(numbers, 0.5), torch._foreach_div(numbers, 2)):
+        assert results[0].dtype == torch.float32
+        assert results[0].tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("numbers", [(1,), ([],), (torch.ones(()),)])
+def test_a_list_has_a_tensor(numbers):
+    """`check_foreach_api_restrictions` in aten/src/ATen/native/ForeachUtils.h"""
+    message = raised(lambda: torch._foreach_add([], *numbers))
+    assert message == "RuntimeError: Tensor list must have at least one tensor."
+
+
 def test_unsigned_numbers_are_moved_as_the_bits_they_are():
     x = torch.tensor([[1, 65535]], dtype=torch.int32, device=GPU1).to(torch.uint16)
     columns = torch.tensor([1, 0], device=GPU1)

@@ -3,6 +3,7 @@
 import copy
 import gc
 from contextlib import contextmanager, suppress
+from inspect import signature
 
 import pytest
 import torch
@@ -85,6 +86,52 @@ def test_a_graph_warns_of_an_input_that_is_gone():
         graph.replay()
 
 
+@pytest.mark.skipif(
+    "check_input_liveness" not in signature(torch.cuda.graph).parameters,
+    reason="since PyTorch 2.13",
+)
+def test_a_replay_is_refused_if_an_input_is_gone():
+    """The words, and what counts as an input, are those of torch/utils/_cuda_debug.py."""
+    inputs = {
+        "on the GPU": torch.ones(2, device="cuda"),
+        "pinned": torch.ones(2).pin_memory(),
+        "pageable": torch.ones(()),
+    }
+    pool = torch.cuda.graph_pool_handle()
+
+    def work():
+        result = inputs["on the GPU"] + inputs["pageable"]
+        return result.copy_(inputs["pinned"], non_blocking=True)
+
+    def capture(work):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=pool, check_input_liveness=True):
+            result = work()
+        return graph, result
+
+    first, inputs["from the pool"] = capture(work)
+    second, _ = capture(work)  # holds the same inputs, which makes no difference
+    of_pool, _ = capture(lambda: inputs["from the pool"] + 1)
+    del inputs["from the pool"], inputs["pageable"]
+    for graph in (first, second, of_pool):
+        graph.replay()
+
+    del inputs["on the GPU"]
+    for graph in (first, second):
+        with pytest.raises(
+            RuntimeError, match=r"^CUDA graph .* 1 dead tensor"
+        ) as error:
+            graph.replay()
+        assert "in test_a_replay_is_refused_if" in str(error.value).split("Deletion")[1]
+    of_pool.replay()
+    del inputs["pinned"]
+    with pytest.raises(RuntimeError, match=r"detected 2 dead tensor\(s\)"):
+        first.replay()
+    first.reset()
+    second, _ = capture(lambda: torch.ones(2, device="cuda"))
+    second.replay()
+
+
 def test_a_graph_may_outlive_its_simulation():
     x = torch.ones(2, device="cuda")
     graph, _ = captured(lambda: x + 1)
@@ -141,6 +188,41 @@ def test_a_pool_of_ones_own_holds_what_is_made_in_it():
 CAPTURED_EVENT = "operation not permitted on an event last recorded in a capturing"
 NOT_WHILE_CAPTURING = "operation not permitted when stream is capturing"
 INVALIDATED = "operation failed due to a previous error during capture"
+
+
+def test_what_a_graph_cannot_do_is_refused():
+    graph = torch.cuda.CUDAGraph(keep_graph=True)
+    with torch.cuda.graph(graph):
+        torch.ones(2, device="cuda")
+    hook = "register_replay_start_hook"  # since PyTorch 2.14
+    if hasattr(torch.cuda.CUDAGraph, hook):
+        with pytest.raises(
+            NotImplementedError, match="cudasim does not know CUDAGraph"
+        ):
+            getattr(graph, hook)(print)
+    with pytest.raises(NotImplementedError, match="no objects of CUDA"):
+        graph.get_graph_data()
+
+
+def test_the_blocks_of_a_pool_are_known_by_their_addresses():
+    """`checkPoolLiveAllocations` in c10/cuda/CUDACachingAllocator.cpp"""
+    pool = torch.cuda.graph_pool_handle()
+    other_stream = torch.cuda.Stream()
+    torch._C._cuda_beginAllocateCurrentStreamToPool(0, pool)
+    kept = torch.ones(2, device="cuda")
+    with torch.cuda.stream(other_stream):
+        elsewhere = torch.ones(2, device="cuda")
+    torch._C._cuda_endAllocateToPool(0, pool)
+    (segment,) = torch.cuda.memory_snapshot(pool)
+    address = segment["address"]
+
+    are_live = torch._C._cuda_checkPoolLiveAllocations
+    assert are_live(0, pool, {address})
+    assert not are_live(0, pool, set())
+    del kept, elsewhere
+    assert are_live(0, pool, set())
+    with pytest.raises(RuntimeError, match="Could not find pool of id"):
+        are_live(0, (0, 10**6), set())
 
 
 @contextmanager

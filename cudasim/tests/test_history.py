@@ -7,6 +7,7 @@ import re
 
 import pytest
 import torch
+from calls import in_thread
 from torch.cuda._memory_viz import segment_plot, trace_plot
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
@@ -98,6 +99,39 @@ def test_a_history_of_the_old_form_skips_actions():
     record(True, trace_alloc_max_entries=9, skip_actions=["free_requested"])
     give_back([take()])
     assert actions() == ["segment_alloc", "alloc", "free_completed"]
+
+
+def test_events_have_the_metadata_of_their_thread():
+    """https://github.com/pytorch/pytorch/pull/165490"""
+    memory = torch.cuda.memory
+    record()
+    memory._set_memory_metadata("mine")
+    assert memory._get_memory_metadata() == "mine"
+    assert in_thread(memory._get_memory_metadata) == ""
+    tensors = [take(), in_thread(take)]
+    memory._set_memory_metadata("")
+    tensors.clear()
+    by_action = [(event["action"], event["user_metadata"]) for event in events()]
+    assert by_action[:3] == [
+        ("segment_alloc", "mine"),
+        ("alloc", "mine"),
+        ("alloc", ""),
+    ]
+    assert {metadata for _, metadata in by_action[3:]} == {""}
+
+
+def test_the_code_that_took_a_block_is_found_by_its_address():
+    read = torch._C._cuda_allocationTraceback  # `_allocation_traceback`, since 2.13
+    assert not torch._C._cuda_isHistoryEnabled()
+    earlier = take()
+    assert read(earlier.data_ptr()) is None
+    record()
+    tensor = take()
+    assert torch._C._cuda_isHistoryEnabled()
+    (alloc,) = events()
+    assert read(alloc["addr"])[0]["name"] == "take"
+    with pytest.raises(NotImplementedError, match="cudasim does not know which"):
+        read(tensor.data_ptr())
 
 
 @pytest.mark.skipif(not NEW, reason="torch 2.14 has it first")

@@ -119,6 +119,21 @@ def test_ratings_are_those_of_the_published_card(pynvml, card, ratings):
         )
 
 
+# https://docs.nvidia.com/datacenter/tesla/mig-user-guide/: supported GPUs
+@pytest.mark.parametrize(("card", "has_mig"), [("T4", False), ("A100", True)])
+def test_cards_that_can_be_divided_are_not(pynvml, card, has_mig):
+    cudasim.disable()
+    with cudasim.simulate(card=card):
+        pynvml.nvmlInit()
+        handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+        assert pynvml.nvmlDeviceGetMaxMigDeviceCount(handle) == 0
+        if has_mig:
+            assert list(pynvml.nvmlDeviceGetMigMode(handle)) == [0, 0]
+        else:
+            with pytest.raises(pynvml.NVMLError_NotSupported):
+                pynvml.nvmlDeviceGetMigMode(handle)
+
+
 def test_the_driver_is_one_that_has_this_version_of_cuda(pynvml):
     # CUDA 13.0's release notes: a driver of the branch 580 or later.
     assert torch.version.cuda == "13.0"

@@ -1,6 +1,7 @@
 """What CUDA's kernels say of arguments before they run, where the CPU's say something else."""
 
 import builtins
+import functools
 import math
 
 import pytest
@@ -27,6 +28,10 @@ REFUSALS_ON_HOST = {
     "Indexing.cu, masked_fill__cuda": (
         lambda: ones(2).masked_fill(ones(2).byte(), 0),
         "RuntimeError: masked_fill only supports boolean masks, but got dtype Byte",
+    ),
+    "MultiMarginLoss.cu, weights.const_data_ptr": (
+        lambda: F.multi_margin_loss(ones(1, 2).half(), ones(1).long(), weight=ones(2)),
+        "RuntimeError: expected scalar type Half but found Float",
     ),
     "NLLLoss2d.cu, check_inputs_nll_loss2d": (
         lambda: F.cross_entropy(ones(2, 3, 4, 4), ones(2, 5, 5, dtype=LONG)),
@@ -99,3 +104,57 @@ def test_kernels_of_cuda_check_arguments_in_their_own_words(case):
     call, expected = REFUSALS_ON_HOST[case]
     kind, message = expected.split(": ", 1)
     assert raised(call, getattr(builtins, kind)) == message
+
+
+IMAGE = functools.partial(ones, 1, 4, 4, 4, dtype=LONG)
+LAST = torch.channels_last
+# Calls with whole numbers, by the kernels that refuse them; UpSampleNearest2d.cu,
+# AdaptiveAveragePooling.cu, and sparse/cuda/SparseBlasImpl.cpp and SparseMatMul.cu.
+KERNELS_BY_LAYOUT = {
+    "upsample_nearest2d_out_frame": lambda: F.interpolate(IMAGE(), scale_factor=2),
+    "upsample_nearest2d_nhwc_out_frame": lambda: F.interpolate(
+        IMAGE().to(memory_format=LAST), scale_factor=2
+    ),
+    "adaptive_avg_pool2d_cuda": lambda: F.adaptive_avg_pool2d(IMAGE(), 2),
+    "adaptive_avg_pool2d_nhwc_cuda": lambda: F.adaptive_avg_pool2d(
+        IMAGE().to(memory_format=LAST), 2
+    ),
+    "spmm": lambda: matrix().to_sparse_csr() @ matrix(),
+    "spgemm": lambda: matrix().to_sparse_csr() @ matrix().to_sparse_csr(),
+    "addmv_out_sparse_csr_cuda_impl": lambda: matrix().to_sparse_csr() @ matrix()[0],
+    "block_sparse_mm": lambda: matrix().to_sparse_bsr((2, 2)) @ matrix(),
+    "addmm_sparse_cuda": lambda: torch.addmm(matrix(), matrix().to_sparse(), matrix()),
+    "sparse_matmul": lambda: matrix().to_sparse() @ matrix().to_sparse(),
+}
+
+
+def matrix():
+    return ones(4, 4, dtype=LONG)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("kernel", KERNELS_BY_LAYOUT)
+def test_the_kernel_depends_on_the_layout(kernel):
+    words = raised(KERNELS_BY_LAYOUT[kernel], NotImplementedError)
+    assert words == f"\"{kernel}\" not implemented for 'Long'"
+
+
+def test_an_image_of_few_channels_has_another_kernel():
+    image = ones(1, 3, 4, 4, dtype=LONG).to(memory_format=LAST)
+    words = raised(lambda: F.interpolate(image, scale_factor=2), NotImplementedError)
+    assert words.startswith('"upsample_nearest2d_out_frame"')
+
+
+def test_nothing_is_selected_by_an_index_of_any_dtype():
+    """`index_select_out_cuda_impl` in Indexing.cu"""
+    assert ones(2, 3).index_select(0, ones(0)).shape == (0, 3)
+    with pytest.raises(NotImplementedError, match="index_select_out_cuda_impl"):
+        ones(2, 3).index_select(0, ones(1))
+
+
+def test_clipping_names_the_backend_of_sparse_gradients():
+    table = torch.nn.Embedding(10, 3, sparse=True, device="cuda")
+    table(ones(2, dtype=LONG)).sum().backward()
+    clip = torch.nn.utils.clip_grad_value_
+    words = raised(lambda: clip(table.parameters(), 1.0), NotImplementedError)
+    assert "from the 'SparseCUDA' backend" in words

@@ -5,4 +5,4 @@ where it was not, or takes another modelled time. What was recorded with another
 is out of date; a change that no program can see leaves it as it is.
 """
 
-BEHAVIOUR = 4
+BEHAVIOUR = 5

@@ -56,6 +56,7 @@ class ThreadState(threading.local):
     is_printing = False  # whether it prints a tensor, or lists its numbers
     # Whether it moves a tensor to the CPU in sight of other dispatch modes.
     to_host = False
+    memory_metadata = ""  # of the events in the history of a GPU's memory
 
     def __init__(self) -> None:
         self.operation = OperationState()

@@ -8,11 +8,12 @@ from typing import Any
 
 from cudasim.device.allocator import Memory
 from cudasim.device.gpu import GPU
-from cudasim.device.history import LEVELS, History
+from cudasim.device.history import LEVELS, STATE, History
 from cudasim.device.pools import PUBLIC, Block
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.waiting import address
 from cudasim.session import session
+from cudasim.words import WORDS
 
 # The names of `torch.cuda.memory_stats`, and of our counts that are reported under them.
 COUNTS = TABLES["memory_stats"]
@@ -167,7 +168,8 @@ def record_history(
     for gpu in session.gpus:
         history = None
         if enabled is not None:
-            history = History(LEVELS[context], limit, frozenset(more[2]))
+            skipped = frozenset(more[2])
+            history = History(LEVELS[context], limit, skipped, metadata)
             before = gpu.memory.history
             if before is not None and not clear:
                 history.events.extend(before.events)
@@ -184,6 +186,64 @@ def record_history_legacy(
         level = "state"
     state = "all" if enabled else None
     record_history(state, level, "all", entries, False, *more[2:])
+
+
+def is_history_enabled() -> bool:
+    return session.current().memory.history is not None
+
+
+def metadata() -> str:
+    """Return what this thread adds to the events of a history.
+
+    It is kept for each thread, as in DeviceCachingAllocator
+    (https://github.com/pytorch/pytorch/pull/165490).
+    """
+    return session.thread.memory_metadata
+
+
+def set_metadata(text: str) -> None:
+    session.thread.memory_metadata = text
+
+
+def annotate(pointer: int, text: str) -> None:
+    """Add `text` to the history of a block, if one is kept (since PyTorch 2.14)."""
+    if not _keeps_history():
+        return
+    memory, block = _find_block(pointer)
+    frames = memory.history.here(STATE)
+    memory.history.add(
+        "annotate",
+        block.address,
+        block.size,
+        block.stream,
+        frames,
+        user_metadata=text,
+    )
+
+
+def traceback_of(pointer: int) -> list[dict[str, Any]] | None:
+    """Return the code that took a block; None if no history has kept it."""
+    if not _keeps_history():
+        return None
+    _, block = _find_block(pointer)
+    return list(block.frames) or None
+
+
+def _keeps_history() -> bool:
+    return any(gpu.memory.history is not None for gpu in session.gpus)
+
+
+def _find_block(pointer: int) -> tuple[Memory, Block]:
+    """Return the block that is used at an address of `memory_snapshot`, and its memory.
+
+    Raises NotImplementedError for any other, such as a `data_ptr()`.
+    """
+    for gpu in session.gpus:
+        gpu.memory.settle()
+        block = gpu.memory.used.get(pointer)
+        if block is not None and gpu.memory.history is not None:
+            return gpu.memory, block
+    raise NotImplementedError(WORDS["allocator"]["address"].format(pointer))
 
 
 def observe_refusals(observer: Callable[[int, int, int, int], None]) -> None:

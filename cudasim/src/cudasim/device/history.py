@@ -7,6 +7,7 @@ are Python's.
 import sys
 import time
 from collections import deque
+from collections.abc import Callable
 from traceback import walk_stack
 from typing import Any
 
@@ -23,13 +24,22 @@ LEVELS = {None: 0, "state": STATE, "alloc": ALLOC, "all": ALL}
 
 
 class History:
-    """The latest `entries` events of one GPU's memory since recording began."""
+    """The latest `entries` events of one GPU's memory since recording began.
+
+    Each has the `metadata` that the thread has set then, and the actions in `skipped` are
+    left out.
+    """
 
     def __init__(
-        self, level: int, entries: int, skipped: frozenset[str] = frozenset()
+        self,
+        level: int,
+        entries: int,
+        skipped: frozenset[str] = frozenset(),
+        metadata: Callable[[], str] = str,
     ) -> None:
         self.level = level
         self.skipped = skipped
+        self.metadata = metadata
         self.events: deque[dict[str, Any]] = deque(maxlen=min(entries, sys.maxsize))
 
     def here(self, level: int) -> Frames:
@@ -48,7 +58,7 @@ class History:
         return tuple(frames)
 
     def add(
-        self, action: str, at: int, size: int, stream: int, code: Frames, **more: int
+        self, action: str, at: int, size: int, stream: int, code: Frames, **more: Any
     ) -> None:
         if action in self.skipped:
             return
@@ -58,6 +68,7 @@ class History:
             "size": size,
             "stream": stream,
             "time_us": time.time_ns() // 1000,
+            "user_metadata": self.metadata(),
             "frames": list(code) if self.level >= ALLOC else [],
         }
         self.events.append(event | more)

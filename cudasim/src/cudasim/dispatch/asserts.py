@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from cudasim.device.gpu import GPU
-from cudasim.dispatch.arguments import operands_of
+from cudasim.dispatch.arguments import all_arguments, operands_of
 from cudasim.dispatch.operators import Rule, layer, name_of
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of, put
@@ -47,6 +47,31 @@ def lose_gpu_on_assertion(
             raise
         lose(gpu)
         raise assertion from error
+
+
+@layer("_embedding_bag", "_embedding_bag_forward_only")
+def check_bags(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Lose the GPU where a bag ends before it begins, of which the CPU may say nothing.
+
+    See the kernels in native/cuda/EmbeddingBag.cu.
+    """
+    out = inner(func, args, kwargs)
+    gpu = _first_gpu(args, kwargs)
+    assertion = session.type.assertion()
+    if gpu is None or assertion is None or not out[0].numel():
+        return out
+    named = all_arguments(func, args, kwargs)
+    begins = named["offsets"].tolist()
+    if named["include_last_offset"]:
+        begins.pop()
+    begins[:1] = [0]  # whatever the first offset is
+    ends = [*begins[1:], named["indices"].numel()]
+    for bag, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+        if end < begin:
+            lose(gpu)
+            reason = f"cudasim: bag {bag} begins at {begin} and ends at {end}"
+            raise assertion from RuntimeError(reason)
+    return out
 
 
 def _answer_without_assertions(

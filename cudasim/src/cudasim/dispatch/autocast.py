@@ -22,7 +22,7 @@ from cudasim.dispatch.arguments import (
 from cudasim.dispatch.operators import Rule
 from cudasim.dispatch.tables import TABLES
 from cudasim.dispatch.tags import gpu_of, is_scratch
-from cudasim.patching import Patches
+from cudasim.patching import Patches, releasing
 from cudasim.session import session
 from cudasim.torch_private import dispatch as private
 from cudasim.torch_private.dispatch import DispatchKey, DispatchKeySet
@@ -154,7 +154,7 @@ def _register(key: DispatchKey, kernels: Iterable[Kernel]) -> Library:
         # The warning that a kernel is overridden, which is the purpose.
         warnings.simplefilter("ignore", UserWarning)
         for kernel in kernels:
-            run = partial(_run, DispatchKeySet(key), kernel)
+            run = releasing(partial(_run, DispatchKeySet(key), kernel))
             library.impl(kernel.func, run, allow_override=True)
     return library
 

@@ -19,9 +19,10 @@ from torch import Tensor
 from cudasim.device.generator import Generator, find, find_drawing
 from cudasim.device.gpu import GPU, Allocation
 from cudasim.device.types import cuda as runtime
-from cudasim.dispatch import random
+from cudasim.dispatch import held, random
 from cudasim.dispatch.arguments import map_tensors, operands_of, tensors_in
 from cudasim.dispatch.captured import Mark
+from cudasim.dispatch.liveness import Inputs
 from cudasim.dispatch.mode import is_wrapper
 from cudasim.dispatch.operators import operator_of, written_by
 from cudasim.dispatch.tags import TAG, gpu_of, storage_of
@@ -40,7 +41,6 @@ from cudasim.torch_private.operators import schema_of
 from cudasim.torch_private.tensors import (
     address_of,
     set_grad_enabled,
-    storage_use_count,
 )
 from cudasim.tracebacks import release_operands
 from cudasim.words import WORDS
@@ -88,11 +88,18 @@ class RecordStep(NamedTuple):
 class Capture(LightMode):
     """The work of one graph, and the dispatch mode that sees it while it is captured.
 
-    `error_mode` says what CUDA refuses meanwhile (`cudaStreamCaptureMode`).
+    `error_mode` says what CUDA refuses meanwhile (`cudaStreamCaptureMode`). What the graph
+    reads is noted in `inputs`, if there are any.
     """
 
-    def __init__(self, origin: StreamKey, error_mode: str = "global") -> None:
+    def __init__(
+        self,
+        origin: StreamKey,
+        error_mode: str = "global",
+        inputs: Inputs | None = None,
+    ) -> None:
         super().__init__()
+        self.inputs = inputs
         self.origin = origin
         self.error_mode = error_mode
         self.thread = threading.get_ident()
@@ -186,7 +193,7 @@ class Capture(LightMode):
         for step in self.steps:
             used |= _keys([*step.results, *step.operands])
         for key in self._aliases.keys() - used:
-            del self._aliases[key]
+            held.let_go(key, len(self._aliases.pop(key)))
 
     def _spoil_results(self) -> None:
         """Fill results with NaN, so that a program cannot read them before a replay."""
@@ -200,13 +207,15 @@ class Capture(LightMode):
         self._charged.clear()
         self._unwatch_results()
         self.steps.clear()
+        for key, aliases in self._aliases.items():
+            held.let_go(key, len(aliases))
         self._aliases.clear()
         self._results.clear()
 
     def replay(self) -> None:
         """Do the work of the graph in the memory that it was captured with."""
-        for key, aliases in self._aliases.items():
-            if key not in self._results and not _other_users(aliases):
+        for key in self._aliases:
+            if not held.is_result(key) and not held.other_users(key):
                 warnings.warn(WORDS["graphs"]["gone"], stacklevel=3)
                 break
 
@@ -244,6 +253,8 @@ class Capture(LightMode):
                     "cudasim: a CUDA graph here holds no sparse tensors"
                 )
 
+        if self.inputs is not None:
+            self.inputs.note(operands_of(args, kwargs), tensors_in((out,)))
         new = _new_tensors(out, known)
         self._results |= _keys(new)
         self._charged |= _keys(new)
@@ -306,7 +317,9 @@ class Capture(LightMode):
         """Return another tensor on the same memory, as the program's own may go away."""
         with _without_dispatch():
             alias = torch.ops.aten.detach.default(tensor)
-        self._aliases[_key(tensor)].append(alias)
+        key = _key(tensor)
+        self._aliases[key].append(alias)
+        held.hold(key, is_result=key in self._results)
         return alias
 
     def _free_unused(self) -> None:
@@ -317,7 +330,7 @@ class Capture(LightMode):
         """
         for key in list(self._charged):
             allocation = self._allocation_of(key)
-            if allocation is not None and not _other_users(self._aliases[key]):
+            if allocation is not None and not held.other_users(key):
                 self._charged.discard(key)
                 storage = storage_of(self._aliases[key][0])
                 setattr(storage, TAG, Allocation(allocation.gpu, 0))
@@ -420,14 +433,6 @@ def _key(tensor: Tensor) -> int:
 
 def _keys(tensors: list[Tensor]) -> set[int]:
     return {_key(tensor) for tensor in tensors}
-
-
-def _other_users(aliases: list[Tensor]) -> int:
-    """Return how many tensors, besides the graph's `aliases`, use their storage.
-
-    The Python object that carries the tag uses it too.
-    """
-    return storage_use_count(_key(aliases[0])) - len(aliases) - 1
 
 
 def _new_tensors(out: Any, known: set[int]) -> list[Tensor]:

@@ -26,9 +26,9 @@ from cudasim.dispatch.arguments import (
 from cudasim.dispatch.foresight import LARGE_RESULT
 from cudasim.dispatch.kernel_names import (
     CPP_NAMES,
+    for_arguments,
     kernel_name,
     kernels,
-    of_size,
     refusal,
 )
 from cudasim.dispatch.operators import written_by
@@ -154,7 +154,7 @@ def check(func: Callable, args: tuple, kwargs: dict, gpu: GPU) -> None:
     _run_on_copies(func, args, kwargs)
     kernel = _kernel_of(operator, dtype)
     if kernel is not None:
-        raise refusal(kernel, dtype)
+        raise refusal(for_arguments(kernel, args), dtype)
     if torch.backends.cudnn.enabled:
         _check_cudnn(dtype)
 
@@ -194,7 +194,7 @@ def check_rare(func: Callable, args: tuple, kwargs: dict) -> None:
         _run_on_copies(func, args, kwargs)
     elif args[0].numel() < 2:
         return
-    raise refusal(of_size(kernel_name(operator), args), dtype)
+    raise refusal(for_arguments(kernel_name(operator), args), dtype)
 
 
 def _is_in_database(
@@ -232,13 +232,46 @@ def _check_cudnn(dtype: torch.dtype) -> None:
 # Checks of operators that look at more than one dtype.
 
 
+COMPRESSED = (torch.sparse_csr, torch.sparse_csc)
+PRODUCTS_OF_BLOCKS = (
+    (torch.sparse_bsr, torch.strided),
+    (torch.strided, torch.sparse_bsc),
+)
+
+
 def check_sparse(*operands: Tensor) -> None:
-    """Check a product with a sparse matrix (native/sparse/cuda/SparseCUDABlas.cpp)."""
-    for operand in operands:
-        if operand.layout is not torch.sparse_coo or not count_stored(operand):
-            continue
-        if operand.dtype not in REAL_AND_COMPLEX:
-            raise refusal("addmm_sparse_cuda", operand.dtype)
+    """Check a product with a sparse matrix, which may have a summand before its factors."""
+    factors = operands[-2:]
+    kernel = _kernel_of_product(*factors)
+    if kernel is None:
+        return
+    for factor in factors:
+        if factor.layout is not torch.strided and not count_stored(factor):
+            return
+    dtype = factors[0].dtype
+    # cuSPARSE takes halves, if the card has units for them.
+    takes_halves = kernel in ("spmm", "spgemm", "sparse_matmul")
+    is_half = dtype in (torch.float16, torch.bfloat16)
+    if dtype not in REAL_AND_COMPLEX and not (is_half and takes_halves):
+        raise refusal(kernel, dtype)
+
+
+def _kernel_of_product(first: Tensor, second: Tensor) -> str | None:
+    """Return the kernel that multiplies by a sparse matrix; None if neither is one.
+
+    See native/sparse/cuda: SparseBlasImpl.cpp, SparseMatMul.cu and SparseCUDATensorMath.cu.
+    """
+    layouts = {first.layout, second.layout}
+    is_vector = second.dim() == 1
+    if torch.sparse_coo in layouts:
+        return "sparse_matmul" if len(layouts) == 1 else "addmm_sparse_cuda"
+    if (first.layout, second.layout) in PRODUCTS_OF_BLOCKS:
+        return "block_sparse_mv" if is_vector else "block_sparse_mm"
+    if layouts.isdisjoint(COMPRESSED):
+        return None
+    if is_vector:
+        return "addmv_out_sparse_csr_cuda_impl"
+    return "spmm" if torch.strided in layouts else "spgemm"
 
 
 def check_norm(image: Tensor, *others: Any) -> None:
@@ -254,6 +287,11 @@ def check_dropout(numbers: Tensor) -> None:
     """Check that the numbers that are dropped are real ones (native/cuda/Dropout.cu)."""
     if not numbers.is_floating_point():
         raise refusal("fused_dropout", numbers.dtype)
+
+
+def check_margin_weight(image: Tensor, target: Tensor, *weights: Tensor) -> None:
+    """Check that weights have the dtype of the scores (native/cuda/MultiMarginLoss.cu)."""
+    check_norm(image, *weights)
 
 
 def check_int_product(first: Tensor, second: Tensor) -> None:

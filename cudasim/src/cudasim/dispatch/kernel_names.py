@@ -46,6 +46,14 @@ FLOATING = {"minimum_cuda": "min_elementwise_cuda"}
 # What sorts up to so many numbers (native/cuda/Sort.h, Sort.cu).
 SMALL_SORT = "sortKeyValueInplace"
 SMALL_SIZE = 4096
+# Kernels for images whose channels are last, and of how many channels at least. Others go to a
+# kernel of the same name without `nhwc_` (UpSampleNearest2d.cu, AdaptiveAveragePooling.cu).
+LEAST_CHANNELS = {
+    "adaptive_avg_pool2d_nhwc_cuda": 0,
+    "adaptive_avg_pool2d_backward_nhwc_cuda": 0,
+    "upsample_nearest2d_nhwc_out_frame": 4,
+    "upsample_nearest2d_backward_nhwc_out_frame": 4,
+}
 # A name that kernels with different dtypes share.
 SHARED = "cuda_scatter_gather_base_kernel_func"
 
@@ -136,11 +144,22 @@ def refusal(kernel: str, dtype: torch.dtype) -> NotImplementedError:
     return NotImplementedError(message)
 
 
-def of_size(kernel: str, args: tuple) -> str:
-    """Return the name of the kernel for small tensors, if there is one and these are small."""
+def for_arguments(kernel: str, args: tuple) -> str:
+    """Return the name of the kernel for these arguments, where it depends on them."""
     if kernel == "sort" and max(args[0].shape, default=0) <= SMALL_SIZE:
         return SMALL_SORT
+    if kernel in LEAST_CHANNELS and not _has_channels_last(kernel, args):
+        return kernel.replace("nhwc_", "")
     return kernel
+
+
+def _has_channels_last(kernel: str, args: tuple) -> bool:
+    """Return whether a kernel for images whose channels are last takes this one."""
+    image = [value for value in args if isinstance(value, Tensor)][-1]
+    if image.dim() != 4 or image.is_contiguous():
+        return False
+    is_last = image.is_contiguous(memory_format=torch.channels_last)
+    return is_last and image.shape[1] >= LEAST_CHANNELS[kernel]
 
 
 def type_on_gpu(dtype: torch.dtype) -> str:
@@ -184,7 +203,7 @@ def as_on_cuda(func: Callable, args: tuple, error: Exception) -> Exception:
     if dtype is None or kernel is None:
         message = MESSAGES["no name"].format(operator, cpp_name)
         return NotImplementedError(message)
-    kernel = of_size(kernel, args)
+    kernel = for_arguments(kernel, args)
     taken = kernels()["kernels"].get(kernel, ())
     if kernel != SHARED and str(dtype).removeprefix("torch.") in taken:
         return NotImplementedError(MESSAGES["not here"].format(operator, cpp_name))

@@ -113,6 +113,19 @@ def embedding_bag(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any
     return inner(func, (weight, words, offsets, *others), kwargs)
 
 
+@layer("index_select", idle=lambda args: True)
+def select_nothing(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
+    """Take an index of any dtype if nothing is selected: CUDA does not look at it then.
+
+    See `index_select_out_cuda_impl` in aten/src/ATen/native/cuda/Indexing.cu.
+    """
+    numbers, dim, index = args[:3]
+    selects_nothing = not (numbers.numel() and index.numel())
+    if is_on_cuda(numbers) and selects_nothing and index.dtype.is_floating_point:
+        index = put(index.long(), gpu_of(index))
+    return inner(func, (numbers, dim, index, *args[3:]), kwargs)
+
+
 @layer("kthvalue")
 def first_of_equals(inner: Rule, func: Callable, args: tuple, kwargs: dict) -> Any:
     """Return the smallest index of numbers that are equal, where the CPU returns any.

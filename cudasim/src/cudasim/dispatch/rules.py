@@ -30,7 +30,8 @@ from cudasim.dispatch.checks import disagreement
 from cudasim.dispatch.copies import Copy, copy_of, keep_pinned
 from cudasim.dispatch.devices import resolve
 from cudasim.dispatch.foresight import LARGE_RESULT
-from cudasim.dispatch.kernel_names import named_as_on_cuda
+from cudasim.dispatch.kernel_names import name_backend, named_as_on_cuda
+from cudasim.dispatch.lists import check_types
 from cudasim.dispatch.operators import (
     RULE_FINDERS,
     Rule,
@@ -272,12 +273,15 @@ Home = GPU | None  # where an operation runs; None is the CPU
 def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Run an operation on lists of tensors, each position on a device of its own."""
     lists = []
-    scalars = []
+    others = []
     for value in (*args, *kwargs.values()):
-        if isinstance(value, Tensor):
-            scalars.append(value)
-        elif isinstance(value, list | tuple) and value and isinstance(value[0], Tensor):
+        if isinstance(value, list | tuple) and value and isinstance(value[0], Tensor):
             lists.append(value)
+        else:
+            others.append(value)
+    if not lists:
+        return func(*args, **kwargs)  # which refuses empty lists
+    scalars = [value for value in others if isinstance(value, Tensor)]
 
     homes = _homes(func, args, kwargs, lists, scalars)
     if session.lost_one:
@@ -285,14 +289,21 @@ def foreach(func: Callable, args: tuple, kwargs: dict) -> Any:
             gpu.check()
     if scalars and homes[0] is not None:
         _check_scalar(func, scalars[0], lists[0][0], homes[0])
+    if not any(homes):
+        return func(*args, **kwargs)
+    check_types(func, lists, others)
     reserved = [None] * len(homes)
     if operator_of(func).makes_tensors:
         elements = sum([tensor.numel() for tensor in lists[0]])
         if elements >= LARGE_RESULT:
             reserved = _reserve_results(lists[0], homes)
 
-    with named_as_on_cuda(func, args):
-        out = func(*args, **kwargs)
+    try:
+        with named_as_on_cuda(func, args):
+            out = func(*args, **kwargs)
+    except NotImplementedError as error:
+        name_backend(error)
+        raise
     _count_changes(func, args, kwargs)
     result_lists = out if isinstance(out, tuple) else (out,)
     for results in result_lists:
@@ -450,14 +461,20 @@ def check_rare_dtype(func: Callable, args: tuple, kwargs: dict) -> None:
 
 
 # Products with a dense matrix, unless one is sparse: of plain tensors none is.
-PRODUCTS = (aten.mm.default, aten.mv.default)
+PRODUCTS = (
+    aten.mm.default,
+    aten.mv.default,
+    aten.addmm.default,
+    aten.addmv.default,
+    private.sparse_addmm,
+)
 # The checks of other operators' arguments.
 CHECKS: dict[Callable, Callable] = {
     aten.native_dropout.default: dtypes.check_dropout,
     aten.native_layer_norm.default: dtypes.check_norm,
     aten.native_group_norm.default: dtypes.check_norm,
     private.int_mm: dtypes.check_int_product,
-    private.sparse_addmm: dtypes.check_sparse,
+    aten.multi_margin_loss.default: dtypes.check_margin_weight,
 }
 
 

@@ -20,8 +20,11 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import handle_torch_function, has_torch_function
 
+from cudasim.dispatch.arguments import all_arguments
 from cudasim.dispatch.autocast import as_in_region
+from cudasim.dispatch.checks import common_gpu
 from cudasim.dispatch.dtypes import CPP_NAMES
+from cudasim.dispatch.operators import rule
 from cudasim.dispatch.tags import CPU, device_of, gpu_of
 from cudasim.importing import after_import
 from cudasim.patching import Patches, replaces
@@ -64,6 +67,15 @@ BY_NUMBER = {
     SDPBackend.FLASH_ATTENTION.value: "flash",
     SDPBackend.EFFICIENT_ATTENTION.value: "efficient",
     SDPBackend.CUDNN_ATTENTION.value: "cudnn",
+}
+SWITCHES = (
+    private.is_math_attention_enabled,
+    private.is_flash_attention_enabled,
+    private.is_efficient_attention_enabled,
+    private.is_cudnn_attention_enabled,
+)
+NUMBERS = {"math": SDPBackend.MATH.value} | {
+    kernel: number for number, kernel in BY_NUMBER.items()
 }
 MESSAGES = WORDS["attention"]
 
@@ -275,7 +287,8 @@ def _takes_mask(query: Tensor, mask: Tensor | None) -> bool:
 def choose(params: SDPAParams) -> str:
     """Return the first kernel, in PyTorch's order, that can compute a call.
 
-    Raises RuntimeError, and warns of each reason, if there is none.
+    Raises RuntimeError, and warns of each reason, if there is none. A program that has
+    disabled all of them gets no reasons.
     """
     attention = Attention(params)
     refusals = {}
@@ -288,10 +301,24 @@ def choose(params: SDPAParams) -> str:
             refusals[kernel] = attention.refusal(kernel)
             if refusals[kernel] is None:
                 return kernel
+    if not any(is_enabled() for is_enabled in SWITCHES):
+        raise RuntimeError(MESSAGES["all disabled"])
     for kernel, title in TITLES.items():
         warnings.warn(MESSAGES["not used"].format(title), stacklevel=4)
         warnings.warn(refusals[kernel], stacklevel=4)
     raise RuntimeError(MESSAGES["no kernel"])
+
+
+@rule(kernels.choice)
+def choose_by_number(func: Callable, args: tuple, kwargs: dict) -> int:
+    """Return the number of the kernel (`_fused_sdp_choice_cuda` in cuda/attention.cu)."""
+    query = args[0]
+    if gpu_of(query) is None or query.is_nested or not _has_kernels():
+        return func(*args, **kwargs)
+    common_gpu(func, args, kwargs)
+    arguments = all_arguments(func, args, kwargs)
+    params = SDPAParams(*[arguments[name] for name in DEFAULTS])
+    return NUMBERS[choose(params)]
 
 
 def _flash(params: SDPAParams, scale: float | None) -> Tensor:

@@ -40,9 +40,11 @@ CUDA = Bindings(
     getMemoryFraction setMemoryFraction resetPeakMemoryStats resetPeakHostMemoryStats
     resetAccumulatedMemoryStats resetAccumulatedHostMemoryStats
     record_memory_history record_memory_history_legacy attach_out_of_memory_observer
+    isHistoryEnabled allocationTraceback
+    getMemoryMetadata setMemoryMetadata memoryMetadataSupported annotateMemory
     cudaCachingAllocator_raw_alloc cudaCachingAllocator_raw_delete
     cudaCachingAllocator_is_enabled cudaCachingAllocator_enable
-    changeCurrentAllocator customAllocator ipc_collect
+    changeCurrentAllocator customAllocator getAllocator cudaHostAllocator ipc_collect
 
     getCurrentBlasHandle getCurrentSolverHandle clearCublasWorkspaces
     getCublasWorkspaceSize setCublasWorkspaceSize resetCublasWorkspaceSize
@@ -55,6 +57,8 @@ CUDA = Bindings(
     tunableop_tuning_is_enabled tunableop_tuning_enable
     tunableop_get_max_tuning_duration tunableop_set_max_tuning_duration
     tunableop_get_max_tuning_iterations tunableop_set_max_tuning_iterations
+    tunableop_get_cublaslt_requested_algo_count
+    tunableop_set_cublaslt_requested_algo_count
     tunableop_get_rotating_buffer_size tunableop_set_rotating_buffer_size
     tunableop_get_filename tunableop_set_filename
     tunableop_get_results tunableop_get_validators tunableop_read_file
@@ -102,7 +106,8 @@ read_device_index = torch.cuda._utils._get_device_index
 POOLS = Bindings(
     "_cuda_",
     """
-    beginAllocateToPool beginAllocateCurrentThreadToPool endAllocateToPool releasePool
+    beginAllocateToPool beginAllocateCurrentThreadToPool beginAllocateCurrentStreamToPool
+    endAllocateToPool releasePool checkPoolLiveAllocations
     getCheckpointState setCheckpointPoolState isCurrentStreamCapturing
     """,
 )

@@ -169,6 +169,7 @@ fused_rms_norm_backward = torch.ops.aten._fused_rms_norm_backward.default
 class attention:
     """The kernels of attention: CUDA's, also of packed sequences, and the CPU's."""
 
+    choice = torch.ops.aten._fused_sdp_choice.default
     flash = torch.ops.aten._scaled_dot_product_flash_attention.default
     flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_backward.default
     efficient = torch.ops.aten._scaled_dot_product_efficient_attention.default

@@ -229,6 +229,10 @@ def change_allocator(allocator: Any) -> None:
     NO_ALLOCATOR()
 
 
+class NativeAllocator:
+    """What `torch.cuda.memory._get_current_allocator` wraps."""
+
+
 FUNCTIONS: dict[str, Callable] = {
     # Devices, and what they wait for.
     "init": session.use,
@@ -264,11 +268,20 @@ FUNCTIONS: dict[str, Callable] = {
     "resetAccumulatedHostMemoryStats": lambda: host_memory().reset_totals(),
     "record_memory_history": memory.record_history,
     "record_memory_history_legacy": memory.record_history_legacy,
+    "isHistoryEnabled": memory.is_history_enabled,
+    "allocationTraceback": memory.traceback_of,
+    "getMemoryMetadata": memory.metadata,
+    "setMemoryMetadata": memory.set_metadata,
+    "memoryMetadataSupported": lambda: True,
+    "annotateMemory": memory.annotate,
     "attach_out_of_memory_observer": memory.observe_refusals,
     "cudaCachingAllocator_raw_alloc": raw_allocate,
     "cudaCachingAllocator_raw_delete": raw_delete,
     "changeCurrentAllocator": change_allocator,
     "customAllocator": NO_ALLOCATOR,
+    "getAllocator": NativeAllocator,
+    # As the handles below.
+    "cudaHostAllocator": lambda: id(host_memory()),
     "ipc_collect": do_nothing,
     # Libraries.
     # Of no use but to be told from 0, which would be no handle.
@@ -292,6 +305,11 @@ CUDA_SETTINGS = (
     ("tunableop_tuning_is_enabled", "tunableop_tuning_enable", True),
     ("tunableop_get_max_tuning_duration", "tunableop_set_max_tuning_duration", 30),
     ("tunableop_get_max_tuning_iterations", "tunableop_set_max_tuning_iterations", 100),
+    (
+        "tunableop_get_cublaslt_requested_algo_count",
+        "tunableop_set_cublaslt_requested_algo_count",
+        8,
+    ),
     ("tunableop_get_rotating_buffer_size", "tunableop_set_rotating_buffer_size", -1),
     ("tunableop_get_filename", "tunableop_set_filename", ""),
     ("record_untuned_is_enabled", "record_untuned_enable", False),
@@ -416,8 +434,9 @@ def _patch_devices(patches: Patches) -> None:
     patches.replace(*private.NVTX, legacy.Markers())
 
     message = "cudasim: a simulated GPU's processors cannot be shared out"
-    no_parts = staticmethod(partial(refuse, message))
-    patches.replace(cuda.GreenContext, "create", no_parts)
+    for name in ("create", "max_workqueue_concurrency"):  # the latter since 2.13
+        no_parts = staticmethod(partial(refuse, message))
+        patches.replace(cuda.GreenContext, name, no_parts)
 
 
 def _fold_properties(patches: Patches) -> None:

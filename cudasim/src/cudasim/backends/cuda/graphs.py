@@ -26,6 +26,7 @@ from cudasim.device.pools import PoolId
 from cudasim.device.types import cuda as runtime
 from cudasim.dispatch.capture import Capture, refuse_segment
 from cudasim.dispatch.host_memory import host_memory
+from cudasim.dispatch.liveness import Inputs
 from cudasim.dispatch.waiting import CAPTURING
 from cudasim.patching import Patches
 from cudasim.session import session
@@ -80,8 +81,6 @@ class CUDAGraph:
         capture_error_mode: str = "global",
         check_input_liveness: bool = False,
     ) -> None:
-        if check_input_liveness:
-            raise NotImplementedError("cudasim: check_input_liveness is not known here")
         if self._instantiated:
             raise RuntimeError(MESSAGES["captured"])
         if self._captured:  # kept, and given up for another
@@ -99,7 +98,8 @@ class CUDAGraph:
         self.register_generator_state(gpu.generator)
         self._gpu = gpu
         self._pool = pool or (self._number, 0)
-        self._capture = capture = Capture(key, capture_error_mode)
+        inputs = Inputs() if check_input_liveness else None
+        self._capture = capture = Capture(key, capture_error_mode, inputs)
         capture.graph = ref(self)
         for holder in self._holders.values():
             states = (holder.state, list(holder.state))
@@ -169,6 +169,8 @@ class CUDAGraph:
             raise RuntimeError(
                 "Called CUDAGraph::replay without a preceding successful capture."
             )
+        if self._capture.inputs is not None:
+            self._capture.inputs.check(self._pool)
         self._instantiated = True  # at the latest now
         clock = session.clock
         with clock.graph(*key_of()) if clock else nullcontext():
@@ -214,6 +216,9 @@ class CUDAGraph:
             lines.append(f"  {number} -> {number + 1};")
         lines.append("}")
         return "\n".join(lines) + "\n"
+
+    def get_graph_data(self) -> NoReturn:
+        self.raw_cuda_graph()
 
     def raw_cuda_graph(self) -> NoReturn:
         if not self._keep:
@@ -328,12 +333,31 @@ def begin_pool_of_thread(index: int, pool: PoolId) -> None:
     _memory(index).begin_pool(pool, lambda: threading.get_ident() == thread)
 
 
+def begin_pool_of_stream(index: int, pool: PoolId) -> None:
+    stream = session.stream_key(index)
+    _memory(index).begin_pool(pool, lambda: session.stream_key(index) == stream)
+
+
 def end_pool(index: int, pool: PoolId) -> None:
     _memory(index).end_pool(pool)
 
 
 def release_pool(index: int, pool: PoolId) -> None:
     _memory(index).release_pool(pool)
+
+
+def check_live_allocations(index: int, pool: PoolId, expected: set[int]) -> bool:
+    """Return whether the blocks in use of a pool begin at the `expected` addresses.
+
+    The addresses are those of `memory_snapshot` (`checkPoolLiveAllocations` in
+    c10/cuda/CUDACachingAllocator.cpp).
+    """
+    memory = _memory(index)
+    memory.settle()
+    if pool not in memory.private:
+        raise RuntimeError("Could not find pool of id")
+    used = {block.address for block in memory.used.values() if block.pool.id == pool}
+    return used == expected
 
 
 def empty_host_cache() -> None:
@@ -343,10 +367,12 @@ def empty_host_cache() -> None:
 FUNCTIONS = {
     "beginAllocateToPool": begin_pool,
     "beginAllocateCurrentThreadToPool": begin_pool_of_thread,
+    "beginAllocateCurrentStreamToPool": begin_pool_of_stream,
     "endAllocateToPool": end_pool,
     "releasePool": release_pool,
     "getCheckpointState": checkpoint,
     "setCheckpointPoolState": set_checkpoint,
+    "checkPoolLiveAllocations": check_live_allocations,
     "isCurrentStreamCapturing": is_capturing,
 }
 

@@ -22,6 +22,8 @@ MIB = 2**20
 # release notes of CUDA 13.0: https://docs.nvidia.com/cuda/archive/13.0.0/
 DRIVER = "580.65.06"
 UNKNOWN = "[N/A]"
+# Of the chips GA100 and GH100: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/
+MIG_CAPABILITIES = ("8.0", "9.0")
 WIDTH = 69  # characters between the edges of the table
 CARD_ROW = "{:>3}  {:<41} {:>22}"
 PROCESS_ROW = "{:>3}  {:>9}  {:>10}  {}"
@@ -71,6 +73,11 @@ class CardState(NamedTuple):
         return bus_number(self.index)
 
     @property
+    def has_mig(self) -> bool:
+        """Whether the card could be divided into instances; it never is."""
+        return self.capability in MIG_CAPABILITIES
+
+    @property
     def bus(self) -> str:
         return f"00000000:{self.bus_number:02X}:00.0"
 
@@ -103,6 +110,10 @@ def _watts(power: int) -> str | None:
     return f"{power:.2f}" if power else None
 
 
+def _mig_mode(card: CardState) -> str | None:
+    return "Disabled" if card.has_mig else None
+
+
 CARD_FIELDS: Fields = {
     **_fields("index", lambda card: card.index),
     **_fields("name gpu_name", lambda card: card.name),
@@ -127,7 +138,8 @@ CARD_FIELDS: Fields = {
     **_fields("temperature.gpu temperature.memory"),
     **_fields("pstate persistence_mode display_active display_mode"),
     **_fields("serial gpu_serial"),
-    **_fields("ecc.mode.current mig.mode.current"),
+    **_fields("ecc.mode.current"),
+    **_fields("mig.mode.current mig.mode.pending", _mig_mode),
 }
 PROCESS_FIELDS: Fields = {
     **_fields("pid", lambda process: process.pid),

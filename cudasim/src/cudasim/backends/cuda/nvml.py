@@ -386,6 +386,14 @@ def capability_of(card: CardState) -> tuple[int, ...]:
     return tuple(int(number) for number in card.capability.split("."))
 
 
+@of_card("nvmlDeviceGetMigMode", takes=(c_void_p, c_void_p))
+def tell_mig_mode(card: CardState, current: int, pending: int) -> None:
+    if not card.has_mig:
+        raise Failure(NOT_SUPPORTED)
+    for address in (current, pending):
+        put_number(address, 0)  # disabled
+
+
 @of_card("nvmlDeviceGetMaxClockInfo", takes=(c_uint, c_void_p))
 def tell_highest_clock(card: CardState, kind: int, address: int) -> None:
     clocks = {
@@ -436,8 +444,14 @@ def tell_constant(number: Callable[[CardState], int]) -> Callable:
 of_card("nvmlDeviceGetIndex", "nvmlDeviceGetMinorNumber", takes=(c_void_p,))(
     tell_constant(lambda card: card.index)
 )
-of_card("nvmlDeviceGetComputeMode", "nvmlDeviceGetMultiGpuBoard", takes=(c_void_p,))(
-    tell_constant(lambda card: 0)  # the default mode; one GPU per board
+of_card(
+    "nvmlDeviceGetComputeMode",
+    "nvmlDeviceGetMultiGpuBoard",
+    "nvmlDeviceIsMigDeviceHandle",
+    "nvmlDeviceGetMaxMigDeviceCount",
+    takes=(c_void_p,),
+)(
+    tell_constant(lambda card: 0)  # the default mode; one GPU per board, not divided
 )
 of_card("nvmlDeviceGetArchitecture", takes=(c_void_p,))(
     tell_rating(lambda card: ARCHITECTURES.get(capability_of(card)))

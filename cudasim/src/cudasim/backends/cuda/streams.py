@@ -1,11 +1,13 @@
 """Streams and events of `torch.cuda`."""
 
 import ctypes
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import torch
 
+from cudasim.backends.accelerator import refuse
 from cudasim.backends.streams import (
     GREATEST_PRIORITY,
     LEAST_PRIORITY,
@@ -130,9 +132,15 @@ def patch_cuda_streams(patches: Patches) -> None:
 def stand_in(patches: Patches, kind: type, name: str, module: ModuleType) -> None:
     """Let `kind` stand in for a class of `torch.cuda`, or of another `module`.
 
-    Where that was imported already, it makes objects of `kind`.
+    Where that was imported already, it makes objects of `kind`. Public methods that `kind`
+    does not have are refused.
     """
     original = getattr(module, name)
+    for method, value in vars(original).items():
+        if not method.startswith("_") and not hasattr(kind, method) and callable(value):
+            message = f"cudasim does not know {name}.{method}"
+            setattr(kind, method, partial(refuse, message))  # which binds no object
+
     for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
         setattr(kind, attribute, getattr(original, attribute))
 
