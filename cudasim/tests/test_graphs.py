@@ -11,6 +11,7 @@ from calls import in_thread, raised
 from torch import nn
 
 import cudasim
+from cudasim.dispatch import held
 from fidelity.helpers import captured
 
 pytestmark = pytest.mark.usefixtures("two_gpus")
@@ -133,11 +134,16 @@ def test_a_replay_is_refused_if_an_input_is_gone():
 
 
 def test_a_graph_may_outlive_its_simulation():
-    x = torch.ones(2, device="cuda")
-    graph, _ = captured(lambda: x + 1)
-    cudasim.disable()
-    del graph
+    inputs = [torch.ones(2, device="cuda")]
     gc.collect()
+    before = set(held._storages)
+    graph, result = captured(lambda: inputs[0] + 1)
+    cudasim.disable()
+    assert held._storages.keys() > before
+    inputs.clear()
+    del graph, result
+    gc.collect()
+    assert held._storages.keys() <= before
     cudasim.enable(gpus=2)
 
 

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn
+from weakref import finalize
 
 import torch
 from torch import Tensor
@@ -115,6 +116,8 @@ class Capture(LightMode):
 
         # The storages that the graph uses, by their address: its aliases of each, ...
         self._aliases: dict[int, list[Tensor]] = defaultdict(list)
+        # The capture may never end.
+        finalize(self, held.let_go_all, self._aliases).atexit = False
         # ... which of them hold results, ...
         self._results: set[int] = set()
         # ... of which of these the memory may still be charged, ...
@@ -207,9 +210,7 @@ class Capture(LightMode):
         self._charged.clear()
         self._unwatch_results()
         self.steps.clear()
-        for key, aliases in self._aliases.items():
-            held.let_go(key, len(aliases))
-        self._aliases.clear()
+        held.let_go_all(self._aliases)
         self._results.clear()
 
     def replay(self) -> None:

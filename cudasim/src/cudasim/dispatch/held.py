@@ -6,6 +6,8 @@ whether the program still uses a storage takes counting.
 
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from cudasim.torch_private.tensors import storage_use_count
 
 
@@ -33,6 +35,13 @@ def let_go(key: int, aliases: int) -> None:
     held.aliases -= aliases
     if not held.aliases:
         del _storages[key]
+
+
+def let_go_all(aliases: dict[int, list[Tensor]]) -> None:
+    """Drop the `aliases` of a graph, by the storages that they hold."""
+    for key, tensors in aliases.items():
+        let_go(key, len(tensors))
+    aliases.clear()
 
 
 def is_held(key: int) -> bool:

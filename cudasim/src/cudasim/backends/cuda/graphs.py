@@ -186,8 +186,12 @@ class CUDAGraph:
         self._instantiated = False
 
     def __del__(self) -> None:
-        if self._captured and self._gpu.alive:
+        if not self._captured:
+            return
+        if self._gpu.alive:
             self.reset()
+        else:  # its pool is gone
+            self._capture.release()
 
     def pool(self) -> PoolId:
         if not self._captured:
