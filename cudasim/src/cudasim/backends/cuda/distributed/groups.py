@@ -23,9 +23,7 @@ from cudasim.device.gpu import GPU
 from cudasim.dispatch.devices import resolve
 from cudasim.session import session
 from cudasim.torch_private.distributed import DEVICE_TYPES, Backend, set_backend
-from cudasim.words import WORDS
 
-MESSAGES = WORDS["NCCL"]
 # torch's default_pg_nccl_timeout; gloo's is 30 minutes.
 NCCL_TIMEOUT = timedelta(minutes=10)
 _device_types = DEVICE_TYPES.read()  # PyTorch's own
@@ -269,7 +267,7 @@ def warn_of_groups() -> None:
     """Warn of groups that nothing has ended, as their destructor does (`~ProcessGroupNCCL`)."""
     for roll in session.rolls.values():
         if not roll.has_ended and roll.rank % len(session.gpus) == 0:
-            logs.warn_once(MESSAGES["not destroyed"])
+            logs.warn_once("not destroyed")
 
 
 def device_types(group: dist.ProcessGroup) -> list[torch.device]:

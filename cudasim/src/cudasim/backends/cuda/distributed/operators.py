@@ -32,9 +32,7 @@ from cudasim.torch_private.distributed import (
     resolve_group,
 )
 from cudasim.torch_private.operators import schema_of, tree_map_only
-from cudasim.words import WORDS
 
-MESSAGES = WORDS["NCCL"]
 # An environment variable: whether to warn of messages outside of a batch.
 SERIALIZATION_WARNING = "TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING"
 wait = dist.Work.wait  # PyTorch's own: the virtual clock does not see it
@@ -177,10 +175,9 @@ def _check_on_gpu(call: Call, gpu: GPU, roll: Roll) -> None:
 def _warn_of_single_message(roll: Roll) -> None:
     """Warn once of a message outside of a batch (`pointToPoint` in ProcessGroupNCCL.cpp)."""
     if not roll.is_eager:
-        logs.warn_once(MESSAGES["single message"].format(roll.size))
+        logs.warn_once("single message", roll.size)
     elif logs.is_on(SERIALIZATION_WARNING):
-        warning = MESSAGES["serialized message"].format(roll.size)
-        logs.warn_once(f"{roll.log_prefix} {warning}")
+        logs.warn_once("serialized message", roll.log_prefix, roll.size)
 
 
 def _check_by_nccl(call: Call, gpu: GPU, roll: Roll) -> None:

@@ -121,7 +121,7 @@ def _check_message(tensor: Tensor) -> None:
         return
     if not is_dense(tensor):
         raise ValueError("Tensors for P2P must be non-overlapping and dense")
-    logs.warn_once(MESSAGES["order"])
+    logs.warn_once("order")
 
 
 def is_in_order(tensor: Tensor) -> bool:
