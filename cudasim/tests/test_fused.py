@@ -156,3 +156,36 @@ def test_rms_norm_under_autocast_is_computed_in_float():
     assert type(result.grad_fn).__name__ == "FusedRmsNormBackward0"
     with torch.inference_mode():
         assert torch.equal(rms_norm(x.detach().float()), result)
+
+
+ROWS, LENGTH, WIDTH, HEADS = 64, 32, 64, 4
+
+
+def layer_peak(norm_first, mask=None):
+    """Return what a layer of a transformer needs at most, in sizes of its input."""
+    layer = torch.nn.TransformerEncoderLayer(
+        WIDTH, HEADS, 4 * WIDTH, norm_first=norm_first, batch_first=True, device="cuda"
+    ).eval()
+    x = torch.zeros(ROWS, LENGTH, WIDTH, device="cuda")
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    with torch.no_grad():
+        layer(x, src_key_padding_mask=mask)
+    return (torch.cuda.max_memory_allocated() - before) / x.nbytes
+
+
+def test_a_layer_in_evaluation_needs_what_stands_between_its_kernels():
+    """See transformer_encoder_layer_forward in transformers/transformer.cpp."""
+    # The result of attention, its norm, the hidden numbers (four), and the result.
+    assert layer_peak(norm_first=True) == 1 + 1 + 4 + 1
+    # The norm has taken the place of attention's result.
+    assert layer_peak(norm_first=False) == 1 + 4 + 1
+
+
+def test_a_masked_layer_keeps_its_scores():
+    """See native_multi_head_attention_cuda in transformers/cuda/attention.cu."""
+    mask = torch.zeros(ROWS, LENGTH, dtype=torch.bool, device="cuda")
+    # The norm; queries, keys and values; and twice the scores, which are as long as two inputs.
+    peak = layer_peak(norm_first=True, mask=mask)
+    assert HEADS * LENGTH == 2 * WIDTH
+    assert peak == pytest.approx(1 + 3 + 2 * 2, abs=0.2)
