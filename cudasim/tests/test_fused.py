@@ -8,6 +8,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from cudasim.dispatch.autocast import casts
+
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
 SIZE = 2**18  # numbers
@@ -148,14 +150,18 @@ def test_rms_norm_is_not_fused_for_several_dtypes_or_with_its_channels_last():
         F.rms_norm(image, (4,))
 
 
-def test_rms_norm_under_autocast_is_computed_in_float():
+def test_rms_norm_is_fused_under_autocast_and_in_inference_mode():
     x = numbers(torch.half)
     with torch.autocast("cuda"):
         result = rms_norm(x)
-    assert result.dtype is torch.float32
+    assert result.dtype is (torch.float32 if casts("rms_norm") else torch.half)
     assert type(result.grad_fn).__name__ == "FusedRmsNormBackward0"
+    x = x.detach().to(result.dtype)
     with torch.inference_mode():
-        assert torch.equal(rms_norm(x.detach().float()), result)
+        held, peak, inferred = bytes_a_number(lambda: rms_norm(x))
+    assert held == x.itemsize
+    assert peak == held + FLOAT / 1024
+    assert torch.equal(inferred, result)
 
 
 ROWS, LENGTH, WIDTH, HEADS = 64, 32, 64, 4

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.library import Library
 
+from cudasim.dispatch.autocast import casts
 from cudasim.dispatch.tags import gpu_of
 from cudasim.patching import replaces
 from cudasim.session import session
@@ -30,10 +31,10 @@ from cudasim.torch_private.operators import (
     softmax,
 )
 
-# The keys of a tensor on the host, in a dispatch mode.
-HOST_KEYS = (
-    DispatchKeySet(DispatchKey.AutogradCPU)
-    | DispatchKeySet(DispatchKey.CPU)
+# What a call passes: autograd for a type of device that is never used, then a dispatch mode.
+KEYS_OF_NOWHERE = (
+    DispatchKeySet(DispatchKey.PythonTLSSnapshot)
+    | DispatchKeySet(DispatchKey.AutogradXPU)
     | DispatchKeySet(DispatchKey.Python)
 )
 CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
@@ -98,10 +99,11 @@ def rms_norm(
     eps: float | None = None,
 ) -> Tensor:
     """Normalize with one kernel, which keeps a number for each row (layer_norm.cpp)."""
+    # Autocast calls this function again, with what it has cast.
+    is_cast = torch.is_autocast_enabled(session.type.name) and casts("rms_norm")
     is_fused = (
-        _runs_on_gpu(input)
-        # Of what is cast, C++ calls this function again.
-        and not torch.is_autocast_enabled(session.type.name)
+        any(map(_runs_on_gpu, (input, weight)))
+        and not is_cast
         and _has_fused_rms_norm(input, tuple(normalized_shape), weight)
     )
     if not is_fused:
@@ -128,20 +130,19 @@ def _has_fused_rms_norm(
 
 @cache
 def _rms_norm_with_gradients() -> Callable:
-    """Return autograd's kernel of the fused operator.
+    """Return the fused operator with its gradients.
 
-    On the CPU the operator has none, as it is several others there. Any type of device with
-    a kernel of its own has autograd's: so one that is never used gets one.
+    On the CPU autograd has no kernel for it, as it is several other operators there. For a
+    type of device with a kernel of its own it has one: so one that is never used gets it.
     """
     library = Library("aten", "IMPL", DispatchKey.XPU.name)
     library.impl(fused_rms_norm, _run_nowhere)
     session.patches.finally_do(_forget, library)
-    kernel = torch.library.get_kernel(fused_rms_norm, DispatchKey.AutogradXPU.name)
-    return partial(kernel.call_boxed, HOST_KEYS)
+    return partial(fused_rms_norm.redispatch, KEYS_OF_NOWHERE)
 
 
 def _run_nowhere(*args: Any) -> None:
-    raise AssertionError("there is no tensor of such a device")
+    raise AssertionError("there is no tensor on such a device")
 
 
 def _forget(library: Library) -> None:
