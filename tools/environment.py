@@ -126,7 +126,7 @@ def is_complete(environment: Environment, wanted: str) -> bool:
 
 @contextmanager
 def only_one(environment: Environment) -> Iterator[None]:
-    """Wait until no other set-up is under way, but on Windows. A dead process holds no lock."""
+    """Wait until no other setup is under way, but on Windows. A dead process holds no lock."""
     path = environment.folder.with_name(f"{environment.folder.name}.lock")
     path.parent.mkdir(exist_ok=True)
     with path.open("a") as lock:
@@ -136,7 +136,7 @@ def only_one(environment: Environment) -> Iterator[None]:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                waiting = f"Waiting for another set-up of {environment.name} to end"
+                waiting = f"Waiting for another setup of {environment.name} to end"
                 print(waiting, flush=True)
                 fcntl.flock(lock, fcntl.LOCK_EX)
         yield

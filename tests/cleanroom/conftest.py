@@ -16,7 +16,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """List what each room is made of, what it lacks, and what the set-up cells installed."""
+    """List what each room is made of, what it lacks, and what the setup cells installed."""
     reports = terminalreporter.getreports("passed")
     reports += terminalreporter.getreports("failed")
     lines = set()

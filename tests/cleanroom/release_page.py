@@ -1,6 +1,6 @@
 """The page of the simulator's release, served on this machine in the place of GitHub.
 
-Set-up cells install the simulator from there. Here they run with another host in its address; all
+Setup cells install the simulator from there. Here they run with another host in its address; all
 else comes from where it is. The page is as GitHub's: a list of links to the files of the release.
 """
 
@@ -48,7 +48,7 @@ class Page(BaseHTTPRequestHandler):
 
 
 def from_here(source: str) -> str:
-    """Return a set-up cell that looks for the release on this machine."""
+    """Return a setup cell that looks for the release on this machine."""
     assert HOST in source
     return source.replace(HOST, serve())
 

@@ -1,7 +1,7 @@
 """Rooms: environments made as each service makes its own, and chapters run in a copy of one.
 
 A room is a virtual environment below `_build/.cleanroom`. It is made once; every chapter runs
-in a copy, made of hard links, so that what one set-up cell installs no other chapter finds.
+in a copy, made of hard links, so that what one setup cell installs no other chapter finds.
 """
 
 import os

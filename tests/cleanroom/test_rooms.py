@@ -1,10 +1,10 @@
-"""The set-up of every chapter runs for real, in a copy of each service's environment.
+"""The setup of every chapter runs for real, in a copy of each service's environment.
 
 All cells run with Colab's older packages. A bare laptop gets those with which every chapter is
-compared anyway: there run, after each set-up, all cells of one chapter and the imports of all
-that have the same. Studio Lab and Binder have the book's own pins: there runs the set-up with
+compared anyway: there run, after each setup, all cells of one chapter and the imports of all
+that have the same. Studio Lab and Binder have the book's own pins: there runs the setup with
 the most to install, and after it that and every import of the others. GPUs are simulated, on the
-laptop, for those that need them. At the end each room loses its network, and the set-up runs
+laptop, for those that need them. At the end each room loses its network, and the setup runs
 once more.
 """
 
@@ -64,7 +64,7 @@ class Case:
 
     room: str
     chapter: str
-    # These have their set-ups and imports run after it.
+    # These have their setups and imports run after it.
     others: tuple[str, ...] = ()
     is_simulated: bool = False
     is_whole: bool = False  # all cells of the chapter, not its imports alone
@@ -80,7 +80,7 @@ def starts_ranks(name):
 
 
 def bare_cases():
-    """Yield a case for each set-up, with all chapters that have the same."""
+    """Yield a case for each setup, with all chapters that have the same."""
     alike = {}
     for name in CHAPTERS:
         setup = cell(BOOK.chapters[name].notebook, "setup").source
@@ -116,7 +116,7 @@ def chapter_id(case):
 
 
 def imports_of(notebook):
-    """Return what a chapter imports after its set-up, wherever it does, as one cell."""
+    """Return what a chapter imports after its setup, wherever it does, as one cell."""
     place = notebook.cells.index(cell(notebook, "setup")) + 1
     later = notebook.cells[place:]
     sources = [part.source for part in later if part.cell_type == "code"]
@@ -164,7 +164,7 @@ def runnable_here(source, case):
 
 
 def prepared(case, folder):
-    """Return the notebook that a room executes, and the set-ups that have nothing to install."""
+    """Return the notebook that a room executes, and the setups that have nothing to install."""
     path = ROOT / "notebooks" / f"{case.chapter}.ipynb"
     shutil.copy(path, folder)
     notebook = read(path)
@@ -203,7 +203,7 @@ def test_chapter_runs(case, folder, monkeypatch, record_property):
     new = sorted(after.keys() - before.keys())
     installed = ", ".join(f"{name} {after[name]}" for name in new) or "nothing"
     took = f"measured {seconds(cell(executed, 'setup')):.1f} s"
-    notes.append(f"{case.chapter}: set-up installed {installed}, {took}")
+    notes.append(f"{case.chapter}: setup installed {installed}, {took}")
     if printed(executed, "room-complete") == "True\n":
         notes.append("torchvision: a CUDA build beside a CPU one of torch, completed")
     for note in notes:

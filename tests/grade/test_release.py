@@ -305,7 +305,7 @@ FAULTS = [
         "1: 'times = slow' at every other call, from call 1 on, scores 2 of 3",
     ),
     ("[base]", "[basis]", "'basis', which is no code cell of notebooks/small.ipynb"),
-    # A cell of the set-up is never given.
+    # A cell of the setup is never given.
     ("[base]", "[setup]", "'setup', which is no"),
     ("runner: cpu", "runner: quantum", "no runner 'quantum'; choose from: cpu"),
 ]

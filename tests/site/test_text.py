@@ -114,7 +114,7 @@ def missing_outputs(page, recording):
     missing = []
     for cell, box in cells_on(page, recording.chapter):
         recorded = recording.current_cells.get(cell.id)
-        # On a card, a cell may wait to be recorded. The legend says what a set-up prints.
+        # On a card, a cell may wait to be recorded. The legend says what a setup prints.
         if recorded is None or SETUP in tags(cell):
             continue
         output_box = output_box_of(box, recording.machine)

@@ -1,4 +1,4 @@
-"""The set-up of `.venv`: it holds exactly the pins, wherever the last set-up stopped.
+"""The setup of `.venv`: it holds exactly the pins, wherever the last setup stopped.
 
 pip installs tiny wheels from a folder, so nothing here needs a network.
 """
@@ -136,7 +136,7 @@ def test_two_at_once_make_one_environment(bare, shelf):
     assert [run.returncode for run in both] == [0, 0], printed
     (first, _), (second, _) = printed
     assert first.splitlines()[1:] == [f"Installing {name}" for name in REQUIREMENTS]
-    assert_one_line(second, "Waiting for another set-up")
+    assert_one_line(second, "Waiting for another setup")
     assert installed(bare) == PACKAGES
 
 

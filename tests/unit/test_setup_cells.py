@@ -1,4 +1,4 @@
-"""The set-up cell: two lines that install what is missing, and replace nothing that is there."""
+"""The setup cell: two lines that install what is missing, and replace nothing that is there."""
 
 import shlex
 import subprocess

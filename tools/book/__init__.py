@@ -1,1 +1,1 @@
-"""What the book is made from: chapters, their figures, set-up cells and links."""
+"""What the book is made from: chapters, their figures, setup cells and links."""

@@ -96,7 +96,7 @@ class Chapter:
         """The key of every code cell, by cell id.
 
         A key is the hash of the cell's code and of all code cells before it, those for the
-        set-up excepted: outputs recorded under the same key were made by the same code.
+        setup excepted: outputs recorded under the same key were made by the same code.
         """
         keys = {}
         sources = []

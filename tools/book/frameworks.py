@@ -49,7 +49,7 @@ def _is_common_text(cell: NotebookNode) -> bool:
 
 
 def common_cells(chapter: Chapter) -> list[NotebookNode]:
-    """Return the cells of all frameworks: no id that names one, no links, no set-up."""
+    """Return the cells of all frameworks: no id that names one, no links, no setup."""
     return [cell for cell in chapter.notebook.cells if _is_common(cell, chapter)]
 
 

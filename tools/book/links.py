@@ -1,7 +1,7 @@
 """Write what depends on where the book is published, for `python -m tools links`.
 
-That is in every chapter a row of links, the set-up, and the addresses of other pages, with the
-recordings that carry the set-up; and a table in `README.md`. Where a text says how to install
+That is in every chapter a row of links, the setup, and the addresses of other pages, with the
+recordings that carry the setup; and a table in `README.md`. Where a text says how to install
 the simulator, the version is written too.
 """
 
@@ -64,7 +64,7 @@ def write_links(book: Book) -> list[str]:
 
 
 def linked_chapter(chapter: Chapter, book: Book) -> Chapter:
-    """Return the chapter with the row of links after its title, its set-up and its addresses.
+    """Return the chapter with the row of links after its title, its setup and its addresses.
 
     Where no GPUs are simulated, the advice is written by hand.
     """

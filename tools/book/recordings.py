@@ -110,7 +110,7 @@ class Recording:
     def synced(self) -> "Recording":
         """Return the same with what no key covers as the chapter has it now.
 
-        That is tags, set-up and metadata.
+        That is tags, setup and metadata.
         """
         if self.keys != self.chapter.keys:
             return self

@@ -1,4 +1,4 @@
-"""The set-up of every chapter: one cell that installs what is missing and starts the simulator.
+"""The setup of every chapter: one cell that installs what is missing and starts the simulator.
 
 A chapter that is opened alone, on a service or a laptop, has this cell to become able to run.
 `python -m tools links` writes it, because it holds the address of the repository's releases.
@@ -51,7 +51,7 @@ IMPORTS = (
 
 
 def with_setup(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
-    """Return the chapter with its set-up made anew, in one cell.
+    """Return the chapter with its setup made anew, in one cell.
 
     Raises BookError if no cell of it says where that stands.
     """
@@ -71,7 +71,7 @@ def with_setup(chapter: Chapter, repository: Repository, root: Path) -> Chapter:
 
 
 def setup_source(chapter: Chapter, repository: Repository, root: Path) -> str:
-    """Return the text of a chapter's set-up cell, which names what the chapter imports."""
+    """Return the text of a chapter's setup cell, which names what the chapter imports."""
     modules = imported_modules(chapter)
     packages = list(chapter_needs(chapter).values())
     framework = chapter.framework
@@ -100,7 +100,7 @@ def setup_source(chapter: Chapter, repository: Repository, root: Path) -> str:
 
 
 def simulator_version(root: Path) -> str:
-    """Return the version of the simulator that instructions and set-up cells install."""
+    """Return the version of the simulator that instructions and setup cells install."""
     [version] = _find(
         r'^__version__ = "(\d+\.\d+\.\d+)"', "cudasim/src/cudasim/__init__.py", root
     )
@@ -147,7 +147,7 @@ def chapter_packages(chapter: Chapter) -> set[str]:
 def imported_modules(chapter: Chapter) -> set[str]:
     """Return the top modules that a chapter imports, less Python's and the kernel's.
 
-    The set-up is left out: what it imports, it installs.
+    The setup is left out: what it imports, it installs.
     """
     names = set()
     for cell in chapter.keyed_cells:
@@ -172,7 +172,7 @@ def _find(pattern: str, name: str, root: Path) -> tuple[str, ...]:
     if match is None:
         raise BookError(
             name,
-            f"lacks {pattern!r}, which the set-up cells are made from",
+            f"lacks {pattern!r}, which the setup cells are made from",
             "restore it",
         )
     return match.groups()

@@ -97,6 +97,6 @@ def _skip_recorded(chapters: list[Chapter], cards: Cards, book: Book) -> list[Ch
 
 
 def sync(book: Book) -> list[str]:
-    """Carry over what no key covers: tags, set-up, metadata. Returns the paths that changed."""
+    """Carry over what no key covers: tags, setup, metadata. Returns the paths that changed."""
     pairs = [(recording, recording.synced()) for recording in book.recordings]
     return write_changed(pairs, book.root)

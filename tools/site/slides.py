@@ -1,7 +1,7 @@
 """Lecture slides: the page of each chapter, cut into slides, in one file that needs no network.
 
 A slide is some text with the cell below it, one more cell, a prediction, the cell that
-answers it, a question, or an exercise. Left out are the set-up, all that is folded, and of
+answers it, a question, or an exercise. Left out are the setup, all that is folded, and of
 exercises the checks and solutions. `book/slides/deck.js` steps through the slides, and sets
 smaller what does not fit.
 """
