@@ -177,6 +177,17 @@ def test_properties_are_those_of_a_build_for_cuda():
     assert public == set(names.split())
 
 
+def test_properties_refuse_as_those_of_pybind11():
+    """The first error is published, as in https://github.com/koda-dernet/Side-Step/issues/42."""
+    properties = torch.cuda.get_device_properties(0)
+    lacks = "'torch._C._CudaDeviceProperties' object has no attribute 'total_mem'"
+    with pytest.raises(AttributeError, match=re.escape(lacks)):
+        properties.total_mem  # noqa: B018
+    with pytest.raises(AttributeError, match="has no setter"):
+        properties.total_memory = 2**30
+    assert properties.total_memory > 2**33
+
+
 # MiB, as PyTorch was seen to print them, and capability.
 CARDS = {
     "T4": (14912, (7, 5)),

@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import cuda
@@ -90,7 +90,7 @@ class CudaProperties:
     """What `torch.cuda.get_device_properties` returns; memory is in bytes, clocks in kHz.
 
     Its fields are those of `_CudaDeviceProperties` in torch/csrc/cuda/Module.cpp, the same
-    from 2.11 to 2.14.
+    from 2.11 to 2.14. They can only be read, and errors name the class as pybind11 does.
     """
 
     warp_size = 32
@@ -104,28 +104,41 @@ class CudaProperties:
 
     def __init__(self, gpu: GPU) -> None:
         card = gpu.card
-        self.name = gpu.name
-        self.gcnArchName = gpu.name  # a field of HIP, which CUDA's builds fill so
-        self.uuid = gpu.uuid
-        self.pci_bus_id = bus_number(gpu.number)
-        self.major, self.minor = card.capability
-        self.total_memory = card.memory
-        self.L2_cache_size = card.cache
-        self.multi_processor_count = card.processors
-        self.max_threads_per_multi_processor = THREADS.get(
-            card.capability, USUAL_THREADS
+        major, minor = card.capability
+        shared = SHARED_MEMORY.get(card.capability, USUAL_SHARED_MEMORY)
+        fields = vars(self)
+        fields.update(
+            name=gpu.name,
+            gcnArchName=gpu.name,  # a field of HIP, which CUDA's builds fill so
+            uuid=gpu.uuid,
+            pci_bus_id=bus_number(gpu.number),
+            major=major,
+            minor=minor,
+            total_memory=card.memory,
+            L2_cache_size=card.cache,
+            multi_processor_count=card.processors,
+            max_threads_per_multi_processor=THREADS.get(card.capability, USUAL_THREADS),
+            shared_memory_per_block_optin=shared * KIB,
+            # From Ampere on, a block cannot have the last KiB.
+            shared_memory_per_multiprocessor=(shared + (major >= 8)) * KIB,
+        )
+        if card.clock:  # a card of one's own may lack its clocks
+            fields.update(
+                clock_rate=card.clock * KHZ,
+                memory_clock_rate=card.memory_clock * KHZ,
+                memory_bus_width=card.bus_width,
+            )
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"'torch._C._CudaDeviceProperties' object has no attribute '{name}'",
+            name=name,
+            obj=self,
         )
 
-        shared = SHARED_MEMORY.get(card.capability, USUAL_SHARED_MEMORY)
-        self.shared_memory_per_block_optin = shared * KIB
-        if self.major >= 8:  # a block cannot have the last KiB
-            shared += 1
-        self.shared_memory_per_multiprocessor = shared * KIB
-
-        if card.clock:  # a card of one's own may lack its clocks
-            self.clock_rate = card.clock * KHZ
-            self.memory_clock_rate = card.memory_clock * KHZ
-            self.memory_bus_width = card.bus_width
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        getattr(self, name)  # raises for a name that is no field
+        raise AttributeError("property of '_CudaDeviceProperties' object has no setter")
 
     def __repr__(self) -> str:
         return (
@@ -135,6 +148,10 @@ class CudaProperties:
             f"pci_bus_id={self.pci_bus_id}, pci_device_id=0, pci_domain_id=0, "
             f"L2_cache_size={self.L2_cache_size // 2**20}MB)"
         )
+
+
+CudaProperties.__name__ = CudaProperties.__qualname__ = "_CudaDeviceProperties"
+CudaProperties.__module__ = "torch._C"
 
 
 def sleep(cycles: int) -> None:
