@@ -255,6 +255,19 @@ def test_a_meta_tensor_is_on_another_device(x, host):
     assert error == expected
 
 
+def test_distances_of_many_rows_compare_their_devices_themselves(x, host):
+    """`cdist_impl` of native/Distance.cpp: matrices with more than 25 rows are multiplied."""
+    many = torch.ones(26, 2)
+    words = "RuntimeError: X1 and X2 must have the same device type. X1: {} X2: {}"
+    assert raised(lambda: torch.cdist(x, many)) == words.format("cuda", "cpu")
+    assert raised(lambda: torch.cdist(many, x)) == words.format("cpu", "cuda")
+    assert raised(lambda: torch.cdist(x, many.to("cuda:1"))) == (
+        "RuntimeError: device of X1 (0) must match device of X2 (1)"
+    )
+    few = raised(lambda: torch.cdist(x, host))
+    assert few.endswith("(when checking argument in method wrapper_CUDA___cdist_forward)")
+
+
 def test_the_types_of_a_sparse_product_are_those_of_its_kernel(x):
     """native/sparse/cuda: SparseCUDATensorMath.cu and SparseMatMul.cu"""
     batch = torch.stack([x, x])

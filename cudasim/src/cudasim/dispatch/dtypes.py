@@ -404,6 +404,8 @@ def _narrowing(
             narrowing[wider] = narrow
     if torch.complex32 in wide and torch.float32 not in kept:
         narrowing[torch.float32] = torch.float16  # a magnitude, or an angle
+    if torch.float16 in wide and torch.complex64 not in kept:
+        narrowing[torch.complex64] = torch.complex32  # a Fourier transform
     return narrowing
 
 
