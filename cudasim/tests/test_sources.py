@@ -265,7 +265,9 @@ def test_distances_of_many_rows_compare_their_devices_themselves(x, host):
         "RuntimeError: device of X1 (0) must match device of X2 (1)"
     )
     few = raised(lambda: torch.cdist(x, host))
-    assert few.endswith("(when checking argument in method wrapper_CUDA___cdist_forward)")
+    assert few.endswith(
+        "(when checking argument in method wrapper_CUDA___cdist_forward)"
+    )
 
 
 def test_the_types_of_a_sparse_product_are_those_of_its_kernel(x):
