@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from calls import in_thread
+from calls import in_thread, raised
 from torch import nn
 
 import cudasim
@@ -146,3 +146,31 @@ def test_a_region_keeps_the_weights_that_it_cast(x):
     assert first == second != after
     first, second, after = train(x, cache_enabled=False)
     assert first > second > after
+
+
+def test_a_region_holds_within_the_kernels_that_all_devices_share(x):
+    """They call what autocast lists: `addmm` in SparseTensorMath.cpp, `bmm` in
+    AffineGridGenerator.cpp, `matmul` in LinearAlgebra.cpp and Distance.cpp, `sum` in UnaryOps.cpp.
+    """
+    theta = torch.eye(2, 3, device="cuda:1")[None].requires_grad_()
+    rows = x.to_sparse()
+    with torch.autocast("cuda"):
+        grid = F.affine_grid(theta, (1, 1, 2, 2), align_corners=True)
+        assert grid.dtype is torch.float16
+        assert grid.tolist() == [[[[-1, -1], [1, -1]], [[-1, 1], [1, 1]]]]
+        assert torch.linalg.pinv(x).dtype is torch.float16
+        assert x.half().add(2).mvlgamma(2).dtype is torch.float32
+        # `cdist` is listed itself, and calls the same kernel without autocast.
+        assert torch.cdist(x, torch.ones(30, 4, device="cuda:1")).dtype is torch.float32
+        words = "\"addmm_sparse_cuda\" not implemented for 'Half'"
+        for product in (
+            lambda: torch.sparse.mm(rows, x),
+            lambda: torch.sparse.addmm(x, rows, x),
+        ):
+            assert raised(product, NotImplementedError) == words
+        with torch.autocast("cuda", enabled=False):
+            assert torch.sparse.mm(rows, x).dtype is torch.float32
+            assert F.affine_grid(theta, (1, 1, 2, 2), True).dtype is torch.float32
+    grid.float().sum().backward()
+    assert theta.grad.dtype is torch.float32
+    assert theta.grad.tolist() == [[[0, 0, 4], [0, 0, 4]]]

@@ -1,4 +1,4 @@
-"""`torch.use_deterministic_algorithms`: the documented list decides, whatever version runs."""
+"""`torch.use_deterministic_algorithms`: what is refused, and what is computed all the same."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ def test_what_the_pytorch_in_use_documents_decides(two_gpus, strict):
 
 
 def test_kernels_that_no_documentation_lists(two_gpus):
-    """They call `alertNotDeterministic`: Indexing.cu, ScatterGatherKernel.cu, ScanUtils.cuh."""
+    """They call `alertNotDeterministic`: Indexing.cu and ScatterGatherKernel.cu."""
     x = torch.ones(3, device="cuda")
     at = torch.tensor([0, 1], device="cuda")
     y = torch.ones(2, device="cuda")
@@ -38,7 +38,6 @@ def test_kernels_that_no_documentation_lists(two_gpus):
             lambda: x.scatter(0, at, y, reduce="multiply"),
             lambda: x.scatter_(0, at, y, reduce="multiply"),
         ),
-        "cumsum_cuda_kernel": (lambda: torch.cumsum(x, 0, out=out),),
         "put_": (lambda: x.put(at, y, accumulate=True),),
     }
     torch.use_deterministic_algorithms(True)
@@ -50,3 +49,18 @@ def test_kernels_that_no_documentation_lists(two_gpus):
         x.cpu().index_reduce(0, at.cpu(), y.cpu(), "amax")
     finally:
         torch.use_deterministic_algorithms(False)
+
+
+def test_kernels_that_are_documented_but_have_become_deterministic(two_gpus):
+    """See https://github.com/pytorch/pytorch/pull/136224 (cumsum) and 136241 (padding)."""
+    x = torch.ones(2, 3, device="cuda", requires_grad=True)
+    image = torch.ones(1, 1, 3, 3, device="cuda", requires_grad=True)
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert x.cumsum(1)[0].tolist() == [1, 2, 3]
+        assert x.flatten().cumsum(0)[-1].item() == 6
+        torch.nn.functional.pad(image, (1, 1, 1, 1), "reflect").sum().backward()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    # In each dimension the middle is read three times (1 0 1 2 1), the others once.
+    assert image.grad.tolist() == [[[[1, 3, 1], [3, 9, 3], [1, 3, 1]]]]

@@ -533,3 +533,15 @@ def test_messages_name_the_types_of_tensors_on_a_gpu():
     assert "arguments for embedding_bag_cuda)" in words
     words = raised(lambda: table.expand(2))
     assert "expand(torch.cuda.FloatTensor{[2, 2]}, size=[2])" in words
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support")
+def test_a_transform_of_halves_has_complex_halves():
+    """`toComplexType` in `_fft_r2c_cufft` of native/cuda/SpectralOps.cpp, which `stft` calls."""
+    signal = ones(torch.half, 8)
+    frames = torch.stft(signal, 4, center=False, return_complex=True)
+    assert frames.dtype is torch.complex32
+    assert frames.to(torch.complex64).abs().tolist() == [[4] * 5, [0] * 5, [0] * 5]
+    for onesided in (True, False):
+        assert torch._fft_r2c(signal, [0], 0, onesided).dtype is torch.complex32
+    assert torch._fft_r2c(signal.float(), [0], 0, True).dtype is torch.complex64

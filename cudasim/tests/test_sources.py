@@ -255,12 +255,55 @@ def test_a_meta_tensor_is_on_another_device(x, host):
     assert error == expected
 
 
-def test_a_sparse_product_of_integers_is_refused(x):
-    """aten/src/ATen/native/sparse/cuda/SparseCUDATensorMath.cu"""
-    integers = x.long()
-    error = raised(lambda: integers.to_sparse() @ integers)
-    expected = "NotImplementedError: \"addmm_sparse_cuda\" not implemented for 'Long'"
-    assert error == expected
+def test_distances_of_many_rows_compare_their_devices_themselves(x, host):
+    """`cdist_impl` of native/Distance.cpp: matrices with more than 25 rows are multiplied."""
+    many = torch.ones(26, 2)
+    words = "RuntimeError: X1 and X2 must have the same device type. X1: {} X2: {}"
+    assert raised(lambda: torch.cdist(x, many)) == words.format("cuda", "cpu")
+    assert raised(lambda: torch.cdist(many, x)) == words.format("cpu", "cuda")
+    assert raised(lambda: torch.cdist(x, many.to("cuda:1"))) == (
+        "RuntimeError: device of X1 (0) must match device of X2 (1)"
+    )
+    few = raised(lambda: torch.cdist(x, host))
+    assert few.endswith(
+        "(when checking argument in method wrapper_CUDA___cdist_forward)"
+    )
+
+
+def test_the_types_of_a_sparse_product_are_those_of_its_kernel(x):
+    """native/sparse/cuda: SparseCUDATensorMath.cu and SparseMatMul.cu"""
+    batch = torch.stack([x, x])
+    products = {
+        "addmm_sparse_cuda": lambda dtype: x.to(dtype).to_sparse() @ x.to(dtype),
+        "bmm_sparse_cuda": lambda dtype: torch.bmm(
+            batch.to(dtype).to_sparse(), batch.to(dtype)
+        ),
+    }
+    words = "NotImplementedError: \"{}\" not implemented for '{}'"
+    for kernel, product in products.items():
+        assert product(torch.float64).flatten()[0].item() == 2
+        for dtype, name in (
+            (torch.half, "Half"),
+            (torch.bfloat16, "BFloat16"),
+            (torch.long, "Long"),
+        ):
+            error = raised(lambda run=product, dtype=dtype: run(dtype))
+            assert error == words.format(kernel, name)
+
+    halves = x.half().to_sparse()
+    for product in (torch.sparse.mm(halves, halves), halves @ halves):
+        assert (product.dtype, product.layout) == (torch.half, torch.sparse_coo)
+        assert places(product) == ["cuda:0"]
+        assert product.to_dense().tolist() == [[2, 2], [2, 2]]
+    compressed = x.half().to_sparse_csr()
+    assert torch.sparse.mm(compressed, x.half()).tolist() == [[2, 2], [2, 2]]
+    integers = x.long().to_sparse()
+    error = raised(lambda: torch.sparse.mm(integers, integers))
+    assert error == words.format("sparse_matmul", "Long")
+    narrow = x.bfloat16().to_sparse()
+    assert raised(lambda: torch.sparse.mm(narrow, narrow)) == (
+        "RuntimeError: sparse_mm: CUDA BFloat16 requires compute capability >= 80 (current: 75)"
+    )
 
 
 def test_lengths_of_sequences_must_be_on_the_host(x):

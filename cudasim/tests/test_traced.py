@@ -326,7 +326,8 @@ WITHOUT_COMPILER = """
 import sys, torch, cudasim
 cudasim.enable()
 net = torch.nn.Linear(2, 2).cuda(1)
-net(torch.ones(1, 2, device=1)).sum().backward()
+dropped = torch.nn.functional.dropout(net(torch.ones(1, 2, device=1)))
+dropped.sum().backward()
 print('torch' in sys.modules, 'torch._dynamo' in sys.modules)
 """
 

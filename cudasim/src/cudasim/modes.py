@@ -44,14 +44,19 @@ def is_composite(func: Callable) -> bool:
 
 
 def decompose(
-    mode: TorchDispatchMode, func: OpOverload, args: tuple, kwargs: dict
+    mode: TorchDispatchMode,
+    func: OpOverload,
+    args: tuple,
+    kwargs: dict,
+    key: str = COMPOSITE,
 ) -> Any:
     """Run the operations that C++ makes of `func` in sight of `mode`.
 
-    `func.decompose` would give those that the compiler makes of it.
+    `key` is that of the kernel which calls them. `func.decompose` would give those that the
+    compiler makes of it.
     """
     TorchDispatchMode.__enter__(mode)
     try:
-        return call_kernel(func, getattr(DispatchKey, COMPOSITE), args, kwargs)
+        return call_kernel(func, getattr(DispatchKey, key), args, kwargs)
     finally:
         TorchDispatchMode.__exit__(mode, None, None, None)

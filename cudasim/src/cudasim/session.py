@@ -53,6 +53,7 @@ class ThreadState(threading.local):
     traced_device: torch.device | None = None
     # Whether C++ now makes tensors that an object of its own keeps.
     makes_lasting = False
+    below_autocast = False  # whether autocast has called what runs
     is_printing = False  # whether it prints a tensor, or lists its numbers
     # Whether it moves a tensor to the CPU in sight of other dispatch modes.
     to_host = False

@@ -26,7 +26,7 @@ from cudasim.patching import Patches, releasing
 from cudasim.session import session
 from cudasim.torch_private import dispatch as private
 from cudasim.torch_private.dispatch import DispatchKey, DispatchKeySet
-from cudasim.torch_private.operators import OpOverload, destroy
+from cudasim.torch_private.operators import OpOverload, destroy, inner_function
 from cudasim.torch_private.tensors import is_cached_tensor, is_view
 from cudasim.words import WORDS
 
@@ -161,12 +161,18 @@ def _register(key: DispatchKey, kernels: Iterable[Kernel]) -> Library:
 
 def _run(off: DispatchKeySet, kernel: Kernel, *args: Any, **kwargs: Any) -> Any:
     """Run a kernel without autocast, whose dispatch keys are `off`."""
-    with private.WithoutKeys(off), private.DisableTorchFunction():
-        if not any(map(gpu_of, operands_of(args, kwargs))):
-            return kernel.elsewhere(*args, **kwargs)
-        if kernel.policy is None:
-            return kernel.func(*args, **kwargs)
-        return kernel.policy(kernel.func, args, kwargs)
+    thread = session.thread
+    was_below = thread.below_autocast
+    thread.below_autocast = True
+    try:
+        with private.WithoutKeys(off), private.DisableTorchFunction():
+            if not any(map(gpu_of, operands_of(args, kwargs))):
+                return kernel.elsewhere(*args, **kwargs)
+            if kernel.policy is None:
+                return inner_function(kernel.func)(*args, **kwargs)
+            return kernel.policy(kernel.func, args, kwargs)
+    finally:
+        thread.below_autocast = was_below
 
 
 # The policies.
@@ -182,7 +188,8 @@ def _cast_operands(
     args, kwargs = _cast((args, kwargs), dtype or _low_dtype())
     if func in CHOSEN_IN_PYTHON:
         return getattr(torch, CHOSEN_IN_PYTHON[func])(*args, **kwargs)
-    return func(*args, **kwargs)
+    # C++ calls it, as it called autocast: scratch tensors among the operands stay scratch.
+    return inner_function(func)(*args, **kwargs)
 
 
 def _low_dtype() -> torch.dtype:
@@ -212,11 +219,11 @@ def _compute_in_float(
     """Pass `dtype=torch.float32` unless there is one, to the overload `with_dtype` if any."""
     arguments = arguments_by_name(func, args, kwargs)
     if arguments.get("dtype") is not None or not _is_eligible(args[0]):
-        return func(*args, **kwargs)
+        return inner_function(func)(*args, **kwargs)
     arguments = {**default_arguments(func), **arguments, "dtype": torch.float32}
     if func in CHOSEN_IN_PYTHON:
         return getattr(torch, CHOSEN_IN_PYTHON[func])(*arguments.values())
-    return (with_dtype or func)(**arguments)
+    return inner_function(with_dtype or func)(**arguments)
 
 
 def _cast_to_widest(func: Callable, args: tuple, kwargs: dict) -> Any:

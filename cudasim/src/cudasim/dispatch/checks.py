@@ -209,6 +209,14 @@ def _check_recurrent(func: Callable, named: NamedTensors) -> str | None:
     return None
 
 
+def _check_distances(func: Callable, named: NamedTensors) -> str | None:
+    """`cdist_impl`, which calls this kernel for many rows, compares first (Distance.cpp)."""
+    first, second = [device_of(tensor) for _, tensor in named]
+    if first.type != second.type:
+        return MESSAGES["distances of types"].format(first.type, second.type)
+    return MESSAGES["distances"].format(first.index, second.index)
+
+
 def _check_weight_norm(func: Callable, named: NamedTensors) -> str | None:
     """`_weight_norm`, which calls this kernel, compares first (WeightNorm.cpp)."""
     return MESSAGES["weight norm"].format(*[device_of(tensor) for _, tensor in named])
@@ -282,6 +290,7 @@ DEVICE_ERRORS: dict[str, Check] = {
     "mul": _check_sparse_operands,
     "cholesky_solve": _check_cholesky,
     "_cudnn_rnn": _check_recurrent,
+    "_euclidean_dist": _check_distances,
     "_weight_norm_interface": _check_weight_norm,
 }
 

@@ -74,6 +74,7 @@ REAL_AND_COMPLEX = (torch.float32, torch.float64, *COMPLEX)
 KNOWN_TO_CUDNN = (torch.int8, torch.uint8, torch.int32)
 
 Capability = tuple[int, int]
+AMPERE = (8, 0)  # the first cards with products of bfloat16
 
 
 def widened(tensor: Tensor) -> Tensor:
@@ -232,16 +233,16 @@ def _check_cudnn(dtype: torch.dtype) -> None:
 # Checks of operators that look at more than one dtype.
 
 
-COMPRESSED = (torch.sparse_csr, torch.sparse_csc)
+ROWS_OR_COLUMNS = (torch.sparse_csr, torch.sparse_csc)
+COMPRESSED = (*ROWS_OR_COLUMNS, torch.sparse_bsr, torch.sparse_bsc)
 PRODUCTS_OF_BLOCKS = (
     (torch.sparse_bsr, torch.strided),
     (torch.strided, torch.sparse_bsc),
 )
 
 
-def check_sparse(*operands: Tensor) -> None:
-    """Check a product with a sparse matrix, which may have a summand before its factors."""
-    factors = operands[-2:]
+def check_sparse(gpu: GPU, *factors: Tensor) -> None:
+    """Check a product with a sparse matrix."""
     kernel = _kernel_of_product(*factors)
     if kernel is None:
         return
@@ -254,6 +255,9 @@ def check_sparse(*operands: Tensor) -> None:
     is_half = dtype in (torch.float16, torch.bfloat16)
     if dtype not in REAL_AND_COMPLEX and not (is_half and takes_halves):
         raise refusal(kernel, dtype)
+    capability = gpu.card.capability
+    if kernel == "sparse_matmul" and dtype is torch.bfloat16 and capability < AMPERE:
+        raise RuntimeError(MESSAGES["sparse bfloat16"].format(*capability))
 
 
 def _kernel_of_product(first: Tensor, second: Tensor) -> str | None:
@@ -264,10 +268,12 @@ def _kernel_of_product(first: Tensor, second: Tensor) -> str | None:
     layouts = {first.layout, second.layout}
     is_vector = second.dim() == 1
     if torch.sparse_coo in layouts:
+        if first.dim() == 3:
+            return "bmm_sparse_cuda"
         return "sparse_matmul" if len(layouts) == 1 else "addmm_sparse_cuda"
     if (first.layout, second.layout) in PRODUCTS_OF_BLOCKS:
         return "block_sparse_mv" if is_vector else "block_sparse_mm"
-    if layouts.isdisjoint(COMPRESSED):
+    if layouts.isdisjoint(ROWS_OR_COLUMNS):
         return None
     if is_vector:
         return "addmv_out_sparse_csr_cuda_impl"
@@ -398,6 +404,8 @@ def _narrowing(
             narrowing[wider] = narrow
     if torch.complex32 in wide and torch.float32 not in kept:
         narrowing[torch.float32] = torch.float16  # a magnitude, or an angle
+    if torch.float16 in wide and torch.complex64 not in kept:
+        narrowing[torch.complex64] = torch.complex32  # a Fourier transform
     return narrowing
 
 

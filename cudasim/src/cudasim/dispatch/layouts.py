@@ -23,6 +23,8 @@ from cudasim.dispatch.tables import TABLES
 
 aten = torch.ops.aten
 CONTIGUOUS: list[str] = TABLES["layouts"]["contiguous"]
+# The format of images with so many dimensions whose channels are last.
+CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 AS_ON_META: list[str] = TABLES["layouts"]["as_on_meta"]
 
 
@@ -47,6 +49,26 @@ def _as_on_meta(func: Callable, *args, **kwargs) -> Any:
         return result.new_empty_strided(model.shape, model.stride()).copy_(result)
 
     return map_tensors(lay_out, out)
+
+
+@substitute(aten.native_dropout_backward.default)
+def dropout_backward(grad_output: Tensor, mask: Tensor, scale: float) -> Tensor:
+    """Follow the gradient, as CUDA's kernel does (native/cuda/Dropout.cu).
+
+    The kernel for the meta device would import `torch._dynamo`. That takes a second, and a
+    warning that was shown before is then shown again: SymPy changes the filters.
+    """
+    out = aten.native_dropout_backward.default(grad_output, mask, scale)
+    return out.contiguous(memory_format=_suggested_format(grad_output))
+
+
+def _suggested_format(tensor: Tensor) -> torch.memory_format:
+    """Return how a result that follows `tensor` is laid out (`suggest_memory_format`)."""
+    channels_last = CHANNELS_LAST.get(tensor.dim())
+    if channels_last is None or tensor.is_contiguous():
+        return torch.contiguous_format
+    is_last = tensor.is_contiguous(memory_format=channels_last)
+    return channels_last if is_last else torch.contiguous_format
 
 
 for _name in CONTIGUOUS:

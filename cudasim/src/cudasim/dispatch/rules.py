@@ -460,15 +460,28 @@ def check_rare_dtype(func: Callable, args: tuple, kwargs: dict) -> None:
             dtypes.check_rare(func, args, kwargs)
 
 
-# Products with a dense matrix, unless one is sparse: of plain tensors none is.
+# Products of matrices. Of plain tensors none is sparse.
 PRODUCTS = (
-    aten.mm.default,
-    aten.mv.default,
-    aten.addmm.default,
-    aten.addmv.default,
-    private.sparse_addmm,
+    "mm",
+    "mv",
+    "addmm",
+    "addmv",
+    "bmm",
+    "_sparse_addmm",
+    "_sparse_sparse_matmul",
 )
-# The checks of other operators' arguments.
+
+
+@check(*PRODUCTS, idle=lambda args: True)
+def check_product(func: Callable, args: tuple, kwargs: dict) -> None:
+    """Refuse dtypes for which CUDA has no product with a sparse matrix."""
+    gpu = _gpu_of_any(args, kwargs)
+    if gpu is not None and session.type.is_cuda:
+        factors = tensors_in(args)[-2:]  # before them there may be a summand
+        dtypes.check_sparse(gpu, *factors)
+
+
+# The checks of the arguments of operators.
 CHECKS: dict[Callable, Callable] = {
     aten.native_dropout.default: dtypes.check_dropout,
     aten.native_layer_norm.default: dtypes.check_norm,
@@ -478,10 +491,8 @@ CHECKS: dict[Callable, Callable] = {
 }
 
 
-@check(*PRODUCTS, idle=lambda args: True)
 @check(*CHECKS)
 def check_arguments(func: Callable, args: tuple, kwargs: dict) -> None:
     """Run the check of an operator."""
     if session.type.is_cuda:
-        check_of_operator = CHECKS.get(func, dtypes.check_sparse)
-        check_of_operator(*operands_of(args, kwargs))
+        CHECKS[func](*operands_of(args, kwargs))

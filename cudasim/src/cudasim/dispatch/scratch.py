@@ -30,6 +30,9 @@ _ANSWERING = (
     str(_PACKAGE / "dispatch"),
     str(_PACKAGE / "patches"),
     str(_PACKAGE / "backends"),
+    str(_PACKAGE / "modes.py"),
+    str(_PACKAGE / "patching.py"),
+    str(_PACKAGE / "torch_private"),
     str(_TORCH / "_compile.py"),
     str(_TORCH / "_dynamo" / "eval_frame.py"),
 )

@@ -20,6 +20,7 @@ BelowAutograd = torch._C._AutoDispatchBelowAutograd
 WithoutKeys = torch._C._ExcludeDispatchKeyGuard
 SetKeyExcluded = torch._C._SetExcludeDispatchKeyGuard
 include_key = torch._C._dispatch_tls_set_dispatch_key_included
+is_key_included = torch._C._dispatch_tls_is_dispatch_key_included
 has_any_kernel = torch._C._dispatch_has_kernel
 has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
 # Whether a call with a dispatch key finds a kernel: the key's own or a composite one.

@@ -110,7 +110,6 @@ foreach_copy_ = torch.ops.aten._foreach_copy_.default
 
 # Products of matrices: of integers, of sparse matrices, and of scaled numbers of 8 bits.
 int_mm = torch.ops.aten._int_mm.default
-sparse_addmm = torch.ops.aten._sparse_addmm.default
 scaled_mm = torch.ops.aten._scaled_mm.default
 scaled_mm_out = torch.ops.aten._scaled_mm.out
 scaled_mm_v2 = (
