@@ -14,7 +14,7 @@ from cudasim.backends.cuda.distributed.groups import bind_arguments, roll_of
 from cudasim.backends.cuda.distributed.rollcall import Request, Roll
 from cudasim.backends.cuda.distributed.works import works_of_nccl
 from cudasim.dispatch.arguments import tensors_in
-from cudasim.torch_private.distributed import CoalescingManager
+from cudasim.torch_private.distributed import CoalescingManager, check_messages
 from cudasim.torch_private.tensors import use_count
 
 LETTING_GO = 0.2  # seconds at most that gloo's thread is waited for
@@ -76,7 +76,8 @@ def message(original: Callable, *args: Any, **kwargs: Any) -> Any:
 def batch(original: Callable, *args: Any, **kwargs: Any) -> Any:
     """Run several sends and receives at once, those of a rank with itself among them."""
     (operations,) = bind_arguments(original, args, kwargs).values()
-    roll = roll_of(operations[0].group) if operations else None
+    check_messages(operations)  # as PyTorch begins
+    roll = roll_of(operations[0].group)
     if roll is None:
         return original(operations)
     roll.messages += 1
