@@ -9,7 +9,6 @@ from typing import Any
 import torch.distributed as dist
 from torch import Tensor
 
-from cudasim.backends.cuda.distributed import errors
 from cudasim.backends.cuda.distributed.groups import bind_arguments, roll_of
 from cudasim.backends.cuda.distributed.rollcall import Request, Roll
 from cudasim.backends.cuda.distributed.works import works_of_nccl
@@ -70,7 +69,7 @@ def message(original: Callable, *args: Any, **kwargs: Any) -> Any:
             peer = roll.ranks[in_group]
         kind = original.__name__.upper()
         work = Request(kind, [arguments["tensor"]], [], []).work(roll.messages)
-        raise errors.timed_out(work, waited, roll.timeout, [peer], []) from error
+        raise roll.timed_out(work, waited, [peer], []) from error
 
 
 def batch(original: Callable, *args: Any, **kwargs: Any) -> Any:

@@ -180,7 +180,7 @@ def _warn_of_single_message(roll: Roll) -> None:
     if not roll.is_eager:
         logs.warn_once("single message", roll.size)
     elif logs.is_on(SERIALIZATION_WARNING):
-        logs.warn_once("serialized message", roll.log_prefix, roll.size)
+        logs.warn_once("serialized message", roll.prefixes.group, roll.size)
 
 
 def _check_by_nccl(call: Call, gpu: GPU, roll: Roll) -> None:

@@ -109,7 +109,7 @@ class Roll:
         self.is_eager = bound_gpu is not None  # its communicator is made at once
         self.only_nccl = "cpu" not in requested  # there would be no backend for the CPU
         self.name = group.group_name
-        self.log_prefix = watchdog.prefix_of(group)
+        self.prefixes = watchdog.Prefixes.of(group)
         session.groups_made += 1
         self.rank = group.rank()
         self.size = group.size()
@@ -260,11 +260,18 @@ class Roll:
                     self._look_for_missing(what, awaited, work, now - begin, is_late)
                 except dist.DistBackendError as error:
                     if is_late and is_watched and watchdog.ends_process():
-                        watchdog.end_process(self.log_prefix, error)
+                        watchdog.end_process(self.prefixes, error)
                     raise
             time.sleep(pause)
             pause = min(pause * 1.2, LONGEST_PAUSE)
         return [json.loads(line) for line in self.store.multi_get(keys)]
+
+    def timed_out(
+        self, work: str, waited: float, missing: list[int], arrived: list[int]
+    ) -> dist.DistBackendError:
+        """Return the error of ranks that have not come in `waited` seconds."""
+        prefix = self.prefixes.work
+        return errors.timed_out(prefix, work, waited, self.timeout, missing, arrived)
 
     def _look_for_missing(
         self,
@@ -285,9 +292,7 @@ class Roll:
         if is_late:
             missing_ranks = [self.ranks[rank] for rank in missing]
             arrived_ranks = [self.ranks[rank] for rank in arrived]
-            raise errors.timed_out(
-                work, waited, self.timeout, missing_ranks, arrived_ranks
-            )
+            raise self.timed_out(work, waited, missing_ranks, arrived_ranks)
 
         for rank in missing:
             if self.store.check([f"here/{rank}"]):
