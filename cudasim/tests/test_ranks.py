@@ -34,6 +34,15 @@ def test_two_ranks_on_one_gpu(tmp_path, way, names):
     assert set(texts.values()) <= {"nothing"}  # apart, and alone
 
 
+@pytest.mark.parametrize("way", ["collective", "message"])
+def test_both_ranks_on_one_gpu_are_told_though_the_store_ends(tmp_path, way):
+    # NCCL's own: once ranks have found each other, they need no store.
+    results = run_script_as_ranks("ranks_hosting.py", way, cwd=tmp_path)
+    texts = reports(results)
+    for rank in (0, 1):
+        assert texts[rank, "meet"].startswith(duplicate(rank))
+
+
 @pytest.mark.parametrize(
     ("servers", "checks"), [("one server", "0"), ("two servers", None)]
 )
