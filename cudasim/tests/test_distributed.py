@@ -414,6 +414,20 @@ def test_what_nccl_refuses(alone, case):
         call()
 
 
+def test_a_batch_takes_a_list_of_messages_in_one_group(alone):
+    alone("nccl")
+    x = torch.ones(1, device="cuda")
+    for wrong in ([x], (), {}):
+        with pytest.raises(ValueError, match="Invalid ``p2p_op_list``"):
+            dist.batch_isend_irecv(wrong)
+    with pytest.raises(IndexError):
+        dist.batch_isend_irecv([])
+    groups = [dist.group.WORLD, dist.new_group([0])]
+    messages = [dist.P2POp(dist.isend, x, 0, group) for group in groups]
+    with pytest.raises(ValueError, match=r"All ops need to use the same group."):
+        dist.batch_isend_irecv(messages)
+
+
 def test_a_mesh_has_the_default_group(alone):
     alone("nccl")
     mesh = init_device_mesh("cuda", (1,))

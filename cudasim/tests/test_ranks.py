@@ -4,9 +4,11 @@ import re
 import signal
 
 import pytest
+import torch
 from programs import reports, run_script_as_ranks
 
 from cudasim.backends.cuda.distributed.errors import nccl_version
+from cudasim.installed import minor_version
 
 
 def duplicate(rank, bus=1000):
@@ -30,6 +32,15 @@ def test_two_ranks_on_one_gpu(tmp_path, way, names):
             text = texts.pop((rank, name))
             assert text.startswith(duplicate(rank))
     assert set(texts.values()) <= {"nothing"}  # apart, and alone
+
+
+@pytest.mark.parametrize("way", ["collective", "message"])
+def test_both_ranks_on_one_gpu_are_told_though_the_store_ends(tmp_path, way):
+    # NCCL's own: once ranks have found each other, they need no store.
+    results = run_script_as_ranks("ranks_hosting.py", way, cwd=tmp_path)
+    texts = reports(results)
+    for rank in (0, 1):
+        assert texts[rank, "meet"].startswith(duplicate(rank))
 
 
 @pytest.mark.parametrize(
@@ -109,6 +120,12 @@ def test_detailed_checks_are_those_of_pytorch(tmp_path):
         assert texts[rank, "trained"] == "nothing"
 
 
+# What begins each line about a work of rank 0 (`WorkNCCL::logPrefix`).
+WORK = "[Rank 0]"
+if minor_version(torch.__version__) >= (2, 14):
+    WORK = "[PG GUID 0(default_pg) Rank 0]"
+
+
 @pytest.mark.parametrize(
     ("way", "number", "work", "who"),
     [
@@ -132,7 +149,7 @@ def test_a_rank_that_never_arrives(tmp_path, way, number, work, who):
         r"(.* ran for )(\d+)( milliseconds.*)", error
     ).groups()
     assert head == (
-        f"DistBackendError: Watchdog caught collective operation timeout: WorkNCCL(SeqNum={number},"
+        f"DistBackendError: {WORK} Watchdog caught collective operation timeout: WorkNCCL(SeqNum={number},"
         f" OpType={work}, NumelIn=4, NumelOut=4, Timeout(ms)=2000) ran for "
     )
     assert 2000 <= int(elapsed) < 10_000
@@ -151,9 +168,12 @@ def test_the_watchdog_ends_a_rank_that_waits_too_long(tmp_path):
     *_, what, reason = waiting.stderr.split("terminate called", 1)[1].splitlines()[:3]
     assert what.startswith(
         f"  what():  {group} Process group watchdog thread terminated with exception: "
-        f"{group} Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2, "
+        f"{WORK} Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2, "
     )
     assert reason == "Rank 0 is there; rank 1 has not arrived."
+    assert f"[rank0]: {WORK} Watchdog caught" in waiting.stderr
+    assert f"[rank0]: {WORK} Some NCCL operations have failed" in waiting.stderr
+    assert f"[rank0]: {WORK} To avoid data inconsistency" in waiting.stderr
 
 
 @pytest.mark.parametrize("way", ["collective", "recv"])

@@ -67,6 +67,33 @@ def send_in_the_order_of_memory():
         assert received.tolist() == x.tolist()
 
 
+def send_with_tags():
+    """NCCL ignores tags: what was sent first comes first (c10d/ProcessGroupNCCL.cpp)."""
+    group = dist.new_group([0, 1], backend="cpu:gloo,cuda:nccl")
+    first, second = torch.zeros(2, 4, device=gpu)
+    on_cpu = torch.zeros(4)
+    if rank == 0:
+        work = dist.isend(own().cpu() + 2, 1, group)
+        dist.send(own(), 1, group, tag=5)
+        group.send([own() + 1], 1, 6).wait()
+        work.wait()
+    else:
+        # The CPU's messages are no part of that order.
+        dist.recv(first, 0, group)
+        group.recv([second], 0, 5).wait()
+        dist.recv(on_cpu, 0, group)
+        assert first.tolist() == [0, 1, 2, 3]
+        assert second.tolist() == [1, 2, 3, 4]
+        assert on_cpu.tolist() == [2, 3, 4, 5]
+    messages = [
+        dist.P2POp(dist.isend, own(), other, tag=1 + rank),
+        dist.P2POp(dist.irecv, first, other, tag=1 + rank),
+    ]
+    for work in dist.batch_isend_irecv(messages):
+        work.wait()
+    assert first.tolist() == (own() - rank + other).tolist()
+
+
 def send_in_a_group_that_has_ended():
     group = dist.new_group([0, 1])
 
@@ -168,6 +195,7 @@ average_integers()
 average_halves_that_would_overflow()
 reduce_to_one()
 send_in_the_order_of_memory()
+send_with_tags()
 send_in_a_group_that_has_ended()
 send_to_itself_in_a_batch()
 capture_a_collective()

@@ -26,6 +26,9 @@ DURATION = Attribute(dist.Work, "_get_duration")
 REDUCE_SCATTER_BASE = Attribute(dist.ProcessGroup, "_reduce_scatter_base")
 CoalescingManager = torch.distributed.distributed_c10d._CoalescingManager
 
+# Raises the error of a list of messages that is none, or of one in several groups.
+check_messages = torch.distributed.distributed_c10d._check_p2p_op_list
+
 # The store by which the ranks of the default group found each other.
 default_store = torch.distributed.distributed_c10d._get_default_store
 

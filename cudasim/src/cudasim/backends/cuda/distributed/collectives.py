@@ -9,12 +9,11 @@ from typing import Any
 import torch.distributed as dist
 from torch import Tensor
 
-from cudasim.backends.cuda.distributed import errors
 from cudasim.backends.cuda.distributed.groups import bind_arguments, roll_of
 from cudasim.backends.cuda.distributed.rollcall import Request, Roll
 from cudasim.backends.cuda.distributed.works import works_of_nccl
 from cudasim.dispatch.arguments import tensors_in
-from cudasim.torch_private.distributed import CoalescingManager
+from cudasim.torch_private.distributed import CoalescingManager, check_messages
 from cudasim.torch_private.tensors import use_count
 
 LETTING_GO = 0.2  # seconds at most that gloo's thread is waited for
@@ -70,13 +69,14 @@ def message(original: Callable, *args: Any, **kwargs: Any) -> Any:
             peer = roll.ranks[in_group]
         kind = original.__name__.upper()
         work = Request(kind, [arguments["tensor"]], [], []).work(roll.messages)
-        raise errors.timed_out(work, waited, roll.timeout, [peer], []) from error
+        raise roll.timed_out(work, waited, [peer], []) from error
 
 
 def batch(original: Callable, *args: Any, **kwargs: Any) -> Any:
     """Run several sends and receives at once, those of a rank with itself among them."""
     (operations,) = bind_arguments(original, args, kwargs).values()
-    roll = roll_of(operations[0].group) if operations else None
+    check_messages(operations)  # as PyTorch begins
+    roll = roll_of(operations[0].group)
     if roll is None:
         return original(operations)
     roll.messages += 1

@@ -84,15 +84,24 @@ def gone(work: str, rank: int, pid: int) -> DistBackendError:
 
 
 def timed_out(
-    work: str, waited: float, timeout: timedelta, missing: list, arrived: list
+    prefix: str,
+    work: str,
+    waited: float,
+    timeout: timedelta,
+    missing: list[int],
+    arrived: list[int],
 ) -> DistBackendError:
-    """Return the error of ranks that have not come in `waited` seconds."""
+    """Return the error of ranks that have not come in `waited` seconds.
+
+    As every line about a work, it begins with `prefix`.
+    """
     timeout_ms = round(timeout.total_seconds() * 1000)
     work = work.replace(")", f", Timeout(ms)={timeout_ms})")
     reason = f"{ranks(missing, 'has', 'have')} not arrived."
     if arrived:
         reason = f"{ranks(arrived, 'is', 'are')} there; {reason.lower()}"
-    error = DistBackendError(MESSAGES["timeout"].format(work, int(waited * 1000)))
+    message = MESSAGES["timeout"].format(prefix, work, int(waited * 1000))
+    error = DistBackendError(message)
     error.add_note(reason)
     return error
 

@@ -36,6 +36,9 @@ from cudasim.torch_private.operators import schema_of, tree_map_only
 # An environment variable: whether to warn of messages outside of a batch.
 SERIALIZATION_WARNING = "TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING"
 wait = dist.Work.wait  # PyTorch's own: the virtual clock does not see it
+# That of all messages between GPUs. NCCL knows no tags, and matches the messages of two ranks
+# in their order. Tensors on the CPU have gloo's own, in the same group.
+TAG = 2**31 - 1
 SPARSE_KEYS = DispatchKeySet(DispatchKey.SparseCUDA)
 QUANTIZED_KEYS = DispatchKeySet(DispatchKey.QuantizedCUDA)
 # Those whose tensors are flattened: NCCL compares no shapes.
@@ -177,7 +180,7 @@ def _warn_of_single_message(roll: Roll) -> None:
     if not roll.is_eager:
         logs.warn_once("single message", roll.size)
     elif logs.is_on(SERIALIZATION_WARNING):
-        logs.warn_once("serialized message", roll.log_prefix, roll.size)
+        logs.warn_once("serialized message", roll.prefixes.group, roll.size)
 
 
 def _check_by_nccl(call: Call, gpu: GPU, roll: Roll) -> None:
@@ -242,13 +245,15 @@ def _run_by_gloo(
     if collective.word in ("send", "recv") and args[2] == roll.rank:
         return roll.messages_to_self.pass_on(collective.word, args[0][0])
     args = _for_gloo(name, args)
+    if collective.word in ("send", "recv"):
+        tensors, group, peer, _ = args
+        return func(tensors, group, peer, TAG)
     if name == "alltoall_":
         return all_to_all(args)
     if _parts_differ(collective, args):
         return one_by_one(collective, args, roll.rank)
     out = func(*args, **kwargs)
-    if collective.word not in ("send", "recv"):
-        wait(work_of(out))
+    wait(work_of(out))
     return out
 
 

@@ -37,6 +37,7 @@ CHECKS = "CUDASIM_DISTRIBUTED_CHECKS"
 # Roll calls whose lines stay in the store, before they are deleted in one go.
 KEPT_CALLS = 64
 PATIENCE = 0.5  # seconds without an answer, after which a rank's process is looked for
+LAST_WAIT = timedelta(seconds=5)  # at most, that rank 0 waits for others before an error
 SHORTEST_PAUSE = 2e-5  # seconds between two looks at the store
 LONGEST_PAUSE = 0.01
 
@@ -109,7 +110,7 @@ class Roll:
         self.is_eager = bound_gpu is not None  # its communicator is made at once
         self.only_nccl = "cpu" not in requested  # there would be no backend for the CPU
         self.name = group.group_name
-        self.log_prefix = watchdog.prefix_of(group)
+        self.prefixes = watchdog.Prefixes.of(group)
         session.groups_made += 1
         self.rank = group.rank()
         self.size = group.size()
@@ -198,10 +199,13 @@ class Roll:
             for old in range(call - KEPT_CALLS, call):
                 self.store.delete_key(f"{old}/{self.rank}")
 
+        cards = {rank: answer.card for rank, answer in enumerate(answers)}
+        if not self._agree(answers):
+            self._let_others_read(f"{call}", range(self.size))
         if self.is_wrapped:
             details = [wrapper.Fingerprint(*answer.detail) for answer in answers]
             wrapper.compare(self.rank, details)
-        self._compare_cards({rank: answer.card for rank, answer in enumerate(answers)})
+        self._compare_cards(cards)
         if any(answer.key != own.key for answer in answers):
             fingerprints = [answer.fingerprint for answer in answers]
             texts = dict(zip(self.ranks, fingerprints, strict=True))
@@ -217,8 +221,35 @@ class Roll:
             own_card = [host(), gpu.number]
             work = request.work(self.messages)
             (other_card,) = self.exchange("p2p", own_card, work, peer)
+            if own_card == other_card:
+                first, second = sorted([self.rank, peer])
+                self._let_others_read(f"p2p/{first}/{second}", [peer])
             self._compare_cards({self.rank: own_card, peer: other_card})
             self.introduced.add((gpu.number, peer))
+
+    def _agree(self, answers: list[Answer]) -> bool:
+        """Tell whether no rank will raise an error, which is the same on all of them."""
+        first = answers[0]
+        cards = [answer.card for answer in answers if answer.card is not None]
+        if any(cards.count(card) > 1 for card in cards):
+            return False
+        if self.is_wrapped and any(answer.detail != first.detail for answer in answers):
+            return False
+        return all(answer.key == first.key for answer in answers)
+
+    def _let_others_read(self, what: str, others: Iterable[int]) -> None:
+        """Wait until the `others` have read what we told them, if we may host the store.
+
+        Rank 0 hosts it as a rule. If its program ends upon an error, the others should
+        see that error too, not that the store is gone: on a card, NCCL needs no store once
+        the ranks have found each other.
+        """
+        self.store.set(f"{what}/read/{self.rank}", "")
+        if dist.get_rank() != 0:
+            return
+        keys = [f"{what}/read/{rank}" for rank in others if rank != self.rank]
+        with suppress(dist.DistStoreError):  # they may have ended
+            self.store.wait(keys, LAST_WAIT)
 
     def _compare_cards(self, cards: dict[int, list | None]) -> None:
         """Raise NCCL's error if another rank is on the same card as this one."""
@@ -260,11 +291,18 @@ class Roll:
                     self._look_for_missing(what, awaited, work, now - begin, is_late)
                 except dist.DistBackendError as error:
                     if is_late and is_watched and watchdog.ends_process():
-                        watchdog.end_process(self.log_prefix, error)
+                        watchdog.end_process(self.prefixes, error)
                     raise
             time.sleep(pause)
             pause = min(pause * 1.2, LONGEST_PAUSE)
         return [json.loads(line) for line in self.store.multi_get(keys)]
+
+    def timed_out(
+        self, work: str, waited: float, missing: list[int], arrived: list[int]
+    ) -> dist.DistBackendError:
+        """Return the error of ranks that have not come in `waited` seconds."""
+        prefix = self.prefixes.work
+        return errors.timed_out(prefix, work, waited, self.timeout, missing, arrived)
 
     def _look_for_missing(
         self,
@@ -285,9 +323,7 @@ class Roll:
         if is_late:
             missing_ranks = [self.ranks[rank] for rank in missing]
             arrived_ranks = [self.ranks[rank] for rank in arrived]
-            raise errors.timed_out(
-                work, waited, self.timeout, missing_ranks, arrived_ranks
-            )
+            raise self.timed_out(work, waited, missing_ranks, arrived_ranks)
 
         for rank in missing:
             if self.store.check([f"here/{rank}"]):

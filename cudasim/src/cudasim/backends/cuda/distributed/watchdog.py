@@ -6,10 +6,12 @@ torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp.
 
 import os
 import sys
-from typing import NoReturn
+from typing import NamedTuple, NoReturn, Self
 
+import torch
 import torch.distributed as dist
 
+from cudasim.installed import minor_version
 from cudasim.session import session
 from cudasim.words import WORDS
 
@@ -29,27 +31,37 @@ def ends_process() -> bool:
     return os.environ.get(ERROR_HANDLING, "3") in ENDING
 
 
-def prefix_of(group: dist.ProcessGroup) -> str:
-    """Return what stands before each line about a new group (`createLogPrefix`)."""
-    number = session.groups_made  # before it
-    name = group.group_name
-    if group.group_desc not in ("", "undefined"):
-        name += f"({group.group_desc})"
-    return f"[PG ID {number} PG GUID {name} Rank {group.rank()}]"
+class Prefixes(NamedTuple):
+    """What stands before lines of the log."""
+
+    group: str  # about a group (`ProcessGroupNCCL::createLogPrefix`)
+    work: str  # about one of its works (`WorkNCCL::logPrefix`)
+
+    @classmethod
+    def of(cls, group: dist.ProcessGroup) -> Self:
+        """Return those of a new group."""
+        number = session.groups_made  # before it
+        name = group.group_name
+        if group.group_desc not in ("", "undefined"):
+            name += f"({group.group_desc})"
+        rank = f"Rank {group.rank()}"
+        # https://github.com/pytorch/pytorch/issues/191305
+        names_group = minor_version(torch.__version__) >= (2, 14)
+        work = f"[PG GUID {name} {rank}]" if names_group else f"[{rank}]"
+        return cls(f"[PG ID {number} PG GUID {name} {rank}]", work)
 
 
-def end_process(prefix: str, error: dist.DistBackendError) -> NoReturn:
+def end_process(prefixes: Prefixes, error: dist.DistBackendError) -> NoReturn:
     """Print what the watchdog and C++ print of an error, and abort.
 
-    Each line about the group begins with `prefix`. Our notes on the error come last.
+    Our notes on the error come last.
     """
     rank = dist.get_rank()
-    text = f"{prefix} {error}"
-    ending = MESSAGES["watchdog"].format(prefix, text)
+    ending = MESSAGES["watchdog"].format(prefixes.group, error)
     lines = [
-        f"[rank{rank}]: {text}",
-        f"[rank{rank}]: {prefix} {MESSAGES['corrupted']}",
-        f"[rank{rank}]: {prefix} {MESSAGES['taken down']}",
+        f"[rank{rank}]: {error}",
+        f"[rank{rank}]: {prefixes.work} {MESSAGES['corrupted']}",
+        f"[rank{rank}]: {prefixes.work} {MESSAGES['taken down']}",
         MESSAGES["terminate"].format("c10::DistBackendError", ending),
         *getattr(error, "__notes__", []),
     ]
