@@ -16,11 +16,10 @@ from cudasim.dispatch.arguments import all_arguments
 from cudasim.dispatch.operators import rule
 from cudasim.dispatch.placement import general
 from cudasim.dispatch.tags import gpu_of, is_on_cuda
+from cudasim.torch_private import operators
 
-aten = torch.ops.aten
 
-
-@rule(aten._transformer_encoder_layer_fwd.default)
+@rule(operators.encoder_layer)
 def encoder_layer(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Take what `transformer_encoder_layer_forward` in transformer.cpp allocates."""
     named = all_arguments(func, args, kwargs)
@@ -47,7 +46,7 @@ def encoder_layer(func: Callable, args: tuple, kwargs: dict) -> Any:
     return general(func, args, kwargs)
 
 
-@rule(aten._native_multi_head_attention.default)
+@rule(operators.multi_head_attention)
 def attention(func: Callable, args: tuple, kwargs: dict) -> Any:
     """Take what `native_multi_head_attention_cuda` in cuda/attention.cu allocates."""
     named = all_arguments(func, args, kwargs)

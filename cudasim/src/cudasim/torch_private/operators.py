@@ -164,6 +164,10 @@ log_softmax = Softmax(
 fused_rms_norm = torch.ops.aten._fused_rms_norm.default
 fused_rms_norm_backward = torch.ops.aten._fused_rms_norm_backward.default
 
+# A layer of a transformer and its attention, without gradients.
+encoder_layer = torch.ops.aten._transformer_encoder_layer_fwd.default
+multi_head_attention = torch.ops.aten._native_multi_head_attention.default
+
 
 class attention:
     """The kernels of attention: CUDA's, also of packed sequences, and the CPU's."""
