@@ -150,7 +150,8 @@ def test_a_rank_that_never_arrives(tmp_path, way, number, work, who):
     ).groups()
     assert head == (
         f"DistBackendError: {WORK} Watchdog caught collective operation timeout: "
-        f"WorkNCCL(SeqNum={number}, OpType={work}, NumelIn=4, NumelOut=4, Timeout(ms)=2000) ran for "
+        f"WorkNCCL(SeqNum={number}, OpType={work}, NumelIn=4, NumelOut=4, Timeout(ms)=2000) "
+        "ran for "
     )
     assert 2000 <= int(elapsed) < 10_000
     assert tail == f" milliseconds before timing out. / {who} has not arrived."
