@@ -40,6 +40,7 @@ GROUPS = (
     "gradients",
     "graph_trees",
     "inductor",
+    "rpc",
 )
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

@@ -149,8 +149,9 @@ def test_a_rank_that_never_arrives(tmp_path, way, number, work, who):
         r"(.* ran for )(\d+)( milliseconds.*)", error
     ).groups()
     assert head == (
-        f"DistBackendError: {WORK} Watchdog caught collective operation timeout: WorkNCCL(SeqNum={number},"
-        f" OpType={work}, NumelIn=4, NumelOut=4, Timeout(ms)=2000) ran for "
+        f"DistBackendError: {WORK} Watchdog caught collective operation timeout: "
+        f"WorkNCCL(SeqNum={number}, OpType={work}, NumelIn=4, NumelOut=4, Timeout(ms)=2000) "
+        "ran for "
     )
     assert 2000 <= int(elapsed) < 10_000
     assert tail == f" milliseconds before timing out. / {who} has not arrived."
@@ -182,6 +183,37 @@ def test_a_rank_that_has_ended(tmp_path, way):
     error = r"ncclRemoteError: A call failed .* / Last error: / Rank 1 \(process \d+\) has ended"
     assert re.search(error, reports(results)[0, "waits"])
     assert results[0].returncode == 3
+
+
+# As in torch/csrc/distributed/rpc/tensorpipe_agent.cpp (`getDevicesForRemote`).
+NO_MAP = (
+    "TensorPipe RPC backend only supports CPU tensors by default, please move your tensors to CPU "
+    "before sending them over RPC, or call `set_device_map` on `TensorPipeRpcBackendOptions` to "
+    "explicitly configure device mapping. {} device mapping is not available for destination {}, "
+    "but found tensor on device: {}"
+)
+
+
+def test_calls_of_other_processes_send_no_tensors_of_gpus(tmp_path):
+    results = run_script_as_ranks("ranks_calling.py", cwd=tmp_path)
+    assert [result.returncode for result in results] == [0, 0], results
+    texts = reports(results)
+    assert len(texts) == 7
+    for (rank, name), text in texts.items():
+        if name.startswith("request"):
+            assert text == "RuntimeError: " + NO_MAP.format("Request", "w1", "cuda:0")
+        elif name.startswith("response"):
+            assert NO_MAP.format("Response", "w0", "cuda:1") in text
+        else:
+            assert (rank, text) == (0, "nothing")
+
+
+def test_calls_between_gpus_are_refused_from_the_start(tmp_path):
+    results = run_script_as_ranks("ranks_calling.py", "mapped", cwd=tmp_path)
+    texts = reports(results)
+    assert len(texts) == 2
+    for text in texts.values():
+        assert text.startswith("NotImplementedError: cudasim does not simulate RPC")
 
 
 # As https://github.com/pytorch/pytorch prints them, but for the number of the line.

@@ -8,7 +8,7 @@ version. The names are grouped by what they are for:
 - `operators`: the classes and schemas of operators, and operators with private names
 - `tensors`: tensors, storages, autograd, modules, optimizers, compilers, the profiler
 - `devices`: the functions of `torch._C` behind `torch.accelerator`, `cuda` and `mps`
-- `distributed`: processes and replicas; imported only where PyTorch was built with them
+- `distributed`, `rpc`: processes and replicas; imported only where PyTorch was built with them
 - `compiler`, `gradients`, `inductor`, `graph_trees`, `flex`: what `torch.compile`, its parts
   that trace gradients, generate code and launch CUDA graphs, and `flex_attention` are made of;
   imported only once these are

@@ -1,6 +1,7 @@
 """`torch.cuda`, and what only CUDA has: NCCL, DataParallel, shared memory, `nvidia-smi`, NVML."""
 
 import torch.distributed
+import torch.distributed.rpc
 
 from cudasim.backends.cuda.api import patch_api
 from cudasim.backends.cuda.comm import patch_comm
@@ -11,6 +12,8 @@ from cudasim.patching import Patches
 
 if torch.distributed.is_available():  # there are builds without it
     from cudasim.backends.cuda.distributed import patch_distributed
+if torch.distributed.rpc.is_available():
+    from cudasim.backends.cuda.distributed.rpc import patch_rpc
 
 
 def patch_cuda(patches: Patches) -> None:
@@ -21,3 +24,5 @@ def patch_cuda(patches: Patches) -> None:
     patch_triton(patches)
     if torch.distributed.is_available():
         patch_distributed(patches)
+    if torch.distributed.rpc.is_available():
+        patch_rpc(patches)

@@ -37,9 +37,8 @@ CHECKS = "CUDASIM_DISTRIBUTED_CHECKS"
 # Roll calls whose lines stay in the store, before they are deleted in one go.
 KEPT_CALLS = 64
 PATIENCE = 0.5  # seconds without an answer, after which a rank's process is looked for
-LAST_WAIT = timedelta(
-    seconds=5
-)  # at most, that rank 0 waits for others before an error
+# How long rank 0 waits at most for others before it raises an error.
+LAST_WAIT = timedelta(seconds=5)
 SHORTEST_PAUSE = 2e-5  # seconds between two looks at the store
 LONGEST_PAUSE = 0.01
 
