@@ -33,6 +33,10 @@ REFUSALS_ON_HOST = {
         lambda: F.multi_margin_loss(ones(1, 2).half(), ones(1).long(), weight=ones(2)),
         "RuntimeError: expected scalar type Half but found Float",
     ),
+    "NLLLoss2d.cu, target_.const_data_ptr": (
+        lambda: F.cross_entropy(ones(2, 3, 4, 4), ones(2, 4, 4).int()),
+        "RuntimeError: expected scalar type Long but found Int",
+    ),
     "NLLLoss2d.cu, check_inputs_nll_loss2d": (
         lambda: F.cross_entropy(ones(2, 3, 4, 4), ones(2, 5, 5, dtype=LONG)),
         "RuntimeError: input and target batch or spatial sizes don't match: target "

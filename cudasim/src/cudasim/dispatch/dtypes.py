@@ -300,6 +300,17 @@ def check_margin_weight(image: Tensor, target: Tensor, *weights: Tensor) -> None
     check_norm(image, *weights)
 
 
+def check_image_targets(image: Tensor, target: Tensor, *weights: Tensor) -> None:
+    """Check that the targets of pixels are int64, as which the kernel reads them.
+
+    It first compares sizes, as the CPU's does (native/cuda/NLLLoss2d.cu).
+    """
+    sizes = (image.shape[0], *image.shape[2:])
+    if target.shape != sizes or target.dtype is torch.long or not target.numel():
+        return
+    raise RuntimeError(f"expected scalar type Long but found {CPP_NAMES[target.dtype]}")
+
+
 def check_int_product(first: Tensor, second: Tensor) -> None:
     """Check the shapes of a product of 8-bit integers (native/cuda/Blas.cpp)."""
     if not first.dim() == second.dim() == 2:

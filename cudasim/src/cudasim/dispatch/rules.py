@@ -488,6 +488,7 @@ CHECKS: dict[Callable, Callable] = {
     aten.native_group_norm.default: dtypes.check_norm,
     private.int_mm: dtypes.check_int_product,
     aten.multi_margin_loss.default: dtypes.check_margin_weight,
+    aten.nll_loss2d_forward.default: dtypes.check_image_targets,
 }
 
 
