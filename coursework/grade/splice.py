@@ -25,7 +25,6 @@ ID = re.compile(
 PARTS = {"holds": "check", "by-hand": "by hand"}  # by the word that ids have for them
 # Parts that students leave as they are; a changed one is not run.
 FIXED = ("given", "shows", "check")
-# How the cells that set up begin.
 # How the setup begins that an edition has, or had before 2027.
 SET_UP = re.compile(r"%pip install -q .*\bcudasim|# @title Set-up|SIMULATE_GPUS\s*=")
 HEADING = re.compile(r"\s*(?:\*\*|#{2,4} )(?P<number>\d+)\. (?P<title>[^*\n]+)")

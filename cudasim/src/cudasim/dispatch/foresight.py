@@ -99,7 +99,7 @@ def run_on_meta(func: Callable, args: tuple, kwargs: dict) -> Any:
     try:
         args, kwargs = map_tensors(_on_meta, (args, kwargs))
         return func(*args, **kwargs)
-    except Exception:
+    except Exception:  # there is no such kernel, or the arguments are wrong
         return None
 
 

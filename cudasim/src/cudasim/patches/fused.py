@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.library import Library
 
 from cudasim.dispatch.autocast import casts
+from cudasim.dispatch.layouts import CHANNELS_LAST
 from cudasim.dispatch.tags import gpu_of
 from cudasim.patching import replaces
 from cudasim.session import session
@@ -37,7 +38,6 @@ KEYS_OF_NOWHERE = (
     | DispatchKeySet(DispatchKey.AutogradXPU)
     | DispatchKeySet(DispatchKey.Python)
 )
-CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
 def _has_kernels() -> bool:

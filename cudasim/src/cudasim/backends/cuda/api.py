@@ -106,6 +106,7 @@ class CudaProperties:
         card = gpu.card
         major, minor = card.capability
         shared = SHARED_MEMORY.get(card.capability, USUAL_SHARED_MEMORY)
+        reserved = 1 if major >= 8 else 0  # KiB that a block cannot have
         fields = vars(self)
         fields.update(
             name=gpu.name,
@@ -119,8 +120,7 @@ class CudaProperties:
             multi_processor_count=card.processors,
             max_threads_per_multi_processor=THREADS.get(card.capability, USUAL_THREADS),
             shared_memory_per_block_optin=shared * KIB,
-            # From Ampere on, a block cannot have the last KiB.
-            shared_memory_per_multiprocessor=(shared + (major >= 8)) * KIB,
+            shared_memory_per_multiprocessor=(shared + reserved) * KIB,
         )
         if card.clock:  # a card of one's own may lack its clocks
             fields.update(

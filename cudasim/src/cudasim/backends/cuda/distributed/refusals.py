@@ -19,6 +19,7 @@ from cudasim.backends.cuda.distributed.table import COLLECTIVES, Collective
 from cudasim.device.gpu import GPU
 from cudasim.dispatch.arguments import tensors_in
 from cudasim.dispatch.dtypes import scalar_type
+from cudasim.dispatch.layouts import CHANNELS_LAST
 from cudasim.dispatch.tags import gpu_of
 from cudasim.words import WORDS
 
@@ -38,7 +39,6 @@ CPU = MESSAGES["cpu"]
 FLAT = WORDS["flat collectives"]
 # Those that are one broadcast or reduction for each rank, where the parts differ in shape.
 PART_BY_PART = {"allgather_": "_broadcast_oop", "reduce_scatter_": "_reduce_oop"}
-MEMORY_FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 is_dense = torch.ops.aten.is_non_overlapping_and_dense
 
 
@@ -128,7 +128,7 @@ def is_in_order(tensor: Tensor) -> bool:
     """Tell whether the elements of a tensor lie one after the other."""
     if tensor.is_contiguous():
         return True
-    form = MEMORY_FORMATS.get(tensor.dim(), torch.contiguous_format)
+    form = CHANNELS_LAST.get(tensor.dim(), torch.contiguous_format)
     return tensor.is_contiguous(memory_format=form)
 
 
